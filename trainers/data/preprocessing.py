@@ -187,6 +187,10 @@ class SklearnStep(Step):
         """Nothing: the step after it knows."""
         return ()
 
+    def described(self) -> dict[str, Any]:
+        """Return nothing: the transformers are bytes."""
+        return {}
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
         return {"skops": np.frombuffer(_skops().dumps(self.transformers), dtype=np.uint8)}

@@ -26,7 +26,6 @@ from labeldp.platform.api.fitting import (
     public_rows,
     refuse_unusable,
     stated_classes,
-    without_figures,
 )
 from labeldp.platform.api.methods import NAMED
 from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
@@ -241,10 +240,3 @@ def test_private_figures_are_read_by_name_and_pickled_only_on_request() -> None:
         assert len(copied) == 0
     figures.pickled = True
     assert dict(pickle.loads(pickle.dumps(figures))) == dict(figures)
-
-
-def test_an_audit_travels_without_its_findings() -> None:
-    kept = without_figures({"epsilon_m_low": 0.4, "epsilon_m_high": 2.0, "spoiled_labels": 20})
-    assert set(kept) == {"spoiled_labels", "reason"} and "stayed" in kept["reason"]
-    nothing = {"spoiled_labels": 0, "reason": "not audited"}
-    assert without_figures(nothing) == nothing

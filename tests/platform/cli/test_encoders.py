@@ -92,7 +92,7 @@ def test_bad_input_is_refused_by_name(
 
 
 def test_a_source_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for source, message in (("cifar1O", "did you mean cifar10"), ("no/where", "no folder")):
+    for source, message in (("cifar1O", "did you mean cifar10"), ("no/where", "is not a folder")):
         said = refusal(capsys, "embed", source, "--encoder", SMALL, "-o", "x.npy")
         assert message in said
 

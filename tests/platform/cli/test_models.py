@@ -243,23 +243,18 @@ def test_a_training_file_read_again_gives_its_features(tmp_path: Path, mark: str
 
 
 def test_keys_of_a_published_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    a_folder(tmp_path / "results", epsilon=2.0)
+    a_folder(tmp_path / "results", epsilon=2.0, readers=3)
     asked = ("publish", str(tmp_path / "results"), "--trial", "best", "--to", "out")
+    said = words(capsys, *asked[:-1], "in-words", "--at-epsilon", "2")
+    for phrase in ("can be published: config.json", "epsilon 2 at delta 0", "among 3 trials"):
+        assert phrase in said
+    assert "left out: " in said and "figure epsilon_m_low" in said
     found = answer(capsys, *asked)
     assert {"folder", "files", "epsilon", "delta", "left_out"} <= set(found)
     assert (found["epsilon"], found["delta"]) == (2.0, 0.0)
     assert sorted(found["files"]) == ["config.json", "ledger.json", "run_card.md"]
     assert Path(found["folder"], "run_card.md").exists()
     assert "is not empty" in refusal(capsys, *asked)
-
-
-def test_a_published_folder_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    a_folder(tmp_path / "results", epsilon=2.0, readers=3)
-    results = str(tmp_path / "results")
-    said = words(capsys, "publish", results, "--trial=best", "--at-epsilon", "2", "--to", "out")
-    for phrase in ("can be published: config.json", "epsilon 2 at delta 0", "among 3 trials"):
-        assert phrase in said
-    assert "left out: " in said and "figure epsilon_m_low" in said
 
 
 def test_a_second_word(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

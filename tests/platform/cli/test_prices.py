@@ -15,12 +15,26 @@ from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer, refusal, words
 
 
-def test_epsilon_laplace(capsys: pytest.CaptureFixture[str]) -> None:
-    # The L1 distance of two one-hot labels is 2.
-    found = answer(capsys, "epsilon", "laplace", "--scale", "0.5")
-    assert (found["epsilon"], found["delta"]) == (4.0, 0.0)
-    found = answer(capsys, "epsilon", "laplace", "--noise-std", str(math.sqrt(2)))
-    assert found["epsilon"] == pytest.approx(2.0, rel=1e-12)
+@pytest.mark.parametrize(
+    ("asked", "low", "high"),
+    [
+        # The L1 distance of two one-hot labels is 2.
+        ("laplace --scale 0.5", 4.0, 4.0),
+        (f"laplace --noise-std {math.sqrt(2)}", 2.0, 2.0),
+        ("rr --keep-probability 0.75 --classes 10", math.log(27), math.log(27)),
+        # Papernot and Steinke 2022: at most (2 + eta) epsilon; 3 epsilon for the geometric one.
+        ("select --epsilon 0.5 --mean-trials 10 --distribution geometric", 0.5, 1.5),
+        ("select --epsilon 0.5 --mean-trials 10 --distribution logarithmic", 0.5, 1.5),
+    ],
+)
+def test_prices_of_pure_noise_and_of_selections(
+    asked: str, low: float, high: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, "epsilon", *asked.split())
+    assert low * (1 - 1e-12) <= found["epsilon"] <= high * (1 + 1e-12)
+    assert found["delta"] == 0.0
+    poisson = "select --epsilon 0.1 --mean-trials 10 --distribution poisson --delta 1e-6"
+    assert 0.1 < answer(capsys, "epsilon", *poisson.split())["epsilon"] < 1.0
 
 
 def test_epsilon_gaussian(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,29 +48,6 @@ def test_epsilon_gaussian(capsys: pytest.CaptureFixture[str]) -> None:
     assert delta == pytest.approx(1e-5, rel=1e-6)
     assert found["delta"] == 1e-5
     assert epsilon == pytest.approx(2.0, abs=1e-4)
-
-
-def test_epsilon_rr(capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, "epsilon", "rr", "--keep-probability", "0.75", "--classes", "10")
-    assert found["epsilon"] == pytest.approx(math.log(27), rel=1e-12)
-
-
-@pytest.mark.parametrize(("distribution", "factor"), [("geometric", 3), ("logarithmic", 3)])
-def test_epsilon_select(
-    capsys: pytest.CaptureFixture[str], distribution: str, factor: float
-) -> None:
-    arguments = ("--epsilon", "0.5", "--mean-trials", "10", "--distribution", distribution)
-    found = answer(capsys, "epsilon", "select", *arguments)
-    assert set(found) >= {"epsilon", "delta"}
-    # Papernot and Steinke 2022: at most (2 + eta) epsilon; 3 epsilon for the geometric one.
-    assert 0.5 < found["epsilon"] <= factor * 0.5 + 1e-12
-    assert found["delta"] == 0
-
-
-def test_epsilon_select_poisson_needs_a_delta(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("epsilon", "select", "--epsilon", "0.1", "--mean-trials", "10")
-    with_delta = (*arguments, "--distribution", "poisson", "--delta", "1e-6")
-    assert 0.1 < answer(capsys, *with_delta)["epsilon"] < 1.0
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])

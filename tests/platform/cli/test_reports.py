@@ -13,7 +13,6 @@ from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder, keep
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
-from tests.platform.sweep.stores import new_store
 
 
 def test_a_folder_is_reported_where_it_lies(
@@ -77,14 +76,6 @@ def test_what_holds_no_results_is_named(
         capsys, "report", str(tmp_path / "results"), "--out", str(tmp_path / "file" / "x")
     )
     assert "can't be written" in line and "--out DIR" in line
-
-
-def test_an_experiment_that_is_not_there(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    uri = new_store(tmp_path)
-    line = refusal(capsys, "report", "quickstart", "--tracking-uri", uri)
-    assert "has no experiment 'quickstart'" in line
 
 
 def test_the_public_edition_has_a_folder_of_its_own(

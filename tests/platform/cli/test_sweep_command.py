@@ -144,10 +144,6 @@ def asked(*arguments: str, sweep: Sweep | None = None) -> SweepOptions:
     return sweep_command.plan_options(sweep, given, results=Path("r"))
 
 
-def test_nothing_asked_is_the_sweep_as_it_is() -> None:
-    assert asked() == SweepOptions(results=Path("r"), overrides={})
-
-
 def test_lines_limits_and_axes() -> None:
     found = asked(
         *("--only", "ALIBI", "--only", "AGIBI", "--without", "AGIBI", "--choose-by", "test"),
@@ -157,11 +153,6 @@ def test_lines_limits_and_axes() -> None:
     assert found.smoke and found.choose_by is ChooseBy.TEST
     drawn = {"a": LogUniform(0.1, 1), "b": Uniform(0, 1), "c": Choice("x", 2)}
     assert found.overrides == {**drawn, "d": [1, 2]}
-
-
-def test_a_preset_is_passed_on() -> None:
-    assert asked("--preset", "home").preset == "home"
-    assert asked().preset is None
 
 
 def test_a_search_is_asked_for_or_changed() -> None:

@@ -98,12 +98,6 @@ def test_of_a_study_it_is_said_how_to_run_it(capsys: pytest.CaptureFixture[str])
     assert f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`" in line
 
 
-def test_settings_may_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("trainer.noise=laplace", "--smoke", "trainer.epsilon=[1,2]")
-    found = answer(capsys, "plan", QUICKSTART, *asked)
-    assert found["epsilons"] == [1.0, 2.0]
-
-
 def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[str]) -> None:
     limits = ("plan", QUICKSTART, "--max-epsilon-total", "60")
     found = answer(capsys, *limits, code=ExitCode.OVER_BUDGET)
@@ -114,15 +108,6 @@ def test_a_budget_that_all_but_the_baseline_fits(capsys: pytest.CaptureFixture[s
     found = answer(capsys, *limits, "--without", "no privacy")
     assert (found["trials"], found["fits"]) == (15, True)
     assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]
-
-
-def test_what_trials_can_not_be_chosen_by_is_a_problem_of_the_plan(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    asked = ("plan", QUICKSTART, "--choose-by", "estimated")
-    (problem,) = answer(capsys, *asked, code=ExitCode.CANNOT_FIT)["problems"]
-    assert "no labels are held out" in problem
-    assert answer(capsys, *asked, "evaluation.held_out_share=0.3", "evaluation.epsilon=1")["fits"]
 
 
 def test_the_results_folder_that_a_start_would_take_decides_the_price(
@@ -139,21 +124,6 @@ def test_the_results_folder_that_a_start_would_take_decides_the_price(
 
 SEARCH = ("plan", QUICKSTART, "--only", "ALIBI", "--search", "optuna", "--trials", "12")
 RATES = "trainer.learning_rate=loguniform(0.01,0.3)"
-
-
-def test_a_search_is_planned_by_what_stands_in_for_its_trials(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    one = ("trainer.epsilon=1", RATES)
-    found = answer(capsys, *SEARCH, *one, "--choose-by", "test")
-    assert (found["trials"], found["releases"], found["epsilon_total"]) == (12, 1, 1.0)
-    # Each trial's count of right answers is charged to labels that pay for nothing else: 12 x .5,
-    # and with stops after 1, 4, 16 and 64 of 80 epochs five times as much.
-    held_out = ("evaluation.held_out_share=0.1", "evaluation.epsilon=0.5", *one)
-    found = answer(capsys, *SEARCH, *held_out)
-    assert (found["releases"], found["epsilon_total"]) == (13, 6.0)
-    found = answer(capsys, *SEARCH, *held_out, "--stop", "asha")
-    assert (found["releases"], found["epsilon_total"]) == (61, pytest.approx(30.0))
 
 
 def test_a_search_by_counts_that_noise_swamps_is_refused_before_they_are_paid(

@@ -21,7 +21,6 @@ from labeldp.platform.records import mlflow_model
 from labeldp.platform.records.kept_models import (
     ARRAYS,
     DESCRIPTION,
-    prediction_columns,
     write_model,
 )
 from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
@@ -100,13 +99,6 @@ def test_rows_without_a_preparation(tmp_path: Path) -> None:
     )
     loaded = mlflow.pyfunc.load_model(written(bare, tmp_path))
     assert len(loaded.predict(np.zeros((2, width)))) == 2
-
-
-def test_predictions_as_columns() -> None:
-    model, rows = small_model()
-    columns = prediction_columns(model, rows[:4])
-    stacked = np.column_stack([columns[f"probability_{name}"] for name in model.classes])
-    assert columns["prediction"].tolist() == model.classes[stacked.argmax(1)].tolist()
 
 
 #: What a person runs who has the store's address and a run's id.

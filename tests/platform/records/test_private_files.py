@@ -146,14 +146,6 @@ def test_links_where_our_own_files_would_lie_are_refused(name: str, tmp_path: Pa
         assert mode(tmp_path / "other") == 0o755 and not (tmp_path / "nothing").exists()
 
 
-def test_the_folder_itself_may_be_a_link_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "large-disk").mkdir()
-    (tmp_path / "large-disk").chmod(0o755)
-    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
-    private_folder(tmp_path / "results")
-    assert mode(tmp_path / "large-disk") == 0o700
-
-
 def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("do not lose me")

@@ -104,6 +104,25 @@ def test_a_trial_of_an_earlier_start_is_replayed_as_what_it_was(
     assert told(recorder, first) == ("then", "gpu: there\n")
 
 
+def test_a_trial_that_was_not_audited_has_failed(
+    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def unaudited(home: Home, authority: bytes, trial: str, keys: Sequence[str]) -> None:
+        raise ValueError(f"trial {trial} was not audited")
+
+    monkeypatch.setattr(Home, "begin", lambda home, authority, trial: begun.append(trial))
+    monkeypatch.setattr(Home, "figures", unaudited)
+    first, second = list(plans)[:2]
+    record = end(recorder, first)
+    assert not record.finished and "was not audited" in record.reason and record.metrics == {}
+    # Of one that failed by itself no figures are requested.
+    failed = {"finished": False, "reason": "TrainingDiverged: loss", "metrics": {}}
+    assert end(recorder, second, **failed).reason == "TrainingDiverged: loss"
+    assert begun == [first, second]
+
+
 def test_a_number_that_is_none_fails_the_trial_and_not_the_sweep(
     recorder: Recorder, plans: dict[str, PlannedTrial]
 ) -> None:

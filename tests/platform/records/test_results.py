@@ -183,13 +183,6 @@ def test_a_folder_is_its_owners_alone_whatever_it_was(
         ResultsFolder(tmp_path, sweep="small")
 
 
-def test_a_folder_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(ResultsFolderError, match=r"can't be written .*--results DIR"):
-        ResultsFolder(tmp_path / "file" / "results", sweep="small")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
 def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
@@ -206,11 +199,13 @@ def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_pat
 
 def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
     (tmp_path / "large-disk").mkdir()
+    (tmp_path / "large-disk").chmod(0o755)
     (tmp_path / "results").symlink_to(tmp_path / "large-disk")
     folder = ResultsFolder(tmp_path / "results", sweep="small")
     with folder.held():
         folder.keep(a_record())
     assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
+    assert mode(tmp_path / "large-disk") == 0o700
 
 
 def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:

@@ -15,7 +15,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.report.ledger import FolderLedger
+from labeldp.platform.report.ledger import Account, FolderLedger, account_of, read_folder
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
@@ -71,6 +71,11 @@ def a_folder(
     for number in range(readers):
         folder.keep(a_record(f"{number:016x}", release_keys=tuple(keys), **facts))
     return keys
+
+
+def account(*paths: Path) -> Account:
+    """Return what these folders cost together."""
+    return account_of(read_folder(path) for path in paths)
 
 
 def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:

@@ -195,15 +195,6 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     assert "No other trial of its sweep could have been chosen." in alone
 
 
-def test_nothing_of_the_owners_is_in_public(tmp_path: Path) -> None:
-    secret = audited("a").metrics
-    folder = Folder(
-        tmp_path, readers=2, variant="her line", figures={**secret, "epsilon_m_low": 0.4321987}
-    )
-    for words in ("epsilon_m", "private/", "0.432", "her line", "canar", str(tmp_path), "0" * 16):
-        assert words not in folder.card(), words
-
-
 @pytest.mark.parametrize(
     ("noise", "changes", "words"),
     [

@@ -15,7 +15,6 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report import figures
 from labeldp.platform.report.figures import (
     curves_of,
-    histogram,
     png,
     style_of,
     styles_of,
@@ -74,12 +73,6 @@ def test_every_seed_is_a_dot() -> None:
     upper, _ = panels(seeds)
     (dots,) = (line for line in upper.get_lines() if line.get_gid() == "seeds ALIBI")
     assert list(np.asarray(dots.get_ydata())) == pytest.approx([70, 71, 72, 73, 74])
-
-
-def test_methods_beside_each_other_hide_nobody() -> None:
-    records = [a_record(str(n), variant=f"method {n}") for n in range(9)]
-    places = [x for x, _ in markers(panels(records)[0])]
-    assert len(set(places)) == 9 and max(places) - min(places) < 40 / 720
 
 
 def test_sixteen_methods_look_different_and_baselines_are_grey() -> None:
@@ -156,11 +149,3 @@ def test_what_is_too_much_is_counted() -> None:
     assert text.count('aria-label="Learning curves of') == MOST_PANELS
     assert text.count(", stage 2: share of labels") == MOST_PANELS
     assert f"{len(records) - MOST_PANELS * 8} further settings not drawn" in text
-
-
-def test_bars_are_stacked() -> None:
-    heights = {"answered": [0, 30], "refused": [20, 10]}
-    (axes,) = histogram(heights, [0, 0.5, 1], title="t", along="share").axes
-    patches: Any = axes.patches
-    bars = [(bar.get_y(), bar.get_height()) for bar in patches]
-    assert bars == [(0, 0), (0, 30), (0, 20), (30, 10)]

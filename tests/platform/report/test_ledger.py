@@ -27,11 +27,9 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     OF_ALL,
     OF_PRIVATE,
-    Account,
     Audience,
     FolderLedger,
     Total,
-    account_of,
     plan_of,
     read_folder,
     sweep_totals,
@@ -40,7 +38,7 @@ from labeldp.platform.report.ledger import (
 from labeldp.platform.report.ledger_words import ledger_report
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.vault.vault_store import SqliteStore
-from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, keep
+from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
 from tests.platform.sweep.examples import a_record
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
@@ -66,10 +64,6 @@ def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
         mechanism={"name": "Any"},
         failure_probability=0.0,
     )
-
-
-def account(*paths: Path) -> Account:
-    return account_of(read_folder(path) for path in paths)
 
 
 def identify(path: Path, **facts: Any) -> None:

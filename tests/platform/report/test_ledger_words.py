@@ -25,7 +25,7 @@ from labeldp.mechanisms.release_address import describe
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.ledger import Account, LedgerLine, account_of, read_folder
+from labeldp.platform.report.ledger import LedgerLine, account_of, read_folder
 from labeldp.platform.report.ledger_words import (
     as_csv,
     in_words,
@@ -36,7 +36,7 @@ from labeldp.platform.report.ledger_words import (
     what_of,
 )
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from tests.platform.report.folders import LAPLACE, a_folder, a_vault, an_impostors
+from tests.platform.report.folders import LAPLACE, a_folder, a_vault, account, an_impostors
 from tests.platform.sweep.examples import a_record
 
 GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
@@ -56,10 +56,6 @@ class OfSecretProjectX:
 
     def release(self, labels: Any, *, generator: Any) -> Any:
         return np.zeros(3)
-
-
-def account(*paths: Path) -> Account:
-    return account_of(read_folder(path) for path in paths)
 
 
 def lines(path: Path, **facts: Any) -> tuple[LedgerLine, ...]:

@@ -11,7 +11,7 @@ import pytest
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
 from labeldp.platform.report.ledger import Audience
-from labeldp.platform.report.page import MOST_OPEN_CARDS, anchor, page
+from labeldp.platform.report.page import anchor, page
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
@@ -126,14 +126,6 @@ def test_links_lead_somewhere_and_names_are_given_once() -> None:
     assert {f"#{anchor('ceiling')}", "#trial-z", "#cost", "#failed"} <= links
     assert {str(link)[1:] for link in links} <= set(names)
     assert len({anchor(word) for word in GLOSSARY}) == len(GLOSSARY)
-
-
-def test_many_run_cards_lie_in_one_fold() -> None:
-    few, many = comparison(), [a_record(f"{n:x}", point={"x": n}) for n in range(100)]
-    assert len(few) < MOST_OPEN_CARDS < len(many)
-    folds = [sum(tag == "details" for tag, _ in made(records).tags) for records in (few, many)]
-    # The settings that all share are a fold as well.
-    assert folds == [len(few) - 1 + 1, len(many) + 1 + 1]
 
 
 def test_figures_are_well_formed_and_named() -> None:

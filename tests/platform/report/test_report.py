@@ -278,16 +278,6 @@ def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
         assert "How far the teachers agreed" in page and "refused" not in shown.text
 
 
-def test_many_models_are_thinned_in_the_figure_and_not_in_the_table(tmp_path: Path) -> None:
-    records = [
-        a_record(str(n), point={"trainer.epsilon": n}, epsilon=n, **AUDITS) for n in range(1, 31)
-    ]
-    done, _ = written(tmp_path, records)
-    assert len(Page(done.private[0].read_text()).tables[0]) == 31
-    # Without evidence there are no violins.
-    assert [path.name for path in done.private] == ["audits.html", "audits.png"]
-
-
 @pytest.mark.parametrize("missing", ["private/epsilon_f_dp", "private/epsilon_one_run"])
 def test_audits_that_do_not_apply_are_left_out(missing: str, tmp_path: Path) -> None:
     metrics = {name: value for name, value in AUDITS.items() if name != missing}

@@ -11,7 +11,6 @@ from labeldp.platform.sweep.sweep import plan_trials, preset_sized, smoke_sized
 from labeldp.trainers.models.schedules import as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind
 from labeldp.trainers.settings.training import LearnerConfig
 from tests.source_tree import ROOT
@@ -45,17 +44,6 @@ def test_networks(name: str, epochs: set[int], epsilons: set[float]) -> None:
         )
         assert config.data.limit is None and config.performance.precision is Precision.AUTO
         assert config.audit.canaries == 1000
-
-
-def test_each_level_of_cifar100_is_two_trials() -> None:
-    """By the paper's noise, and by randomized response."""
-    trainers = [config.trainer for config in at_home("alibi_cifar100")]
-    assert {(trainer.epsilon, trainer.noise) for trainer in trainers} == {
-        (epsilon, noise)
-        for epsilon in (8.1, 6.3, 3.0, 2.0)
-        for noise in (Noise.LAPLACE, Noise.RANDOMIZED_RESPONSE)
-    }
-    assert len(trainers) == 8
 
 
 @pytest.mark.parametrize("name", ["pate_fm_cifar10", "pate_fm_cifar100"])

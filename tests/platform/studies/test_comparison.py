@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, PureEvent, epsilon_of
+from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies.comparison import (
     EPSILONS,
@@ -80,18 +80,6 @@ def test_each_repetition_draws_and_pays_for_releases_of_its_own(
         assert releases == REPETITIONS * of_first, name
 
 
-def test_a_prior_and_the_labels_after_it_are_both_paid(trials: list[PlannedTrial]) -> None:
-    trial = next(trial for trial in trials if trial.variant == "ALIBI + cluster prior")
-    charge = trial.config.trainer.planned_charge(num_classes=10, seed=0)
-    assert charge is not None
-    assert len(charge.chain()) == 2
-    assert all(isinstance(part.event, PureEvent) for part in charge.chain())
-    cost = cost_of([trial], num_classes=10)
-    assert cost.releases == 2
-    assert cost.epsilon_total == pytest.approx(trial.config.trainer.epsilon)
-    assert cost.delta == 0.0
-
-
 def test_the_smoke_size_is_one_trial_per_method() -> None:
     assert len(plan_trials(smoke_sized(SWEEP))) == len(METHOD_LINES) + 2
 
@@ -131,11 +119,6 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
     ]
     with pytest.raises(ConfigurationError, match=r"no key 'trainer.epocs'; did you mean"):
         plan_trials(SWEEP, {"trainer.epocs": 3})
-
-
-def test_one_repetition_has_a_preset() -> None:
-    once = plan_trials(preset_sized(SWEEP, "once"))
-    assert len(once) * REPETITIONS == len(plan_trials(SWEEP))
 
 
 @pytest.fixture(scope="module", params=["compare_cifar10", "compare_cifar100"])

@@ -9,7 +9,7 @@ from labeldp.platform.studies.pate_grids import FIXMATCH_SMOKE, VARIANTS, level,
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, ensembles_of, plan_trials, smoke_sized
-from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.pate import PateConfig
 
 SWEEP = Sweep(
@@ -33,16 +33,6 @@ def test_a_row_of_the_table_is_what_a_trial_asks() -> None:
     assert trial.variant == "high"
     assert (config.ensemble.teachers, config.ensemble.queries) == (200, 1500)
     assert (config.sigma1, config.sigma2, config.threshold, config.answers) == (160, 20, 100, 500)
-
-
-def test_smoke_makes_teachers_and_students_small() -> None:
-    (trial,) = plan_trials(smoke_sized(SWEEP))
-    config = trial.config.trainer
-    assert trial.config.data.limit == 300
-    assert (config.ensemble.teachers, config.students, config.answers) == (4, 1, 20)
-    for fixmatch in (config.ensemble.fixmatch, config.student.fixmatch):
-        assert fixmatch.model is ModelName.SMALL_CNN
-        assert (fixmatch.epochs, fixmatch.steps_per_epoch) == (1, 2)
 
 
 def sweep(**changes: Any) -> Sweep:

@@ -6,6 +6,7 @@ from typing import Any
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
@@ -66,6 +67,17 @@ def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
         indices=None,
         mechanism=mechanism,
         failure_probability=0.0,
+    )
+
+
+def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
+    """Return a cluster of nodes with these cores and GPUs."""
+    return Capacity(
+        nodes=len(nodes),
+        cpus=sum(cpus for cpus, _ in nodes),
+        gpus=sum(gpus for _, gpus in nodes),
+        largest=nodes,
+        grows=grows,
     )
 
 

@@ -12,27 +12,18 @@ import ray
 from ray._private import parameter, services
 
 from labeldp.platform.sweep import cluster
-from labeldp.platform.sweep.cluster import Capacity, ClusterUnusable, connected, place
+from labeldp.platform.sweep.cluster import ClusterUnusable, connected, place
 from labeldp.platform.sweep.sweep import CannotFit, Resources
-
-
-def capacity(*sizes: tuple[float, float], grows: bool = False) -> Capacity:
-    return Capacity(
-        nodes=len(sizes),
-        cpus=sum(cpus for cpus, _ in sizes),
-        gpus=sum(gpus for _, gpus in sizes),
-        largest=sizes,
-        grows=grows,
-    )
+from tests.platform.sweep.examples import a_cluster
 
 
 def test_a_share_of_a_gpu_is_dropped_where_there_is_none_unless_it_is_required() -> None:
     wanted = Resources(cpus=2, gpus=0.5)
-    assert place(wanted, capacity((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
-    assert place(wanted, capacity((2, 1)), gpu_required=False) == wanted
+    assert place(wanted, a_cluster((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
+    assert place(wanted, a_cluster((2, 1)), gpu_required=False) == wanted
     # An autoscaler may bring one: better wait for it than train for days without.
-    assert place(wanted, capacity((2, 0), grows=True), gpu_required=False) == wanted
-    placed = place(Resources(cpus=1), capacity((4, 1)), gpu_required=True)
+    assert place(wanted, a_cluster((2, 0), grows=True), gpu_required=False) == wanted
+    placed = place(Resources(cpus=1), a_cluster((4, 1)), gpu_required=True)
     assert placed == Resources(cpus=1, gpus=1)
 
 
@@ -49,10 +40,10 @@ def test_what_no_node_can_hold_is_refused(
     wanted: Resources, sizes: list[tuple[float, float]], gpu_required: bool
 ) -> None:
     with pytest.raises(CannotFit) as caught:
-        place(wanted, capacity(*sizes), gpu_required=gpu_required)
+        place(wanted, a_cluster(*sizes), gpu_required=gpu_required)
     for word in (f"{wanted.cpus:g} CPU", "on one node", "ask for less, or add a node"):
         assert word in str(caught.value)
-    place(wanted, capacity(*sizes, grows=True), gpu_required=gpu_required)
+    place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -15,7 +15,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.cost import (
     SweepCost,
     budget_of,
@@ -25,12 +25,7 @@ from labeldp.platform.sweep.cost import (
 )
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.trainers.settings.methods import (
-    AlibiPriorConfig,
-    LpMstConfig,
     Noise,
-    PriorLabelsConfig,
-    PriorSettings,
-    PriorSource,
 )
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
@@ -42,27 +37,52 @@ def cost(**overrides: object) -> SweepCost:
     return cost_of(plan_trials(a_sweep(variants=()), named), num_classes=10)
 
 
-def test_one_release_for_any_learning_rate_and_weight_decay() -> None:
-    found = cost(
-        trainer__noise="laplace",
-        trainer__epsilon=1.5,
-        trainer__learning_rate=[0.01, 0.1],
-        trainer__weight_decay=[0.0, 1e-3, 1e-2],
-    )
-    assert found.epsilons == (1.5,) * 6
-    assert (found.releases, found.epsilon_total, found.delta) == (1, 1.5, 0.0)
-
-
-def test_epsilons_add_over_releases() -> None:
-    found = cost(trainer__noise="laplace", trainer__epsilon=[0.5, 1, 2], seed=[0, 1])
-    assert sorted(found.epsilons) == [0.5, 0.5, 1, 1, 2, 2]
-    assert (found.releases, found.epsilon_total, found.delta) == (3, 3.5, 0.0)
-
-
-def test_draws_of_the_noise_are_releases_of_their_own() -> None:
-    found = cost(trainer__noise="randomized_response", trainer__epsilon=1, noise__draw=[0, 1, 2])
-    assert found.releases == 3
-    assert found.epsilon_total == pytest.approx(3.0)
+@pytest.mark.parametrize(
+    ("settings", "epsilons", "releases", "total"),
+    [
+        # One release for any learning rate and weight decay.
+        (
+            {
+                "trainer.epsilon": 1.5,
+                "trainer.learning_rate": [0.01, 0.1],
+                "trainer.weight_decay": [0.0, 1e-3, 1e-2],
+            },
+            [1.5] * 6,
+            1,
+            1.5,
+        ),
+        ({"trainer.epsilon": [0.5, 1, 2], "seed": [0, 1]}, [0.5, 0.5, 1, 1, 2, 2], 3, 3.5),
+        (
+            {"trainer.noise": "randomized_response", "noise.draw": [0, 1, 2]},
+            [1, 1, 1],
+            3,
+            3.0,
+        ),
+        ({"trainer.noise": "none"}, [math.inf], 1, math.inf),
+        # The user's own prior alone costs nothing; what a release builds on is paid too.
+        (
+            {
+                "method": "prior_labels",
+                "trainer.prior.source": "file",
+                "trainer.prior.path": "mine.npy",
+            },
+            [0.0],
+            0,
+            0.0,
+        ),
+        ({"method": "alibi_prior", "trainer.epsilon": 2.0}, [2.0], 2, 2.0),
+        # Every stage is a release, and a label is in one.
+        ({"method": "lp_mst", "trainer.epsilon": 2.0, "trainer.stages": 3}, [2.0], 3, 2.0),
+    ],
+)
+def test_releases_are_counted_and_their_epsilons_added(
+    settings: dict[str, Any], epsilons: list[float], releases: int, total: float
+) -> None:
+    base = with_changes(TrialConfig(), {"method": settings.get("method", "alibi")})
+    found = cost_of(plan_trials(a_sweep(base=base, variants=()), settings), num_classes=10)
+    assert sorted(found.epsilons) == pytest.approx(epsilons)
+    assert (found.releases, found.delta) == (releases, 0.0)
+    assert found.epsilon_total == pytest.approx(total)
 
 
 def test_gaussian_releases_compose_exactly() -> None:
@@ -105,32 +125,6 @@ def test_mixed_releases_are_held_at_a_delta() -> None:
     pure, gaussian = PureEvent(epsilon=1), GaussianEvent(noise_multiplier=noise_std / math.sqrt(2))
     assert found.epsilon_total == pytest.approx(epsilon_of([pure, gaussian], delta=1e-5))
     assert found.releases == 2
-
-
-def test_a_baseline_has_no_privacy() -> None:
-    found = cost_of(plan_trials(a_sweep()), num_classes=10)
-    assert found.epsilons == pytest.approx((0.5, 2, 0.5, 2, math.inf))
-    assert (found.releases, found.epsilon_total) == (5, math.inf)
-
-
-def test_the_users_own_prior_alone_costs_nothing() -> None:
-    prior = PriorSettings(source=PriorSource.FILE, path="mine.npy")
-    base = TrialConfig(method="prior_labels", trainer=PriorLabelsConfig(prior=prior))
-    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
-    assert (found.epsilons, found.releases, found.epsilon_total) == ((0.0,), 0, 0.0)
-
-
-def test_what_a_release_builds_on_is_paid_too() -> None:
-    base = TrialConfig(method="alibi_prior", trainer=AlibiPriorConfig(epsilon=2.0))
-    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
-    assert found.epsilons == pytest.approx((2.0,)) and found.releases == 2
-    assert found.epsilon_total == pytest.approx(2.0)
-
-
-def test_every_stage_is_a_release_and_a_label_is_in_one() -> None:
-    base = TrialConfig(method="lp_mst", trainer=LpMstConfig(epsilon=2.0, stages=3))
-    found = cost_of(plan_trials(a_sweep(base=base, variants=())), num_classes=10)
-    assert (found.releases, found.epsilon_total) == (3, 2.0)
 
 
 def test_the_total_is_stated_at_the_largest_delta_of_a_trial() -> None:

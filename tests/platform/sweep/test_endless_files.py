@@ -105,22 +105,17 @@ def test_every_verb_refuses_what_is_no_file(name: str, kind: str, here: Path) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["own.npz", "own.parquet", "own.csv"])
-def test_sweeps_refuse_own_data_that_are_no_file(name: str, kind: str, here: Path) -> None:
+@pytest.mark.parametrize("name", ["own.npz", "own.parquet", "own.csv", "prior.npy"])
+def test_sweeps_refuse_own_data_and_priors_that_are_no_file(
+    name: str, kind: str, here: Path
+) -> None:
+    settings = ["data.name=own", f"data.path={here / name}"]
+    if name == "prior.npy":
+        settings = ["method=alibi_prior", "trainer.prior.source=file"]
+        settings.append(f"trainer.prior.path={here / name}")
     with nothing_to_read(kind, here / name):
-        code, said = sweep("data.name=own", f"data.path={here / name}")
+        code, said = sweep(*settings)
     assert code == 2 and f"{name} is a {kind}" in said and "Traceback" not in said
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_sweeps_refuse_a_prior_that_is_no_file(kind: str, here: Path) -> None:
-    with nothing_to_read(kind, here / "prior.npy"):
-        code, said = sweep(
-            "method=alibi_prior",
-            "trainer.prior.source=file",
-            f"trainer.prior.path={here / 'prior.npy'}",
-        )
-    assert code == 2 and f"prior.npy is a {kind}" in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.sweep.configuration import (
     DEFAULT_SHARE,
@@ -27,10 +26,11 @@ from labeldp.platform.sweep.cost import check_what_is_left, cost_of, held_out_me
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep.trial import run_trial
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
+from labeldp.trainers.data.labelled_data import LabelledData, set_aside
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table
 
 BASE = TrialConfig(
@@ -48,14 +48,9 @@ class HomeOf(TrialLabels):
     def __init__(self, data: LabelledData, budget: Budget | None = None) -> None:
         home = LabelHome(
             SecretLabels(training=data.train_labels, held_out=data.held_out_labels, num_classes=3),
-            audit=AuditSettings(canaries=0, coin_canaries=0),
-            coin_seed=None,
-            places=HomePlaces(store=None, votes=None),
-            fingerprint="",
-            budget=budget,
-            authority=b"owner",
+            **home_settings(None, audit=AuditSettings(canaries=0, coin_canaries=0), budget=budget),
         )
-        home.begin(b"owner", "a1")
+        home.begin(DRIVER, "a1")
         super().__init__(home=home, noise=OsEntropy(), trial="a1")
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
@@ -204,40 +199,3 @@ def test_one_release_of_held_out_labels_serves_all_trials_that_are_left() -> Non
     with pytest.raises(BudgetExceeded, match="2 releases that are new"):
         check_left(shared, [], 1.9)
     check_left(shared, held_out_lines(own, training=[own]), 0.1)
-
-
-def a_home(folder: Path, *, held_out: NDArray[np.int64] | None) -> LabelHome:
-    return LabelHome(
-        SecretLabels(training=np.arange(300) % 3, held_out=held_out, num_classes=3),
-        audit=AuditSettings(canaries=60, coin_canaries=60),
-        coin_seed=None,
-        places=HomePlaces(store=None, votes=folder),
-        fingerprint="f",
-        budget=None,
-    )
-
-
-def test_no_canary_is_among_held_out_labels_and_training_never_touches_those(
-    tmp_path: Path,
-) -> None:
-    truth = np.full(50, 2)
-    home, noise = a_home(tmp_path, held_out=truth), OsEntropy()
-    bare = NoNoise(num_classes=3)
-    assert home.num_labels() == 300 and home.canary_positions().max() < 300
-    assert home.release_held_out(bare, (), noise).values.tolist() == truth.tolist()
-    trained = home.release(bare, (), None, noise)
-    assert trained.indices is None and len(trained.values) == 300
-    first, second = home.ledger()
-    assert first.indices is not None and second.indices is not None
-    assert first.indices.min() == 300 and second.indices.max() == 299
-
-
-def test_a_home_without_held_out_labels_says_so(tmp_path: Path) -> None:
-    noise: NoiseSource = OsEntropy()
-    with pytest.raises(ValueError, match=r"set evaluation\.held_out_share"):
-        a_home(tmp_path, held_out=None).release_held_out(CorrectCount(epsilon=1.0), (), noise)
-
-
-def test_public_data_say_what_is_in_them() -> None:
-    data: PublicData = no_test_split().public
-    assert repr(data).endswith("train=[450, 8], held_out=[150, 8])")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labeldp.platform.sweep.configuration import METHODS, ConfigurationError, TrialConfig, flatten
+from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten
 from labeldp.platform.sweep.configuration import with_changes as changed
 from labeldp.platform.sweep.key_reference import KeyFacts, all_keys, keys_of
 
@@ -51,8 +51,3 @@ def test_bounds_are_what_is_refused(listed: list[KeyFacts]) -> None:
     assert bounds["trainer.sigma1"]
     unbounded = [facts.key for facts in listed if "number" in facts.type and not facts.bounds]
     assert not unbounded
-
-
-def test_a_method_that_is_none_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ConfigurationError, match="did you mean alibi"):
-        keys_of("alby")

@@ -9,28 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, write_json
+from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
+    _earlier,
     _sizes,
     check_one_writer,
     known_ledger,
     meanwhile,
     other_code,
 )
-from labeldp.platform.sweep.plan import count_epsilon_before
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
+from labeldp.platform.sweep.sweep_check import check
 from labeldp.platform.vault.vault_store import SqliteStore, witness
-from tests.platform.sweep.examples import a_charge, a_record, a_sweep
-
-
-def cluster(nodes: int) -> Capacity:
-    size = (4.0, 0.0)
-    return Capacity(nodes=nodes, cpus=4.0 * nodes, gpus=0.0, largest=(size,) * nodes, grows=False)
+from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
 
 @pytest.mark.parametrize(
@@ -43,10 +40,10 @@ def cluster(nodes: int) -> Capacity:
 )
 def test_one_file_is_written_by_one_machine(uri: str, nodes: int, refused: bool) -> None:
     if not refused:
-        check_one_writer(uri, cluster(nodes))
+        check_one_writer(uri, a_cluster(*[(4.0, 0.0)] * nodes))
         return
     with pytest.raises(TrackingUnusable, match=r"mlflow\.db is one file.*has 2 nodes.*a server"):
-        check_one_writer(uri, cluster(nodes))
+        check_one_writer(uri, a_cluster(*[(4.0, 0.0)] * nodes))
 
 
 def trials(*seeds: int | None) -> list[PlannedTrial]:
@@ -83,7 +80,7 @@ def test_the_one_trial_of_a_preset_takes_this_whole_machine(
         sweep=a_sweep(),
         options=SweepOptions(results=tmp_path, preset=preset, address=address),
     )
-    assert _sizes(planned, cluster(1))[0].cpus == cores
+    assert _sizes(planned, a_cluster((4.0, 0.0)))[0].cpus == cores
 
 
 def test_results_and_errors_come_when_asked_for() -> None:
@@ -165,21 +162,30 @@ def test_a_release_that_any_trial_read_is_missed(folder: ResultsFolder, finished
         known_ledger(folder, moved=False)
 
 
+@pytest.mark.parametrize(
+    ("own", "drawn", "expected"),
+    [
+        (None, False, Budget(epsilon=50.0)),
+        (None, True, Budget(epsilon=50.0, delta=1e-5)),
+        (Budget(epsilon=60.0, delta=1e-3), True, Budget(epsilon=50.0, delta=1e-3)),
+    ],
+)
+def test_a_command_lines_budget_takes_the_delta_of_earlier_releases(
+    own: Budget | None, drawn: bool, expected: Budget, tmp_path: Path
+) -> None:
+    """At delta 0 a Gaussian release has no epsilon, and nothing could be afforded after it."""
+    sweep = replace(a_sweep(budget=own), variants=a_sweep().variants[:1])
+    checked = check(sweep, SweepOptions(results=tmp_path / "results", max_epsilon_total=50.0))
+    assert checked.plan.cost.delta == 0.0
+    if drawn:
+        line = replace(a_charge("g"), event=GaussianEvent(noise_multiplier=4.0))
+        assert SqliteStore(checked.folder.store).record(line, np.arange(3), lines=0)
+    assert _earlier(checked).budget == expected
+
+
 def test_other_code_is_spoken_of() -> None:
     old, now = (replace(a_record(), git_commit=each) for each in ("old", "now"))
     assert other_code([now, now], commit="now") == ""
     assert other_code([], commit="now") == ""
     said = other_code([old, now, a_record()], commit="now")
     assert "1 at old, 1 at unknown" in said and "at now now" in said and "--results" in said
-
-
-def test_a_folder_tells_what_a_count_cost_where_nobody_said(tmp_path: Path) -> None:
-    assert count_epsilon_before(tmp_path / "nowhere") is None
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
-    folder.keep(a_record(changes={"evaluation.epsilon": 0.4}))
-    assert count_epsilon_before(folder.path) is None, "it was stated"
-    folder.identify(count_epsilon=0.36)
-    assert count_epsilon_before(folder.path) == 0.36
-    write_json(folder.path / "sweep.json", {"sweep": "small", "count_epsilon": "much"})
-    with pytest.raises(ResultsFolderError, match="count_epsilon"):
-        count_epsilon_before(folder.path)

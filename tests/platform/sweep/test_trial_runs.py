@@ -20,7 +20,7 @@ from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.search import Suggested
 from labeldp.platform.sweep.sweep import CannotFit, Resources
-from labeldp.platform.sweep.trial import EarlyStops, StopBoard, rung_metric
+from labeldp.platform.sweep.trial import EarlyStops, StopBoard
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
@@ -96,12 +96,6 @@ def test_what_broke_a_search_is_kept() -> None:
     assert isinstance(given.broken, ValueError)
 
 
-def test_tune_keeps_nothing_of_it(tmp_path: Path) -> None:
-    given = hand_out()
-    given.save_to_dir(str(tmp_path), "session")
-    assert given.__getstate__() == {}
-
-
 @contextmanager
 def scheduler(
     monkeypatch: pytest.MonkeyPatch, by: ChooseBy = ChooseBy.TEST
@@ -145,11 +139,6 @@ def test_trials_of_an_earlier_start_are_compared_with(monkeypatch: pytest.Monkey
                 judge.recall(a_record(name))
             told(judge, "a2", 2, 0.5)
             assert board.stopped("a2") is stopped and not board.stopped("a1")
-
-
-def test_the_accuracy_of_a_rung_has_the_name_of_the_curve_it_is_in() -> None:
-    assert rung_metric(ChooseBy.TEST) == "val_accuracy"
-    assert rung_metric(ChooseBy.ESTIMATED) == "accuracy_estimated"
 
 
 class Clock:

@@ -34,6 +34,7 @@ from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.sweep.test_accuracy_figures import wrongly_classed
+from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table
 
 DATA, LABELS = small_table(examples=300)
@@ -58,16 +59,10 @@ def a_desk(
 
 
 def a_home(folder: Path, **changes: Any) -> LabelHome:
-    settings: dict[str, Any] = {
-        "audit": AuditSettings(canaries=30, coin_canaries=30),
-        "coin_seed": None,
-        "places": HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
-        "fingerprint": DATA.fingerprint,
-        "budget": None,
-        "authority": b"driver",
-    }
     labels = SecretLabels(training=LABELS, held_out=LABELS[:20], num_classes=3)
-    return LabelHome(labels, **{**settings, **changes})
+    audit = AuditSettings(canaries=30, coin_canaries=30)
+    own = {"audit": audit, "fingerprint": DATA.fingerprint, **changes}
+    return LabelHome(labels, **home_settings(folder, **own))
 
 
 def train(desk: AnswerDesk) -> NDArray[np.uint8]:
@@ -299,7 +294,7 @@ def test_figures_of_answers_go_to_the_driver_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="trial ab12 was not begun by the driver"):
         home.answers("ab12", *request)
     assert not home.ledger()
-    home.begin(b"driver", "ab12")
+    home.begin(DRIVER, "ab12")
     reply = home.answers("ab12", *request)
     assert reply.figures == {} and reply.values.shape == (REQUEST.queries, 2)
     assert reply.consensus is None
@@ -309,8 +304,8 @@ def test_figures_of_answers_go_to_the_driver_alone(tmp_path: Path) -> None:
     home.audit("ab12", np.full((60, 3), 1 / 3), 0.95, [*reply.keys, count.key], 1e-5)
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
     for keys in (reply.keys, [*reply.keys, count.key]):
-        known = home.figures(b"driver", "ab12", keys)
+        known = home.figures(DRIVER, "ab12", keys)
         assert prices | {"ensemble_accuracy", "vote_label_accuracy", "epsilon_m_low"} <= set(known)
     # A trial that has paid for more than answers has no figure that is the answers' price alone.
-    with_prior = home.figures(b"driver", "ab12", [*reply.keys, "a prior's"])
+    with_prior = home.figures(DRIVER, "ab12", [*reply.keys, "a prior's"])
     assert not prices & set(with_prior) and "ensemble_accuracy" in with_prior

@@ -42,12 +42,12 @@ from labeldp.platform.vault.audits import (
     own_release,
     release_figures,
 )
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from tests.platform.vault.homes import DRIVER, home_settings
 
-DRIVER = b"the driver's token"
 LABELS = np.random.default_rng(1).integers(10, size=4000)
 HUNDREDS = AuditSettings(canaries=100, coin_canaries=100)
 
@@ -78,17 +78,8 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
 
 
 def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> LabelHome:
-    settings: dict[str, Any] = {
-        "audit": HUNDREDS,
-        "coin_seed": None,
-        "places": HomePlaces(
-            store=None if folder is None else folder / "vault.db", votes=Path("votes")
-        ),
-        "fingerprint": "",
-        "budget": None,
-        "authority": DRIVER,
-    }
-    return LabelHome(SecretLabels(training=labels, num_classes=10), **{**settings, **extra})
+    secrets = SecretLabels(training=labels, num_classes=10)
+    return LabelHome(secrets, **home_settings(folder, **{"audit": HUNDREDS, **extra}))
 
 
 # What is planted
@@ -362,12 +353,9 @@ def test_figures_of_a_model_that_is_the_release_itself() -> None:
 def test_the_home_keeps_them_for_the_driver(tmp_path: Path) -> None:
     home = LabelHome(
         SecretLabels(training=FEW, num_classes=CLASSES),
-        audit=AuditSettings(canaries=50, coin_canaries=200),
-        coin_seed=11,
-        places=HomePlaces(store=tmp_path / "vault.db", votes=tmp_path / "votes"),
-        fingerprint="",
-        budget=None,
-        authority=DRIVER,
+        **home_settings(
+            tmp_path, audit=AuditSettings(canaries=50, coin_canaries=200), coin_seed=11
+        ),
     )
     release = home.release(LOCAL[0], (), None, SeededNoise(seed=3))
     home.begin(DRIVER, "abc")

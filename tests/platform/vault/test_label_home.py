@@ -1,10 +1,8 @@
 """label_home: what a home locks away and hands out, and no label by asking cleverly."""
 
 import stat
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,23 +17,17 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import MemoryStore
-from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.private_files import NotOurs
-from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder
-from labeldp.platform.records.results import ResultsFolder, SweepIdentity
+from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vote_store import VoteStore
 from labeldp.trainers.settings.pate import EnsembleConfig
-from tests.platform.sweep.examples import METRICS, a_sweep
+from tests.platform.vault.homes import DRIVER, home_settings
 
-DRIVER = b"the driver's token"
 TRIAL = "0123456789abcdef"
 TRAINING = np.random.default_rng(1).integers(10, size=300)
 HELD_OUT = np.random.default_rng(2).integers(10, size=40)
@@ -44,20 +36,8 @@ LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=10)
 COUNT = CorrectCount(epsilon=0.25)
 
 
-def settings(folder: Path, **changes: Any) -> dict[str, Any]:
-    return {
-        "audit": AuditSettings(canaries=50, coin_canaries=0),
-        "coin_seed": None,
-        "places": HomePlaces(store=folder / "vault.db", votes=folder / "votes"),
-        "fingerprint": "",
-        "budget": None,
-        "authority": DRIVER,
-        **changes,
-    }
-
-
 def start(folder: Path, **changes: Any) -> LabelHome:
-    return LabelHome(SECRETS, **settings(folder, **changes))
+    return LabelHome(SECRETS, **home_settings(folder, **changes))
 
 
 def rr(epsilon: float) -> RandomizedResponse:
@@ -76,15 +56,15 @@ def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
         wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
         assert wrong.training[-1] == bad
         with pytest.raises(ValueError, match=r"labels\[300\]"):
-            LabelHome(wrong, **settings(tmp_path))
+            LabelHome(wrong, **home_settings(tmp_path))
 
 
 def test_an_actor_that_was_refused_raises_when_it_is_asked(tmp_path: Path) -> None:
-    refused = HomeActor(replace(SECRETS, num_classes=5), **settings(tmp_path))
+    refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
         refused.num_labels()
     (tmp_path / "made").mkdir()
-    made = HomeActor(SECRETS, **settings(tmp_path / "made"))
+    made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
     assert made.num_labels() == 300
     with pytest.raises(AttributeError, match="HomeActor has no 'labels'"):
         _ = made.labels
@@ -155,7 +135,7 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
     assert some.indices is not None and some.indices.tolist() == [7, 2]
     assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
     (tmp_path / "none").mkdir()
-    none = LabelHome(replace(SECRETS, held_out=None), **settings(tmp_path / "none"))
+    none = LabelHome(replace(SECRETS, held_out=None), **home_settings(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
     assert not none.ledger()
@@ -371,66 +351,3 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     path.parent.symlink_to(away)
     with pytest.raises(NotOurs, match="evidence is a link"):
         kept.write(path)
-
-
-# The driver's side
-
-
-class Owner:
-    """In place of a home: notes the trials that begin."""
-
-    def __init__(self, found: dict[str, float] | None) -> None:
-        self.begun: list[str] = []
-        self._found = found
-
-    def begin(self, authority: bytes, trial: str) -> None:
-        self.begun.append(trial)
-
-    def figures(self, authority: bytes, trial: str, keys: Sequence[str]) -> dict[str, float]:
-        if self._found is None:
-            raise ValueError(f"trial {trial} was not audited")
-        return self._found
-
-    def charges(self, keys: Sequence[str]) -> list[Charge]:
-        return []
-
-
-def recorded(folder: Path, owner: Owner, **end: Any) -> Any:
-    """A recorder's record of a trial that ends so."""
-    results = ResultsFolder(folder, sweep="small")
-    tracker = SimpleNamespace(
-        open_child=lambda *_, **__: "run",
-        log_curves=lambda *_, **__: None,
-        close_child=lambda *_, **__: None,
-    )
-    recorder = Recorder(
-        folder=results,
-        tracker=tracker,  # type: ignore[arg-type]
-        plans={TRIAL: plan_trials(a_sweep())[0]},
-        provenance=Provenance(git_commit="", environment={}),
-        progress=SweepProgress(total=1, skipped=0),
-        home=owner,  # type: ignore[arg-type]
-        authority=DRIVER,
-    )
-    trial = SimpleNamespace(config={"hash": TRIAL})
-    recorder.on_trial_start(0, [], trial)
-    assert owner.begun == [TRIAL]
-    whole = {"finished": True, "reason": "", "metrics": {}, "release_keys": []}
-    recorder.on_trial_result(0, [], trial, {"end": {**whole, "seconds": 1.0, **end}})
-    return results.records()[TRIAL]
-
-
-def test_the_driver_adds_the_figures_to_the_record(tmp_path: Path) -> None:
-    mine = {k: v for k, v in METRICS.items() if not k.startswith("epsilon_m")}
-    found = {k: v for k, v in METRICS.items() if k.startswith("epsilon_m")}
-    record = recorded(tmp_path, Owner(found), metrics=mine)
-    assert record.finished and record.metrics == METRICS
-
-
-def test_a_trial_that_was_not_audited_has_failed(tmp_path: Path) -> None:
-    record = recorded(tmp_path, Owner(None), metrics=dict(METRICS))
-    assert not record.finished and "was not audited" in record.reason and record.metrics == {}
-    # Of one that failed by itself no figures are requested.
-    (tmp_path / "b").mkdir()
-    record = recorded(tmp_path / "b", Owner(None), finished=False, reason="TrainingDiverged: loss")
-    assert record.reason == "TrainingDiverged: loss"

@@ -24,12 +24,13 @@ from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy,
 from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+from tests.platform.vault.homes import DRIVER, home_settings
 
 LABELS = np.arange(6) % 2
 
@@ -254,9 +255,7 @@ def test_canaries_are_planted_on_request_only() -> None:
     assert (secret[0] != secret[1]).any()
 
 
-def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
-    tmp_path: Path,
-) -> None:
+def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it() -> None:
     noise = GaussianNoise(noise_std=4.0, num_classes=CLASSES)
     fit = near(audit=AUDIT, noise=SeededNoise(seed=7))
     planted, positions = fit.home._planted, fit.canary_positions()
@@ -277,19 +276,14 @@ def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it(
     assert found.items() >= direct.items()
     home = LabelHome(
         SecretLabels(training=MANY, num_classes=CLASSES),
-        audit=AUDIT,
-        coin_seed=7,
-        places=HomePlaces(store=None, votes=tmp_path),
-        fingerprint="",
-        budget=None,
-        authority=b"owner",
+        **home_settings(None, audit=AUDIT, coin_seed=7),
     )
     released = home.release(noise, (), None, SeededNoise(seed=7))
     assert released.values.tolist() == release.values.tolist()
-    home.begin(b"owner", "ab" * 8)
+    home.begin(DRIVER, "ab" * 8)
     sure = knowing(planted)(home.canary_positions())
     home.audit("ab" * 8, sure, AUDIT.confidence, [released.key], 1e-5)
-    swept = home.figures(b"owner", "ab" * 8, [released.key])
+    swept = home.figures(DRIVER, "ab" * 8, [released.key])
     assert found == {"private/training_accuracy": found["private/training_accuracy"], **swept}
     assert found["private/epsilon_release"] <= found["epsilon_release_ceiling"]
 

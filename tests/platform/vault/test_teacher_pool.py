@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from labeldp.platform.vault.teacher_pool import (
 )
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults.processes import Process, family, titled, wait_until
+from tests.platform.sweep.examples import a_cluster
 from tests.platform.sweep.simulated_teachers import (
     CLASSES,
     QUERIES,
@@ -58,16 +58,6 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
 # How large a pool is, and its lines of progress
 
 
-def a_cluster(*nodes: tuple[float, float]) -> Capacity:
-    return Capacity(
-        nodes=len(nodes),
-        cpus=sum(cpus for cpus, _ in nodes),
-        gpus=sum(gpus for _, gpus in nodes),
-        largest=nodes,
-        grows=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("each", "cluster", "actors"),
     [
@@ -80,7 +70,7 @@ def a_cluster(*nodes: tuple[float, float]) -> Capacity:
         # One that does not fit now is requested all the same: a node may come back.
         (Resources(cpus=1, gpus=1), a_cluster((2, 0)), 1),
         (Resources(cpus=0), a_cluster((2, 0)), 2),
-        (Resources(cpus=1, gpus=1), replace(a_cluster((0, 0)), grows=True), GROWN_ACTORS),
+        (Resources(cpus=1, gpus=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
     ],
 )
 def test_a_pool_is_as_large_as_the_nodes_hold(

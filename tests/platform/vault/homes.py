@@ -1,0 +1,25 @@
+"""Settings of homes of labels that tests start in their own process."""
+
+from pathlib import Path
+from typing import Any
+
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.label_home import HomePlaces
+
+DRIVER = b"the driver's token"
+
+
+def home_settings(folder: Path | None, **changes: Any) -> dict[str, Any]:
+    """Return all that a home takes besides its labels; without a folder it keeps nothing."""
+    return {
+        "audit": AuditSettings(canaries=50, coin_canaries=0),
+        "coin_seed": None,
+        "places": HomePlaces(
+            store=None if folder is None else folder / "vault.db",
+            votes=None if folder is None else folder / "votes",
+        ),
+        "fingerprint": "",
+        "budget": None,
+        "authority": DRIVER,
+        **changes,
+    }
