@@ -262,7 +262,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.noise_seed is None
         tags.input_tags.three_d_array = True
@@ -347,7 +346,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return fitting.configured(changes, seed=seed, settings=self.settings or {})
 
     def _in_process(self) -> Total:
-        """Price of these rows in fits of this process, without those with the vault."""
         if not hasattr(self, "_people"):
             return Total(0.0, 0.0, 0.0, False)
         return LEDGER.total(self._people, delta=self.delta, without=self._source)
@@ -375,7 +373,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return "all fits with its vault" if alone else f"all fits with its vault and {here}"
 
     def _not_counted(self) -> list[str]:
-        """Costs that the total leaves out, in words."""
         found = []
         if self._split is not None:
             found.append(
@@ -412,7 +409,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
 
     def _take(self, fitted: fitting.Fitted, data: PublicData, config: TrialConfig) -> None:
-        """Keep the result of a fit."""
         self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._seed_of_noise = self.noise_seed
         self.ledger_: list[PaidRelease] = fitted.lines
@@ -435,7 +431,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
 
     def _add_up(self, vault: SharedVault, near: FitLabels) -> None:
-        """Charge this fit's releases, and read the total of the vault, if one was given."""
         LEDGER.add(near.new_charges(), self._people, source=self._source)
         self._vault_seeded = False
         if self.vault is not None:

@@ -55,11 +55,7 @@ _NARROW = 256
 
 
 def refuse_unusable(labels: Any) -> None:
-    """Refuse complex and missing labels; scikit-learn's own message would show them.
-
-    Raises:
-        ValueError: Names the row and never the label.
-    """
+    """Refuse complex and missing labels; scikit-learn's own message would show them."""
     try:
         plain = np.asarray(labels)
     except ValueError:
@@ -77,12 +73,8 @@ def refuse_unusable(labels: Any) -> None:
 def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
     """Return the classes in order [K], each once.
 
-    Args:
-        classes: All classes, how many there are of 0..K-1, or `PUBLISH`.
-        labels: Secret; read for `PUBLISH` only.
-
-    Raises:
-        ValueError: No classes are stated, or fewer than two.
+    `classes`: all classes, how many there are of 0..K-1, or `PUBLISH`. `labels`: secret; read for
+    `PUBLISH` only.
     """
     if classes is None:
         raise ValueError(
@@ -118,12 +110,7 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
 def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of each label among the classes [N].
 
-    Args:
-        labels: Secret [N].
-        classes: All there are, sorted [K].
-
-    Raises:
-        ValueError: A label is not among them; the message names the row and never the label.
+    `labels`: secret [N]. `classes`: all there are, sorted [K].
     """
     if labels.dtype.kind == "O":  # as columns of DataFrames have them
         labels = np.asarray(labels.tolist())
@@ -154,14 +141,8 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
     """Return X as public data without a test split; its preprocessing stays with the model.
 
-    Args:
-        rows: Numbers [N, D], a DataFrame, or images of bytes.
-        num_classes: K, as stated.
-        keep: Columns that are features although they look like identifiers.
-
-    Raises:
-        ValueError: Infinite values, columns of several types, or images that are not bytes; row and
-            column are named.
+    `rows`: numbers [N, D], a DataFrame, or images of bytes. `num_classes`: K, as stated. `keep`:
+    columns that are features although they look like identifiers.
     """
     # The reader wants labels beside; no true label has a part in preparing rows.
     placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
@@ -220,12 +201,8 @@ def fit_changes(
     Features have a mean squared norm of 1, so that one learning rate fits all (that of
     docs/reproduction.md for the same network).
 
-    Args:
-        method: The method.
-        rows: N.
-        shape: Of a row's features, (D,) or (C, H, W).
-        epsilon: Privacy loss per label.
-        delta: At which it may hold; pure methods ignore it.
+    `rows`: N. `shape`: of a row's features, (D,) or (C, H, W). `delta`: at which it may hold; pure
+    methods ignore it.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
     at_delta = {} if delta == 0 else {"trainer.delta": delta}
@@ -285,13 +262,7 @@ def configured(
 ) -> TrialConfig:
     """Return the configuration of a fit.
 
-    Args:
-        changes: Of `fit_changes`.
-        seed: Of training.
-        settings: The user's own on top: keys of the trainer, such as `epochs`.
-
-    Raises:
-        ValueError: A key is wrong, or the estimator has a parameter for it.
+    `settings`: the user's own on top: keys of the trainer, such as `epochs`.
     """
     own = {f"trainer.{str(key).removeprefix('trainer.')}": settings[key] for key in settings}
     for name in ("epsilon", "delta"):
@@ -304,11 +275,7 @@ def configured(
 
 
 def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classes: int) -> None:
-    """Refuse a fit that would cost more than its parameters allow, before anything is released.
-
-    Raises:
-        ValueError: Names its price.
-    """
+    """Refuse a fit that would cost more than its parameters allow, before anything is released."""
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     if planned is None:
         return
@@ -327,7 +294,6 @@ class Teller:
     """Prints the progress of a fit: one line on a terminal, or one now and then."""
 
     def __init__(self, *, quiet: bool) -> None:
-        """Print nothing if `quiet`."""
         self._quiet, self._started, self._told = quiet, time.monotonic(), -math.inf
         self._over = sys.stderr.isatty()
 
@@ -396,10 +362,7 @@ class Fitted:
     """The result of a fit.
 
     Attributes:
-        predictor: Features in, probabilities out.
         epsilon: Of the worst label, for the releases that this fit has read.
-        delta: At which it holds.
-        lines: Its ledger.
         audit: The most that attacks could have found, and how many labels they spoiled.
         private: Their findings, and other figures computed from true labels.
     """
@@ -433,15 +396,8 @@ def fit(
 ) -> Fitted:
     """Train a model and return it with its price.
 
-    Args:
-        config: Of the method.
-        data: Public features.
-        labels: Gives releases of the labels.
-        tell: Prints the progress.
-
     Raises:
         TrainingDiverged: The loss is not finite any more.
-        ValueError: Settings that do not fit the data.
     """
     settings = config.trainer
     settings.check_data(data)

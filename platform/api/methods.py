@@ -34,8 +34,6 @@ class NamedMethod:
     """A method by its name.
 
     Attributes:
-        name: Its name here.
-        method: The trainer's name in configurations.
         changes: Dotted key -> value: the settings that make the trainer this method.
         pure: Whether its guarantee holds at delta 0.
     """
@@ -87,11 +85,7 @@ _ALSO = {
 
 
 def named(name: str) -> NamedMethod:
-    """Return the method of this name; case, spaces and hyphens make no difference.
-
-    Raises:
-        ValueError: There is none; the message has the nearest ones.
-    """
+    """Return the method of this name; case, spaces and hyphens make no difference."""
     plain = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     found = NAMED.get(_ALSO.get(plain, plain))
     if found is not None:
@@ -106,8 +100,7 @@ def named(name: str) -> NamedMethod:
 def name_of(config: Mapping[str, Any]) -> str:
     """Return the name here that fits a configuration best; its trainer's where none does.
 
-    Args:
-        config: Dotted key -> value, as records of trials have it.
+    `config`: dotted key -> value, as records of trials have it.
     """
     fitting = [
         each
@@ -140,10 +133,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     Sums have Gaussian noise and hold at a delta. Where delta is 0, ALIBI with a prior from noisy
     counts, which is pure, takes their place.
 
-    Args:
-        epsilon: Privacy loss per label.
-        delta: At which it may hold; 0 for pure methods only.
-        num_classes: K.
+    `delta`: at which it may hold; 0 for pure methods only. `num_classes`: K.
     """
     _validate.positive(epsilon=epsilon)
     _validate.whole(minimum=2, num_classes=num_classes)

@@ -57,8 +57,6 @@ class Total(NamedTuple):
     """The price of all releases of the label that paid most.
 
     Attributes:
-        epsilon: Composed.
-        delta: At which it holds.
         summed: The epsilons added up: no less than `epsilon`, and easier to follow.
         seeded: Whether a seed made any of the noise.
     """
@@ -99,7 +97,6 @@ class ProcessLedger:
     """Prices of releases by row, over all fits of this process.
 
     Attributes:
-        process: Id of its process.
         sent: Whether an estimator that counts here was pickled for a worker.
     """
 
@@ -136,10 +133,8 @@ class ProcessLedger:
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
         """Return the largest price among these people, over all fits of this process.
 
-        Args:
-            people: Owners of the labels.
-            delta: At which it is stated where a charge is not pure.
-            without: A vault whose own lines are left out.
+        `delta`: at which it is stated where a charge is not pure. `without`: A vault whose own
+        lines are left out.
         """
         with self._lock:
             times = self._times_of(people)
@@ -312,7 +307,6 @@ def leaves_process() -> bool:
 
 
 def _frames() -> Iterator[tuple[str, FrameType]]:
-    """The module and frame of each caller, up to the main program."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         yield str(frame.f_globals.get("__name__", "")), frame
@@ -325,9 +319,6 @@ class PaidRelease:
 
     Attributes:
         key: Of the release; empty for labels that were published without one.
-        mechanism: Name of the mechanism.
-        labels: Number of labels.
-        epsilon: Of this release alone.
         delta: At which it holds; 0 where it is pure.
         seeded: Whether a seed, or an unknown source, made its noise, so that it can be removed.
         new: Whether this fit paid for it; otherwise an earlier one did, and it was read for free.
@@ -342,7 +333,6 @@ class PaidRelease:
     new: bool
 
     def __str__(self) -> str:
-        """Return the line for people."""
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
         seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
         what = what_of(self.mechanism) if self.key else self.mechanism
@@ -353,11 +343,7 @@ class PaidRelease:
 def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> PaidRelease:
     """Return a charge of the ledger as a line.
 
-    Args:
-        charge: The charge.
-        num_labels: N, where `indices` is None.
-        delta: At which it is stated where it is not pure.
-        new: Whether this fit paid for it.
+    `num_labels`: N, where `indices` is None. `delta`: at which it is stated where it is not pure.
     """
     at = delta_of_total([charge], delta=delta)
     return PaidRelease(
@@ -383,14 +369,8 @@ def guarantee(
 ) -> str:
     """Return the guarantee of a fit in a sentence.
 
-    Args:
-        epsilon: Of the fit.
-        delta: At which it holds.
-        total: Epsilon of all known fits, and its delta.
-        scope: Those fits, in words.
-        noise_seed: Of the fit's noise; None for a secret one.
-        seeded: Whether noise of any of those fits came from a seed, or an unknown source.
-        not_counted: Costs that the total leaves out, in words.
+    `total`: epsilon of all known fits, and its delta. `noise_seed`: of the fit's noise; None for a
+    secret one. `seeded`: whether noise of any of those fits came from a seed, or an unknown source.
     """
     if noise_seed is not None:
         return (

@@ -18,13 +18,7 @@ class ArrayFileError(ValueError):
 def read_array(address: str, *, what: str) -> NDArray[Any]:
     """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`.
 
-    Args:
-        address: File, and for an archive of several arrays the key after a colon.
-        what: Its content, for messages.
-
-    Raises:
-        ArrayFileError: Not there, no regular file, damaged, larger than this machine's memory, of
-            Python objects, or the key is missing.
+    `address`: file, and for an archive of several arrays the key after a colon.
     """
     path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
     try:
@@ -47,7 +41,6 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
 
 
 def _csv_numbers(path: str) -> NDArray[Any]:
-    """Whole numbers as integers, so that labels can stand in a `.csv`."""
     with warnings.catch_warnings(), TextIOWrapper(open_regular(path)) as text:
         warnings.simplefilter("ignore")  # of an empty file, which is refused later
         array: NDArray[Any] = np.loadtxt(text, delimiter=",", ndmin=1, dtype=float)

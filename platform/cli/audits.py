@@ -49,9 +49,6 @@ def one_run(
     With a family, also what it proves if each label had noise of that family by itself. From
     scores, fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of
     guesses may follow the release. `counts` are canaries, guesses and correct, or all None.
-
-    Raises:
-        ValueError: Neither all of one kind of input nor all of the other; what the audit refuses.
     """
     _check_input(counts, {"scores": scores, "truth": truth})
     settings: dict[str, Any] = {"delta": delta, "confidence": confidence}

@@ -39,9 +39,7 @@ class Table:
     """Rows of texts under names of columns.
 
     Attributes:
-        columns: Their names.
         rows: As many texts in each as there are columns.
-        title: A line above them.
         styles: Number of a row -> its style on a terminal, such as `bold red`.
     """
 
@@ -129,15 +127,7 @@ def perform(
 ) -> ExitCode:
     """Run a command, print its result, and return how it ended.
 
-    Args:
-        run: Returns a dataclass or a dict of plain values. A ValueError is the user's mistake.
-        json: Print one JSON object in place of `text`.
-        text: The result for a person.
-        code: The exit code of a result.
-        explain: An error or an interruption in words.
-
-    Raises:
-        Exception: A defect: an error that has no exit code.
+    `run`: returns a dataclass or a dict of plain values. A ValueError is the user's mistake.
     """
     before = warnings.formatwarning
 

@@ -123,9 +123,6 @@ class Verb(click.Command):
         words: Its name, after that of its group if it has one.
         run: `module:function`; the function takes the options by name and returns a dataclass or a
             dict of plain values. A ValueError is the user's mistake.
-        summary: One line of help.
-        example: A whole command line.
-        text: `module:function` that puts the result into words.
         code: `module:function` that returns the exit code of a result.
     """
 

@@ -9,11 +9,7 @@ from labeldp.platform.sweep.key_reference import all_keys, keys_of
 
 
 def config(*, method: str | None, match: str | None) -> dict[str, Any]:
-    """Return the keys of a method, or of all, whose name or meaning holds a text.
-
-    Raises:
-        ValueError: An unknown method, or no such key.
-    """
+    """Return the keys of a method, or of all, whose name or meaning holds a text."""
     found = all_keys() if method is None else keys_of(method)
     text = (match or "").lower()
     keys = [facts for facts in found if text in f"{facts.key} {facts.meaning}".lower()]
@@ -39,7 +35,6 @@ def words(found: dict[str, Any]) -> str:
 
 
 def _value(kind: str, bounds: str) -> str:
-    """Type and bounds of a value in one."""
     left_open = ", or null" if kind.endswith(", or null") else ""
     kind = kind.removesuffix(left_open)
     return f"{kind}, {bounds}{left_open}" if bounds else f"{kind}{left_open}"

@@ -36,15 +36,7 @@ _LISTED = 40
 
 @dataclass(frozen=True, kw_only=True)
 class SetEntry:
-    """A data set in the list.
-
-    Attributes:
-        name: In configurations.
-        description: One line.
-        present: Whether its files are there.
-        path: Where they are, or would be looked for.
-        command: The command that gets it.
-    """
+    """A data set in the list."""
 
     name: str
     description: str
@@ -68,8 +60,6 @@ class SetCheck:
     Attributes:
         name: Of the set; `own` for a user's file.
         ok: Whether a sweep can train on it as it is; of a user's file, with `keys`.
-        path: Where it is.
-        problems: Each with its way out.
         training_examples: N; 0 if it can't be read.
         test_examples: M, likewise.
         num_classes: K, likewise.
@@ -93,7 +83,6 @@ class OwnCheck(SetCheck):
     Attributes:
         seen: Rows, columns, labels and split; None if it can't be read at all.
         keys: Settings of a sweep on it; capitals stand for what only the user knows.
-        command: A sweep that trains on it.
     """
 
     seen: FileSeen | None = None
@@ -153,11 +142,7 @@ def list_words(found: SetList) -> list[Table | str]:
 
 
 def fetch_set(*, name: str, root: str | None) -> dict[str, str]:
-    """Download a data set, unless it is there as published.
-
-    Raises:
-        ValueError: An unknown set, a failed download, or damaged files.
-    """
+    """Download a data set, unless it is there as published."""
     fetch(name, root)
     return {"name": name, "path": _place(find(name), data_root(root))}
 
@@ -191,11 +176,7 @@ def check(
 
 
 def check_set(name: str, *, root: str | Path | None = None) -> SetCheck:
-    """Compare a data set's files with what is published, and read them as a sweep would.
-
-    Raises:
-        ValueError: An unknown data set.
-    """
+    """Compare a data set's files with what is published, and read them as a sweep would."""
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.csv")
     data_set, folder = find(name), data_root(root)
@@ -268,14 +249,12 @@ def check_own(source: OwnSource) -> OwnCheck:
 
 
 def _command(keys: Sequence[str]) -> str:
-    """A sweep in a results folder of its own, without the baseline, whose epsilon is infinite."""
     path = next(key for key in keys if key.startswith("data.path="))
     start = ["python", "sweeps/quickstart.py", "--results", f"results/{Path(path).stem}"]
     return shlex.join([*start, "--without", "no privacy", *keys])
 
 
 def _keys(source: OwnSource, path: str) -> list[str]:
-    """The settings of a sweep that stand for `source`."""
     given = {"path": path}
     for entry in fields(source):
         value = getattr(source, entry.name)

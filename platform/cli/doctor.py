@@ -42,9 +42,7 @@ class Check:
     """One thing that sweeps need.
 
     Attributes:
-        name: Its name.
         ok: Whether a sweep can run with it as it is.
-        detail: The finding.
         fix: Instructions; empty if ok.
     """
 
@@ -109,7 +107,6 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _extensions() -> list[Check]:
-    """Methods and data sets of other packages, and whether they can be used."""
     checks = []
     for registry, kind in ((METHODS, "method"), (DATASETS, "data set")):
         for name, package in registry.added().items():

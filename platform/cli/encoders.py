@@ -105,7 +105,6 @@ def self_supervise(
 
     Raises:
         Unfinished: The loss is not finite.
-        ValueError: Images or settings that can't be used.
     """
     if learning_rate is not None:
         more["learning_rate"] = learning_rate

@@ -29,12 +29,7 @@ class Predictions:
     """A written file of predictions.
 
     Attributes:
-        file: Where.
-        rows: How many.
         columns: `prediction`, and `probability_CLASS` for each class.
-        trial: The trial of the model.
-        method: That trained it, as configurations name it.
-        epsilon: Of its releases.
         delta: At which epsilon holds.
         private: Whether there is a guarantee at all.
         line: Its line in the sweep's report; None where the model lies in no results folder.
@@ -56,15 +51,8 @@ class Predictions:
 def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Predictions:
     """Predict the rows of a file, and write the predictions to another.
 
-    Args:
-        model: Folder of a model, or of a sweep's results.
-        data: File of raw rows, see `read_rows`.
-        out: A `.parquet` or `.csv`; one that is there is replaced.
-        trial: Hash of a trial in the results, or its beginning.
-
-    Raises:
-        ValueError: No such model, one that can't be read, or rows that differ from the training's.
-        OSError: The predictions can't be written.
+    `model`: folder of a model, or of a sweep's results. `out`: A `.parquet` or `.csv`; one that is
+    there is replaced. `trial`: hash of a trial in the results, or its beginning.
     """
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
@@ -102,11 +90,7 @@ def prediction_words(predictions: Predictions) -> str:
 
 
 def model_folder(place: Path, trial: str | None) -> Path:
-    """Return the folder of a model: `place` itself, or that of one of its trials.
-
-    Raises:
-        ValueError: There is no model, or several and none is named.
-    """
+    """Return the folder of a model: `place` itself, or that of one of its trials."""
     if (place / DESCRIPTION).is_file():
         if trial is not None:
             raise ValueError(f"{place} is one model by itself; leave --trial out")
@@ -159,12 +143,7 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
     A `.csv` does not say which columns are text. The model does: a postcode that was text in the
     training stays text, and one that was a number stays a number.
 
-    Args:
-        address: `FILE.parquet`, `FILE.csv`, `FILE.npy` or `FILE.npz[:key]`.
-        preprocessing: Of the model that they are for.
-
-    Raises:
-        ArrayFileError: Not there, damaged, or of another kind.
+    `address`: `FILE.parquet`, `FILE.csv`, `FILE.npy` or `FILE.npz[:key]`.
     """
     path = Path(address)
     if path.suffix in (".npy", ".npz") or ".npz:" in address:

@@ -71,9 +71,6 @@ def epsilon_pate(
 
     Without votes it is the price for any votes alone, which a ledger charges. `noise` has the
     options of `aggregator_of`.
-
-    Raises:
-        ValueError: Votes or settings that can't be used.
     """
     ours = Accounting(accounting)
     other = next(each for each in Accounting if each is not ours)
@@ -133,9 +130,6 @@ def calibrate_pate(
     """Find an aggregator's noise for an epsilon, guaranteed for any votes.
 
     Without votes it is the noise that a sweep has with this `trainer.epsilon`.
-
-    Raises:
-        ValueError: Votes or a target that can't be used.
     """
     if votes is not None:
         _refuse_beside_votes(queries=queries, teachers=teachers)
@@ -191,11 +185,7 @@ def calibrate_pate(
 def aggregator_of(
     aggregator: str, *, sigma1: float | None, sigma2: float, threshold: float | None
 ) -> Aggregator:
-    """Return the aggregator of these options; LNMax takes a scale, where sweeps state a deviation.
-
-    Raises:
-        ValueError: An option that is missing, or that means nothing to this kind.
-    """
+    """Return the options' aggregator; LNMax takes a scale, where sweeps state a deviation."""
     if aggregator == "confident":
         if sigma1 is None or threshold is None:
             options = {"--sigma1": sigma1, "--threshold": threshold}

@@ -37,13 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFiles:
-    """A written report.
-
-    Attributes:
-        html: The page.
-        pareto_png: The figure.
-        rows: Lines of the table.
-    """
+    """A written report."""
 
     html: str
     pareto_png: str
@@ -53,11 +47,7 @@ class ReportFiles:
 def report(
     *, experiment: str, tracking_uri: str | None, out: str | None, edition: str
 ) -> "ReportFiles | PublicReport":
-    """Write the report of a results folder or an experiment, for its owner or for the public.
-
-    Raises:
-        ValueError: No results there, a damaged file, or a folder that can't be written.
-    """
+    """Write the report of a results folder or an experiment, for its owner or for the public."""
     if edition == "public":
         if out is None or tracking_uri is not None:
             raise ValueError(
@@ -74,11 +64,7 @@ def report(
 
 
 def is_results(named: str) -> bool:
-    """Return whether `named` is a folder of results, and not an experiment's name.
-
-    Raises:
-        ValueError: It is a path where there is no folder.
-    """
+    """Return whether `named` is a folder of results, and not an experiment's name."""
     folder = Path(named).expanduser()
     if any((folder / name).exists() for name in ("sweep.json", "trials", "vault.db")):
         return True
@@ -119,7 +105,6 @@ def totals_of(ledger: FolderLedger) -> dict[str, Any] | None:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether a driver is at work in a results folder."""
     try:
         with open_regular(folder / "driver.lock") as lock:
             # Let go of at once: a driver that starts in this very moment is refused, and says so.
@@ -148,14 +133,11 @@ def _write(records: list[TrialRecord], *, folder: Path, **facts: Any) -> ReportF
 def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFiles:
     """Write the report of an experiment's latest sweep.
 
-    Args:
-        experiment: Name of the experiment, which is the sweep's.
-        tracking_uri: Of the tracking store; MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
-        out: Folder to write to; made if need be.
+    `tracking_uri`: of the tracking store; MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
+    `out`: folder to write to; made if need be.
 
     Raises:
         TrackingUnusable: The store or the experiment is not there, or holds no sweep.
-        ValueError: The folder can't be written.
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _beside_results(experiment)
     path = uri.removeprefix("sqlite:///")
@@ -194,7 +176,6 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
 
 
 def _kept_beside(uri: str, experiment: str) -> FolderLedger | None:
-    """The results folder of the experiment's sweep, if the store lies in it."""
     if not uri.startswith("sqlite:///"):
         return None
     try:
@@ -224,7 +205,6 @@ def _beside_results(experiment: str) -> str:
 
 
 def _latest(client: Any, uri: str, experiment: str) -> tuple[Any, list[Any]]:
-    """The run of the experiment's latest sweep, and those of its trials."""
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
@@ -278,7 +258,6 @@ def record_of(run: Any) -> TrialRecord:
 
 
 def _infinite(value: float) -> float:
-    """Tracking stores write infinity as the largest float."""
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
 
 

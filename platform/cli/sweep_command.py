@@ -102,11 +102,7 @@ def command_of(sweep: Sweep) -> click.Command:
 
 
 def plan_options(sweep: Sweep, given: Mapping[str, Any], *, results: Path) -> SweepOptions:
-    """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults.
-
-    Raises:
-        ValueError: An argument that can't be used.
-    """
+    """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults."""
     searched = {"trials": given["trials"], "seed": given["search_seed"]}
     changes = {name: value for name, value in searched.items() if value is not None}
     if changes and sweep.search is None and given["search"] is None:

@@ -27,14 +27,8 @@ class PlanResult:
     """The trials of a sweep and their cost.
 
     Attributes:
-        trials: How many.
-        epsilons: Of the trials, each once.
-        releases: How many releases the trials share.
-        epsilon_total: Of a label that all releases touch.
-        delta: At which the total holds.
         gpu_hours: Of all trials, from the sweep's own estimate for one.
         fits: Whether this machine can hold a trial and the data are there.
-        problems: Reasons why it cannot run.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
@@ -45,7 +39,6 @@ class PlanResult:
         shared_minutes: Of that, features, groups of priors and teachers.
         minutes_source: Whether minutes are measured or estimated, in words.
         over_budget: Whether nothing but the budget stands in the way.
-        notes: Other facts, such as the price of estimates.
     """
 
     trials: int
@@ -67,11 +60,7 @@ class PlanResult:
 
 
 def load_sweep(path: str) -> Sweep:
-    """Return the `SWEEP` of a sweep file.
-
-    Raises:
-        ValueError: No such file, it can't be run, or it has no `SWEEP`.
-    """
+    """Return the `SWEEP` of a sweep file."""
     file = Path(path)
     try:
         read_bytes(file)
@@ -123,12 +112,7 @@ def plan(*, sweep: str, config: str | None, **given: Any) -> PlanResult:
 
 
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
-    """List a sweep's trials and their cost, as it would be run with these options.
-
-    Raises:
-        ConfigurationError: A key or value that can't be used.
-        ResultsFolderError: The results folder holds an earlier start that is damaged.
-    """
+    """List a sweep's trials and their cost, as it would be run with these options."""
     prepared, problems = prepare(sweep, options), []
     first = prepared[1][0].config
     try:
@@ -179,7 +163,6 @@ def _costs(plan: Plan, minutes: Sequence[float | None]) -> list[tuple[PlannedTri
 def _configurations(
     costs: Sequence[tuple[PlannedTrial, _Cost]], searches: Sequence[Search]
 ) -> list[dict[str, Any]]:
-    """A row for trials that differ in seeds alone, or for a search with its dearest trial."""
     if not searches:
         rows: dict[str, dict[str, Any]] = {}
         hidden = _repetition_keys([trial for trial, _ in costs])
@@ -230,7 +213,6 @@ def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
-    """Needs of trials and teachers that this machine does not meet."""
     problems = []
     cores = os.cpu_count() or 1
     if ensembles_of(trials) and sized.teacher.cpus > cores:

@@ -41,9 +41,7 @@ class Shown:
 def serve(*, results: str, port: int | None = None) -> Shown:
     """Show a results folder until Ctrl-C or SIGTERM.
 
-    Args:
-        results: The folder.
-        port: Of this machine; 5000 if that is free, else any free one.
+    `port`: of this machine; 5000 if that is free, else any free one.
 
     Raises:
         TrackingUnusable: A folder without a store, a port in use, a server that does not start.
@@ -105,7 +103,6 @@ def _pages(uri: str, address: str) -> list[str]:
 
 
 def _free_port() -> int:
-    """Port 5000, or one that the system picks."""
     try:
         return _checked(_PORT)
     except TrackingUnusable:

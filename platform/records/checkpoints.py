@@ -136,12 +136,7 @@ def start_keeper(folder: Path, models: Path) -> KeeperHandle:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShelf:
-    """Takes one trial's model.
-
-    Attributes:
-        keeper: Writes it.
-        digest: Hash of the trial.
-    """
+    """Takes one trial's model."""
 
     keeper: KeeperHandle
     digest: str

@@ -17,12 +17,7 @@ COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Code and machine of a trial.
-
-    Attributes:
-        git_commit: Of the code.
-        environment: Versions and devices by name.
-    """
+    """Code and machine of a trial."""
 
     git_commit: str
     environment: Mapping[str, str]

@@ -20,14 +20,8 @@ DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 def write_model(models: Path, digest: str, files: Mapping[str, bytes]) -> None:
     """Write a trial's model for its owner alone; an earlier one is replaced file by file.
 
-    Args:
-        models: The folder of all models, created if needed.
-        digest: Hash of the trial.
-        files: Content by name.
-
     Raises:
         NotOurs: A folder or file of another user, or a link, is in the way.
-        OSError: The disk is full, or the folder can't be written.
     """
     folder = models / digest
     # A cluster that runs already has an umask of its own.
@@ -52,9 +46,6 @@ def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
     Returns:
         `prediction`, the name or number of the likeliest class [N], and a column
         `probability_CLASS` [N] for each class.
-
-    Raises:
-        ValueError: Rows of another kind than the training's.
     """
     probabilities = model.predict_proba(rows)
     columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}

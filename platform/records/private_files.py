@@ -52,9 +52,8 @@ def private_folder(folder: Path) -> None:
     and their targets are left alone, unless they are refused.
 
     Raises:
-        NotOurs: Something in it belongs to another user or is a link in the place of one of our
-            own files, or users share the folder, or it is a home folder.
-        OSError: It can't be created.
+        NotOurs: Something in it belongs to another user or is a link in the place of one of our own
+            files, or users share the folder, or it is a home folder.
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +97,6 @@ def open_private(path: Path, flags: int) -> int:
 
     Raises:
         NotOurs: It belongs to another user, is a link of either kind, or not a regular file.
-        OSError: It can't be opened.
     """
     # A pipe is opened without waiting for its other end, and refused then.
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -135,7 +133,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
     Raises:
         NotOurs: There is a link at `path`.
-        OSError: It can't be written; an earlier file stays as it was.
     """
     refuse_link(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
@@ -168,7 +165,6 @@ def _check_link(path: Path, found: os.stat_result, *, below: Path) -> None:
 
 
 def _close(folder: Path, descriptor: int) -> None:
-    """Close an open folder to other users, and its descriptor."""
     try:
         found = os.fstat(descriptor)
         _check_owner(folder, found)
@@ -179,7 +175,6 @@ def _close(folder: Path, descriptor: int) -> None:
 
 
 def _tighten(path: Path, found: os.stat_result) -> None:
-    """Close a file or folder that is not a link to other users."""
     _check_owner(path, found)
     if stat.S_IMODE(found.st_mode) & 0o7077:
         path.chmod(stat.S_IMODE(found.st_mode) & 0o700)

@@ -35,7 +35,6 @@ class Steps:
     """Prints the steps of a start before its first trial."""
 
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
-        """Write to `stream` (standard error if not given), or nothing if `quiet`."""
         self._stream, self._quiet = stream, quiet
 
     def say(self, text: str) -> None:
@@ -47,9 +46,7 @@ class Steps:
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
         """Print a step, and its progress while it takes long: a bar, or a line now and then.
 
-        Args:
-            text: The step.
-            hint: Why it may take long, printed from the second time on.
+        `hint`: why it may take long, printed from the second time on.
         """
         self.say(text)
         if not self._quiet and (self._stream or sys.stderr).isatty():
@@ -97,11 +94,8 @@ class SweepProgress:
     ) -> None:
         """Start counting.
 
-        Args:
-            total: Trials of the sweep.
-            skipped: Trials among them that an earlier start has finished.
-            stream: Standard error if not given.
-            quiet: Print nothing except how trials failed.
+        `skipped`: trials among them that an earlier start has finished. `stream`: standard error if
+        not given.
         """
         self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
         self._total, self._ended = total, skipped
@@ -128,14 +122,7 @@ class SweepProgress:
             self._console.print(text, markup=False)
 
     def in_training(self, digest: str, name: str, *, epochs: int, of: int) -> None:
-        """Show the progress of a trial: on the bar, or now and then in a line.
-
-        Args:
-            digest: The trial's hash.
-            name: Its line in the comparison.
-            epochs: Epochs done.
-            of: Epochs of the whole trial.
-        """
+        """Show the progress of a trial: on the bar, or now and then in a line."""
         self._training[digest] = (name, epochs, max(1, of))
         if self._bar is not None:
             self._move_bar()
@@ -167,7 +154,6 @@ class SweepProgress:
         self._bar.update(self._task, completed=self._ended + self._begun(), description=text)
 
     def _epochs(self) -> str:
-        """Epochs of the first two trials in training, and the number of the others."""
         shown = [
             f"{name}: epoch {done}/{of}" for name, done, of in list(self._training.values())[:2]
         ]
@@ -175,7 +161,6 @@ class SweepProgress:
         return ", ".join([*shown, f"{more} more"] if more else shown)
 
     def _begun(self) -> float:
-        """Trials in training as shares of one."""
         return sum(min(1.0, done / of) for _, done, of in self._training.values())
 
     def _time_left(self) -> str:

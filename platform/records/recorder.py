@@ -52,16 +52,10 @@ class Recorder(tune.Callback):
     ) -> None:
         """Take the parts of a sweep.
 
-        Args:
-            folder: Keeps the records.
-            tracker: Mirrors them.
-            plans: Every trial by hash; of a search, the trials suggested so far.
-            provenance: Code and machine of the trials that run now, for their records.
-            progress: Prints how each trial ended.
-            home: Has each trial's audit figures, and the ledger's lines.
-            authority: The token against which the home returns figures.
-            num_labels: N, labels to train on, for run cards; None where it is not known.
-            features: The origin of the features, for records.
+        `plans`: every trial by hash; of a search, the trials suggested so far. `provenance`: code
+        and machine of the trials that run now, for their records. `home`: has each trial's audit
+        figures, and the ledger's lines. `authority`: the token against which the home returns
+        figures. `num_labels`: N, labels to train on, for run cards; None where it is not known.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
@@ -160,7 +154,6 @@ class Recorder(tune.Callback):
         return self.tracker.open_child(digest, name=name, tags=tags)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
-        """A trial's end with the figures of the vault's side, which the trial does not receive."""
         if not end["finished"]:
             return end
         try:
@@ -206,7 +199,6 @@ class Recorder(tune.Callback):
             raise
 
     def _mirror(self, record: TrialRecord) -> None:
-        """Complete a trial's run in tracking, or write it as a whole."""
         digest = record.hash
         run_id, epochs = self._open.pop(digest, None), self._unsent.pop(digest, [])
         if run_id is None:
@@ -289,7 +281,6 @@ def _name(trial: PlannedTrial, keys: Iterable[str], every: set[str]) -> str:
 
 
 def _last(key: str, every: set[str]) -> str:
-    """The shortest ending of a key, at whole parts, that no other key has."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         ending = ".".join(parts[-count:])

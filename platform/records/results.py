@@ -76,11 +76,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one, never half of it.
-
-    Raises:
-        ResultsFolderError: The disk is full, the folder can't be written, or the file is a link.
-    """
+    """Write a text file so that a reader sees the old one or the new one, never half of it."""
     try:
         with replacing(path) as file:
             file.write(text.encode())
@@ -94,11 +90,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file.
-
-    Raises:
-        ResultsFolderError: The file can't be read, or holds something else.
-    """
+    """Return the JSON object in a file."""
     try:
         loaded = json.loads(read_bytes(path, most_bytes=_RECORD_BYTES))
         if not isinstance(loaded, dict):
@@ -117,19 +109,11 @@ class TrialRecord:
     Reports and tracking use records without checking them again, so each field is checked here.
 
     Attributes:
-        hash: The trial's identity.
-        variant: Name of its line in the comparison.
-        config: The resolved configuration, flattened.
-        point: The values of the axes.
-        finished: Whether it reached its end.
         reason: Why it did not; empty if it did.
         over_budget: Whether it failed because a release would have exceeded the budget.
         metrics: Name -> number.
         curves: One mapping per epoch; NaN where a value was not a number.
-        release_keys: The releases that it read.
         seconds: Wall time.
-        git_commit: Of the code that ran it.
-        environment: Versions and devices that it ran on.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
         features: The origin of its features, as `FeatureProvenance` describes it.
     """
@@ -151,7 +135,6 @@ class TrialRecord:
     features: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise a ValueError that names the first field with a wrong value."""
         for each in fields(self):
             value, kind = getattr(self, each.name), get_origin(each.type) or each.type
             good, expected = _CHECKS[kind]
@@ -202,11 +185,7 @@ class TrialRecord:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the record in a file.
-
-        Raises:
-            ResultsFolderError: It is damaged, or of another version; the message names the file.
-        """
+        """Return the record in a file."""
         content = read_json(path)
         try:
             if lacking := {each.name for each in fields(cls)} - content.keys():
@@ -274,18 +253,11 @@ class SweepIdentity:
     """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
 
     Attributes:
-        sweep: Its name.
         sweep_id: Tag of its run in tracking, wherever the folder is moved.
         fingerprint: Of the public data.
-        vault: Id of the vault that made all releases.
         path: Where the folder was when it was last opened.
-        parent_run_id: The sweep's run in tracking.
         tracking_uri: The store of that run, without passwords.
-        num_labels: Labels to train on.
-        held_out_labels: Labels that accuracy is estimated on.
-        choose_by: The accuracy by which its trials are compared.
         count_epsilon: Default price of a count of right answers.
-        teachers_trained: By the last start that trained teachers.
         teachers_reused: Teachers of that start whose votes were stored already.
         learned_epsilon: Of a sweep that learns: the plan's epsilon, of all trials with noise.
         learned_counts: Likewise, of their counts on held-out labels alone.
@@ -312,7 +284,6 @@ class SweepIdentity:
     learned_releases: bool | None = None
 
     def __post_init__(self) -> None:
-        """Raise a ValueError that names the first fact with a wrong value."""
         for each in fields(self):
             (kind,) = (kind for kind in get_args(each.type) if kind is not NoneType)
             value = getattr(self, each.name)
@@ -321,7 +292,6 @@ class SweepIdentity:
                 raise ValueError(f"{each.name} is {value!r:.80}")
 
     def __bool__(self) -> bool:
-        """Whether anything is known."""
         return bool(self.to_json())
 
     @property
@@ -337,11 +307,7 @@ class SweepIdentity:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the identity in the content of a `sweep.json`.
-
-        Raises:
-            ValueError: Names a fact with a wrong value, or one of another version.
-        """
+        """Return the identity in the content of a `sweep.json`."""
         known = {each.name for each in fields(cls)}
         for name, value in facts.items():
             if name not in known:
@@ -359,11 +325,7 @@ class SweepIdentity:
 
 
 def identity_of(path: Path) -> SweepIdentity:
-    """Return the identity in the `sweep.json` at `path`; an empty one where there is no file.
-
-    Raises:
-        ResultsFolderError: It is damaged, or of another version.
-    """
+    """Return the identity in the `sweep.json` at `path`; an empty one where there is no file."""
     if not path.exists():
         return SweepIdentity()
     facts = read_json(path)
@@ -395,7 +357,6 @@ class VoteConsensus:
     refused: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         for name, counts in asdict(self).items():
             if len(counts) != BINS or not all(type(c) is int and c >= 0 for c in counts):
                 raise ValueError(f"{name} is {counts!r:.80}; it must be {BINS} counts")
@@ -404,9 +365,8 @@ class VoteConsensus:
     def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> Self:
         """Count queries.
 
-        Args:
-            shares: Of teachers that gave the commonest answer [Q].
-            answered: Whether the teachers answered [Q].
+        `shares`: of teachers that gave the commonest answer [Q]. `answered`: whether the teachers
+        answered [Q].
         """
         counts = [np.histogram(shares[part], BINS, (0, 1))[0] for part in (answered, ~answered)]
         yes, no = (tuple(map(int, each)) for each in counts)
@@ -437,11 +397,7 @@ class ResultsFolder:
     """The folder of a sweep, held by one driver at a time and closed to every other user."""
 
     def __init__(self, path: Path, *, sweep: str) -> None:
-        """Create the folder if needed, close it to others, and check that it is this sweep's.
-
-        Raises:
-            ResultsFolderError: It can't be written, or belongs to another sweep or user.
-        """
+        """Create the folder if needed, close it to others, and check that it is this sweep's."""
         self.path = path.expanduser().absolute()
         self.sweep = sweep
         try:
@@ -488,11 +444,7 @@ class ResultsFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder; the lock goes with the process, however it ends.
-
-        Raises:
-            ResultsFolderError: Another driver holds it, or its lock is a link.
-        """
+        """Hold the folder; the lock goes with the process, however it ends."""
         try:
             descriptor = open_private(self.path / "driver.lock", os.O_RDWR | os.O_CREAT)
         except NotOurs as error:
@@ -512,7 +464,6 @@ class ResultsFolder:
             yield
 
     def _clear_leftovers(self) -> None:
-        """Delete the drafts and Tune's files of a driver that was killed."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
         for folder in (self.path / "trials", self.path / "private", self.checkpoints, self.models):
@@ -532,11 +483,7 @@ class ResultsFolder:
         write_json(self.path / "sweep.json", identity.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
-        """Return the records of trials that ended, by hash.
-
-        Raises:
-            ResultsFolderError: One is damaged; the message names it.
-        """
+        """Return the records of trials that ended, by hash."""
         return _records_in(self.path)
 
     def keep(self, record: TrialRecord) -> None:
@@ -549,9 +496,7 @@ class KeptResults:
     """The content of a results folder.
 
     Attributes:
-        path: The folder.
         identity: Content of `sweep.json`; empty where there is none.
-        records: Of the trials that ended, by hash.
     """
 
     path: Path
@@ -569,11 +514,7 @@ class KeptResults:
         return self.path / "vault.db"
 
     def trial(self, named: str) -> TrialRecord:
-        """Return the trial whose hash begins with `named`.
-
-        Raises:
-            ResultsFolderError: None does, or several do.
-        """
+        """Return the trial whose hash begins with `named`."""
         found = [digest for digest in self.records if named and digest.startswith(named)]
         if len(found) == 1:
             return self.records[found[0]]
@@ -593,11 +534,7 @@ class KeptResults:
 
 
 def read_results(path: Path) -> KeptResults:
-    """Return the content of the results folder at `path`, without changing anything in it.
-
-    Raises:
-        ResultsFolderError: It is not a results folder, or a file in it is damaged.
-    """
+    """Return the content of the results folder at `path`, without changing anything in it."""
     folder = path.expanduser().absolute()
     if not folder.is_dir():
         raise ResultsFolderError(f"there is no folder {folder}; name the results of a sweep")

@@ -86,7 +86,6 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
 
 @contextmanager
 def _explained(uri: str) -> Iterator[None]:
-    """Raise errors of MLflow, SQLAlchemy and the transport as `TrackingUnusable`."""
     try:
         yield
     except TrackingUnusable:
@@ -103,10 +102,9 @@ class Tracker:
 
         This happens before the first trial: processes that open a new SQLite store together crash.
 
-        Args:
-            uri: The store's address. Artifacts of a local store are in a folder beside it.
-            experiment: The experiment's name.
-            results: The results folder, which keeps a list of the runs that were written.
+        `uri`: the store's address. Artifacts of a local store are in a folder beside it.
+        `experiment`: the experiment's name. `results`: the results folder, which keeps a list of
+        the runs that were written.
 
         Raises:
             TrackingUnusable: The store has a newer schema, is not writable or does not answer.
@@ -150,9 +148,8 @@ class Tracker:
     def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
         """Refuse to write trials of an unknown sweep a second time.
 
-        Args:
-            hashes: Of trials in a results folder that has lost its `sweep.json`.
-            sweep_id: Tag of their sweep's run, if the vault still has it.
+        `hashes`: of trials in a results folder that has lost its `sweep.json`. `sweep_id`: tag of
+        their sweep's run, if the vault still has it.
 
         Raises:
             TrackingUnusable: The store holds one of them, and no run with that tag.
@@ -184,7 +181,6 @@ class Tracker:
         return run_id
 
     def _begun(self, tags: Mapping[str, str]) -> str | None:
-        """The run of a start that ended before it wrote down its run's id."""
         if "sweep_id" not in tags:
             return None
         query = f"tags.sweep_id = '{tags['sweep_id']}'"
@@ -216,7 +212,6 @@ class Tracker:
                 self._client.delete_run(run_id)
 
     def _lines(self) -> Iterator[dict[str, str]]:
-        """The list of written runs, without a line that a crash cut off."""
         if not self._written.exists():
             return
         for text in self._written.read_text().splitlines():
@@ -341,14 +336,12 @@ class Tracker:
         self._client.set_terminated(self.parent_run_id, status)
 
     def _tag_experiment(self, tags: Mapping[str, str]) -> None:
-        """Write those tags of the experiment that it lacks."""
         there = self._client.get_experiment(self.experiment_id).tags
         for key, value in tags.items():
             if there.get(key) != value:
                 self._client.set_experiment_tag(self.experiment_id, key, value)
 
     def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
-        """Points for those of the parent's metrics whose last point differs, or is missing."""
         last = self._client.get_run(self.parent_run_id).data.metrics
         now, changed = int(time.time() * 1000), []
         for name, value in metrics.items():

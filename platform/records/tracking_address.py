@@ -99,10 +99,7 @@ def shown(uri: str) -> str:
 def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
     """Return addresses of a sweep's table, chart and comparison on a server.
 
-    Args:
-        server: Its address.
-        experiment: Id of the experiment.
-        runs: Ids of the runs to compare.
+    `runs`: ids of the runs to compare.
     """
     # The parameter opens MLflow's menu for model training instead of the one for agents.
     place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
@@ -118,10 +115,8 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
 def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
     """Return a sweep's description for MLflow's pages, as Markdown.
 
-    Args:
-        text: Its finding and cost.
-        rows: Of the Pareto front, as in the sweep's JSON.
-        run_id: The sweep's run, which has the figure as an artifact.
+    `rows`: of the Pareto front, as in the sweep's JSON. `run_id`: the sweep's run, which has the
+    figure as an artifact.
     """
     figure = f"get-artifact?path=pareto.png&run_uuid={run_id}"
     head = [text, "", f"![accuracy against epsilon]({figure})", ""]

@@ -88,14 +88,8 @@ def public_card(
 ) -> str:
     """Return the card of a published trial, as Markdown.
 
-    Args:
-        record: Its public values.
-        chosen: How it was chosen, and the price of that.
-        lines: The releases on which it depends.
-        fingerprint: Of the public data.
-        replaced: Number of labels that were replaced to audit it, where known.
-        num_labels: Number of labels to train on, where known.
-        has_model: Whether its model lies beside the card.
+    `record`: its public values. `chosen`: how it was chosen, and the price of that. `fingerprint`:
+    of the public data. `replaced`: number of labels that were replaced to audit it, where known.
     """
     cost, together = chosen.cost, chosen.together
     rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))

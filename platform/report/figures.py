@@ -130,7 +130,6 @@ def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Non
 
 
 def _sheet(width: float, height: float) -> Figure:
-    """Return an empty figure, in units of a page's pixels."""
     figure = Figure(figsize=(width / 72, height / 72))
     FigureCanvasAgg(figure)
     return figure
@@ -139,7 +138,6 @@ def _sheet(width: float, height: float) -> Figure:
 def _place(
     figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
 ) -> Axes:
-    """Return axes that begin and end so far from the figure's left and upper edge."""
     width, height = figure.get_size_inches() * 72
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
     return figure.add_axes(box, sharex=share)
@@ -275,7 +273,6 @@ def _markers(
 
 
 def _mark_epsilons(axes: Axes, found: Sequence[Point], x: _Across) -> None:
-    """Name the epsilons that there are, but for those that would run into their neighbor."""
     at: dict[float, str] = {}
     for epsilon in sorted({same_epsilon(p.epsilon) for p in found if p.epsilon < math.inf}):
         if x.at(epsilon) > max(at, default=-1.0) + 0.05:
@@ -294,7 +291,6 @@ def _mark_epsilons(axes: Axes, found: Sequence[Point], x: _Across) -> None:
 def _draw_attack(
     axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], x: _Across
 ) -> None:
-    """Draw the attack's intervals, its ceiling, and the field that guarantees exclude."""
     ceiling = max(point.epsilon_m_ceiling for point in found)
     lows = [p.epsilon_m_low for p in found if math.isfinite(p.epsilon_m_low)]
     top = 1.12 * max(*lows, ceiling, 0.1)
@@ -430,7 +426,6 @@ def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]
 
 
 def _along(values: Sequence[Any], *, log: bool) -> tuple[list[float], Sequence[tuple[float, str]]]:
-    """Return places of values from 0 to 1 along an axis, and what to write along it."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     finite = sorted({float(value) for value in numbers if math.isfinite(value)})
     if len(numbers) < len(values) or not finite:

@@ -51,11 +51,10 @@ def finding(
 ) -> Finding:
     """Summarize the trials of a sweep, failed ones too.
 
-    Args:
-        records: Baselines, private trials, audits may all be missing.
-        ledger: Totals of the sweep's ledger, as in the sweep's JSON.
-        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
-        with_attack: Whether to include what the attack proved, which is the labels' owner's.
+    `records`: baselines, private trials, audits may all be missing. `ledger`: totals of the sweep's
+    ledger, as in the sweep's JSON. `choose_by`: accuracy by which trials are compared, as in
+    `pareto.points`. `with_attack`: whether to include what the attack proved, which is the labels'
+    owner's.
     """
     cost = "" if ledger is None else _cost(records, ledger)
     spoiled = _spoiled(records, ledger or {})
@@ -122,8 +121,6 @@ def _nothing(records: Sequence[TrialRecord]) -> str:
 
 
 def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
-    """Return the most accurate of the points nearest to the told epsilon, and all of those."""
-
     def distance(point: Point) -> float:
         return abs(math.log(max(same_epsilon(point.epsilon), 1e-9) / TOLD_EPSILON))
 
@@ -157,7 +154,6 @@ def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return what the attack proved of a point's models, beside what it could have proven."""
     ceilings = (metrics[digest].get("epsilon_m_ceiling", math.inf) for digest in point.hashes)
     ceiling, proven = min(ceilings), point.epsilon_m_low
     if ceiling == 0:

@@ -79,8 +79,8 @@ class LedgerLine:
         number: Position in the folder's ledger, from 1.
         made: Time of the release, in UTC.
         labels: Number of labels touched; None for all of an unknown number.
-        of_baseline: Whether only trials without noise read it, or may have, where no record says.
-            A noisy count of a baseline's right answers is private for held-out labels alone: the
+        of_baseline: Whether only trials without noise read it, or may have, where no record says. A
+            noisy count of a baseline's right answers is private for held-out labels alone: the
             answers were made of the labels to train on.
         repeats: Path of an earlier copy of this folder that has the same line; that one counts.
     """
@@ -202,7 +202,6 @@ class Account:
         groups: Positions in `folders` of those with the same labels, group by group.
         together: The total if all labels may be of the same people: always true.
         apart: The largest total of a group: valid where groups have no label in common.
-        notes: Remarks on copies, and on sweeps that learned.
     """
 
     folders: tuple[FolderLedger, ...]
@@ -222,10 +221,6 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
 
     Epsilon of releases that are not pure is stated at `delta`, or at the largest that one of its
     trials was given.
-
-    Raises:
-        ResultsFolderError: It is not a results folder, or a file in it is damaged.
-        StoreUnusable: Its vault can't be read.
     """
     results = read_results(path)
     records = results.records.values()
@@ -440,7 +435,6 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
-    """Epsilon of the worst of labels that stand for all combinations of histories."""
     if not any(groups):
         return 0.0
     touched = [_histories(group) for group in groups]
@@ -483,7 +477,6 @@ def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
 
 
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
-    """Return positions of folders that have the same labels, group by group."""
     marks = []
     for folder in folders:
         labels = "" if folder.kept is None else folder.kept.labels
@@ -522,7 +515,6 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
 
 
 def _common(one: FolderLedger, other: FolderLedger) -> int:
-    """Return how many lines both have from before one was copied from the other."""
     assert one.kept is not None and other.kept is not None
     mine, theirs = one.kept.contents(), other.kept.contents()
     shared = 0

@@ -229,7 +229,6 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the named parameters that are numbers, those of an aggregator inside included."""
     found = {
         name: values[name]
         for name in _PARAMETERS
@@ -250,9 +249,6 @@ def ledger_report(
     worst label over all folders, if any two of them may have it in common; `epsilon_private` leaves
     out lines that handed labels out, and `epsilon_if_different` is that number if groups of folders
     have no label in common. `same_labels` is None where that is unknown.
-
-    Raises:
-        ValueError: No results there, a damaged file, or a delta outside of [0, 1).
     """
     if delta is not None and not 0 <= delta < 1:
         raise ValueError(

@@ -93,16 +93,10 @@ def page(
 ) -> str:
     """Return the page of a sweep's trials, failed ones too.
 
-    Args:
-        records: The trials.
-        title: The sweep's name.
-        audience: The public sees nothing that was made of true labels or canaries.
-        ledger: Totals of the ledger, as in the sweep's JSON, where they are known.
-        releases: The ledger's releases, in words.
-        running: Whether the sweep still runs.
-        left: Number of trials still to run, where it is known.
-        choose_by: Accuracy by which trials are compared, as in `pareto.points`.
-        audits: Whether the owner's page of audits lies beside this one.
+    `audience`: the public sees nothing that was made of true labels or canaries. `ledger`: totals
+    of the ledger, as in the sweep's JSON, where they are known. `left`: number of trials still to
+    run, where it is known. `choose_by`: accuracy by which trials are compared, as in
+    `pareto.points`. `audits`: whether the owner's page of audits lies beside this one.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)
@@ -257,7 +251,6 @@ def _attack(point: Point) -> Cell:
 def _cards(
     finished: Sequence[TrialRecord], styles: Mapping[str, MethodStyle], audience: Audience
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the run cards, and the settings that all trials share."""
     keys = dict.fromkeys(key for record in finished for key in record.config)
     if audience is Audience.PUBLIC:
         keys = dict.fromkeys(key for key in keys if key not in _PLACES)
@@ -357,7 +350,6 @@ def _stages(found: Sequence[Point], records: Mapping[str, TrialRecord]) -> list[
 
 
 def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[int, float]]:
-    """Return stage -> k* -> share of its labels, mean over the point's trials."""
     seen: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for digest in point.hashes:
         for name, value in records[digest].metrics.items():

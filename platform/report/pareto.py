@@ -20,7 +20,6 @@ class Point:
     """Trials that differ in nothing but their seeds.
 
     Attributes:
-        variant: The line of the comparison.
         point: Values of the axes, but for seeds.
         accuracy: Mean over the trials of what points are compared by (`accuracy_by`).
         epsilon: The largest of them, like `delta`.
@@ -58,9 +57,6 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     """Group finished trials that differ in seeds only, in order of epsilon, method and accuracy.
 
     They are compared by the test split's accuracy, where there is one, if `choose_by` is None.
-
-    Raises:
-        ValueError: Trials that lack that accuracy.
     """
     finished = [record for record in records if record.finished]
     by = chosen_by((record.metrics for record in finished), choose_by)
@@ -88,7 +84,6 @@ def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
 
 
 def _order(point: Point) -> tuple[float, str, str, float]:
-    """Methods follow each other alike within every epsilon, so that columns can be compared."""
     return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.accuracy)
 
 

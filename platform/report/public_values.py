@@ -64,13 +64,8 @@ def public_record(
     a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
     pages show them; published folders don't.
 
-    Args:
-        record: Of the trial.
-        fingerprint: Of the public data, as the sweep's folder has it.
-        noise: Source of its noise by the ledger; as its record says if None.
-
-    Raises:
-        ValueError: Its method or its data set is not known here.
+    `fingerprint`: of the public data, as the sweep's folder has it. `noise`: source of its noise by
+    the ledger; as its record says if None.
     """
     config = public_config(record.config)
     for key, what in (("method", "method"), ("data.name", "data set")):
@@ -143,7 +138,6 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(prefix: str, settings: type) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys that a class of settings declares, with the type of each."""
     hints = get_type_hints(settings)
     for entry in fields(settings):
         kind = hints[entry.name]
@@ -247,7 +241,6 @@ def public_model(
 
 
 def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:
-    """Return the first place that holds text under another key than those, if there is one."""
     if isinstance(value, str):
         return None if key in allowed else key
     if isinstance(value, Mapping):

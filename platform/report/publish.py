@@ -113,18 +113,11 @@ def publish(
 ) -> Published:
     """Write a trial's public folder.
 
-    Args:
-        results: Results folder of a sweep.
-        trial: The beginning of a trial's hash, or `best`.
-        to: Folder to write; it does not exist yet, or is empty.
-        at_epsilon: Upper limit of the best trial's cost.
-        choose_by: Accuracy that decides on the best.
-        accepted: Reservations that the owner has confirmed.
-        with_model: Whether to publish the model too.
+    `trial`: the beginning of a trial's hash, or `best`. `to`: folder to write; it does not exist
+    yet, or is empty. `accepted`: reservations that the owner has confirmed.
 
     Raises:
         NotPublishable: The trial, or something of it, must stay with the owner.
-        ValueError: There is nothing to publish, or the folder can't be written.
     """
     to = to.expanduser().absolute()
     check_target(to, results=results)
@@ -156,7 +149,6 @@ def publish(
 def _files(
     folder: FolderLedger, chosen: Selected, public: TrialRecord, *, with_model: bool
 ) -> dict[str, bytes]:
-    """Return the content of every file by its place in the folder."""
     lines = _seen_by(folder, chosen.keys, [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
@@ -242,7 +234,6 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     Raises:
         NotPublishable: The ledger has holes or contradicts a record, or the page would hold what
             must stay with the owner.
-        ValueError: No results there, no private trial, or a folder that can't be written.
     """
     place = to.expanduser().absolute()
     check_target(place, results=results)
@@ -314,7 +305,6 @@ def search(
 
 
 def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tuple[str, str]]:
-    """Yield texts that must not be in any file, and a name for each of them."""
     for record in records:
         yield "the hash of a trial", record.hash
         for key, value in record.config.items():

@@ -181,7 +181,6 @@ def _write_audits(
 
 
 def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
-    """Return a histogram of the teachers' agreement for each trial that kept one."""
     charts: list[Markup] = []
     edges = [100 * place / BINS for place in range(BINS + 1)]
     for record in records:

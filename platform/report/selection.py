@@ -50,10 +50,8 @@ class Selected:
     """A trial to publish.
 
     Attributes:
-        record: The trial.
         cost: Price of the releases on which it depends, by the ledger, or by its record if more.
         own: Price of those that it read itself: as `cost`, unless its sweep learns.
-        keys: The releases on which it depends.
         by: The accuracy that decided; empty where the owner named the trial.
         among: Number of trials that could have been published in its place, itself and failed ones
             included: a trial may fail because of its releases.
@@ -83,19 +81,12 @@ def selected(
 ) -> Selected:
     """Return the trial that is named, or the best one, if it may be published.
 
-    Args:
-        folder: Its results folder.
-        trial: The beginning of its hash, or `best`: the most accurate of those that have an epsilon
-            and secret noise.
-        at_epsilon: Upper limit of the best one's cost.
-        choose_by: Accuracy that decides; by default the sweep's own choice, or else that on the
-            test split where there is one.
-        accepted: Reservations that the owner has confirmed.
+    `trial`: the beginning of its hash, or `best`: the most accurate of those that have an epsilon
+    and secret noise. `choose_by`: accuracy that decides; by default the sweep's own choice, or else
+    that on the test split where there is one.
 
     Raises:
         NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
-        ValueError: There is no such trial, or several; settings that exclude each other; or noise
-            would choose the best.
     """
     check_whole(folder)
     if at_epsilon is not None and not at_epsilon > 0:

@@ -37,15 +37,10 @@ class BlockRow:
     """One trial of the sweep, trained once with all canaries and once for each block.
 
     Attributes:
-        accuracy: Of the model that has all canaries.
-        accuracy_blocks: Mean over the blocks' models.
-        canaries: M, in one model or over all blocks.
-        blocks: Number of blocks.
         paper: The published interval of one model.
         paper_blocks: The published interval of the blocks pooled.
         corrected: The interval that holds, of one model.
         corrected_blocks: The interval that holds, of the blocks pooled.
-        agree: Whether the two published intervals overlap.
     """
 
     variant: str
@@ -75,14 +70,8 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
 
     Every label takes part in all of these runs: what it has paid is the sum over them.
 
-    Args:
-        sweep: To run; `audit.canaries` are split among the blocks.
-        options: As for one sweep; a budget is split evenly among the runs.
-        blocks: How many.
-
-    Raises:
-        ConfigurationError: Canaries that can't be split evenly, or blocks asked for by hand.
-        ValueError: And other refusals, as `run_sweep`.
+    `sweep`: to run; `audit.canaries` are split among the blocks. `options`: as for one sweep; a
+    budget is split evenly among the runs.
     """
     audit = prepare(sweep, options)[1][0].config.audit
     if audit.canary_block is not None:

@@ -39,10 +39,7 @@ def network_preset(
 ) -> Preset:
     """Return `home` of a sweep whose trainer has one network.
 
-    Args:
-        changes: Beside those of the network and its recipe.
-        variants: See `Preset`; they state their own epochs.
-        samples: See `Preset`.
+    `variants`: see `Preset`; they state their own epochs.
     """
     recipe = as_changes("trainer", fast_training(epochs=EPOCHS))
     if variants:

@@ -115,15 +115,7 @@ def comparison(
     epsilons: Sequence[float] = EPSILONS,
     presets: Mapping[str, Preset] | None = None,
 ) -> Sweep:
-    """Return the comparison on a data set of images.
-
-    Args:
-        name: Of the sweep.
-        dataset: Name of the data set.
-        features: Of its images, for all methods.
-        epsilons: At which methods are compared.
-        presets: Beside `once`, one repetition of every trial.
-    """
+    """Return the comparison on a data set of images."""
     at = {"trainer.epsilon": Grid(*epsilons)}
     lines = [replace(line, space=at) for line in METHOD_LINES]
     repetitions = [

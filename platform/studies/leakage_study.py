@@ -43,18 +43,10 @@ class LeakageStudy:
     """The sizes of the measurements.
 
     Attributes:
-        ensemble: On UCI Adult.
         noise_stds: Of the noise on every count, in the reconstruction of published votes.
-        answers: About each input there.
-        repeats: Attacks on each input there.
         budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
         budget_noise_std: Noise against this attacker.
         attribute_noise_std: Noise of the service whose answers betray education.
-        attribute_answers: About each person there.
-        attribute_people: Of each group, in the attack by answers.
-        questions: Of the attacker that defences face.
-        clients: Honest ones, behind each defence.
-        seed: Of simulated answers.
     """
 
     ensemble: AdultEnsemble
@@ -111,15 +103,7 @@ def run_study(
 ) -> LeakageOutcome:
     """Measure everything that there are data for, and write `vote_leakage.md` into `results`.
 
-    Args:
-        study: The sizes.
-        name: Of the experiment.
-        adult: Folder of `adult.data` and `adult.test`.
-        published: Folder of published votes, `histograms.csv` and `adult_votes_250.npz`.
-        results: Folder of the report.
-
-    Raises:
-        ValueError: Neither Adult nor published votes are there, or a file is damaged.
+    `published`: folder of published votes, `histograms.csv` and `adult_votes_250.npz`.
     """
     started = time.perf_counter()
     generator = np.random.default_rng(study.seed)

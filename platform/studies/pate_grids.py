@@ -23,14 +23,8 @@ def level(
 ) -> Variant:
     """Return a row of Table 3 of Malek et al., "Antipodes of Label DP", NeurIPS 2021.
 
-    Args:
-        name: The level.
-        teachers: T.
-        queries: The most that are checked: enough for the answers, where about half of them pass.
-        sigma1: Of the check.
-        sigma2: Of the answers.
-        tau: The threshold.
-        answers: K.
+    `queries`: the most that are checked: enough for the answers, where about half of them pass.
+    `sigma1`: of the check. `sigma2`: of the answers. `answers`: K.
     """
     return Variant(
         name=name,

@@ -99,15 +99,9 @@ def resolve(
 ) -> ChooseBy:
     """Return `asked`, or the default: TEST where test labels are public.
 
-    Args:
-        asked: The user's or the sweep's choice, if any.
-        has_test_split: Whether test labels are public.
-        has_held_out: Whether labels are held out of training.
-        learns: Whether results decide which trials run. That tunes on the labels that it reads, so
-            that test labels serve for it only on request.
-
-    Raises:
-        ValueError: The labels that it needs are missing.
+    `asked`: the user's or the sweep's choice, if any. `has_test_split`: whether test labels are
+    public. `learns`: whether results decide which trials run. That tunes on the labels that it
+    reads, so that test labels serve for it only on request.
     """
     if asked is None and learns:
         if has_held_out:
@@ -132,11 +126,7 @@ def resolve(
 
 
 def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
-    """Return the accuracy that all of these finished trials [T] have; `asked` if it is given.
-
-    Raises:
-        ValueError: Some of them lack it.
-    """
+    """Return the accuracy that all of these finished trials [T] have; `asked` if it is given."""
     every = list(figures)
     return resolve(
         asked,
@@ -179,9 +169,8 @@ def majority_figures(
     The share among the secret labels is private. A public test split shows it; otherwise the mean
     probability of the model's likeliest class does, which is post-processing of paid releases.
 
-    Args:
-        test_labels: Public ones [M]; none where there is no test split.
-        probabilities: A model's, of examples without public labels [H, K].
+    `test_labels`: public ones [M]; none where there is no test split. `probabilities`: A model's,
+    of examples without public labels [H, K].
     """
     if len(test_labels):
         return {"majority_share": float(np.bincount(test_labels).max() / len(test_labels))}
@@ -254,7 +243,6 @@ class ChoiceNoise:
     """How noise affects a choice among trials by their estimated accuracy.
 
     Attributes:
-        candidates: Number of trials that are compared.
         noise: Standard deviation of the noise of the noisiest estimate. The choice of held-out
             labels is chance as well, but one that all trials share.
         spread: Range of the estimates; None for a plan.
@@ -317,8 +305,7 @@ class ChoiceNoise:
     def refuse(self, *, instead: str) -> None:
         """Raise a ValueError where noise would decide.
 
-        Args:
-            instead: A way to choose without the estimates, for the end of the message.
+        `instead`: A way to choose without the estimates, for the end of the message.
         """
         if not self.swamps:
             return

@@ -77,11 +77,7 @@ class Capacity:
     """The nodes of a cluster.
 
     Attributes:
-        nodes: Number of nodes that are alive.
-        cpus: Total.
-        gpus: Total.
         largest: CPUs and GPUs of each node.
-        grows: Whether an autoscaler may add nodes.
     """
 
     nodes: int
@@ -181,11 +177,7 @@ def place(
 ) -> Resources:
     """Return what a trial, or an actor, will occupy on this cluster.
 
-    Args:
-        resources: Requested by the sweep; its share of a GPU is dropped where there is none.
-        available: The cluster.
-        gpu_required: Whether the configuration demands a GPU.
-        what: Its name in the message.
+    `resources`: requested by the sweep; its share of a GPU is dropped where there is none.
 
     Raises:
         CannotFit: No node can ever hold one.
@@ -233,11 +225,7 @@ def _has_autoscaler() -> bool:
 
 
 def start_private() -> None:
-    """Start a cluster that only this user's processes on this machine can reach.
-
-    Raises:
-        RuntimeError: This version of Ray listens beyond loopback all the same, or it did not start.
-    """
+    """Start a cluster that only this user's processes on this machine can reach."""
     tighten_token()
     with (
         _ray_settings(),
@@ -322,11 +310,7 @@ def _ray_settings() -> Iterator[None]:
 
 @contextmanager
 def _patient() -> Iterator[None]:
-    """Have Ray ask for its own node again and again; after half a minute it would give up.
-
-    Raises:
-        RuntimeError: It did not come up in `START_SECONDS`.
-    """
+    """Have Ray ask for its own node again and again; after half a minute it would give up."""
     ask: Any = services.get_node
     started = time.monotonic()
 

@@ -177,11 +177,7 @@ class DataSettings:
 
     @property
     def own_source(self) -> OwnSource:
-        """These settings of the user's own files.
-
-        Raises:
-            ValueError: They do not go together.
-        """
+        """These settings of the user's own files."""
         own = {name: getattr(self, name) for name in OWN_KEYS}
         lists = {"drop": _names(self.drop), "keep": _names(self.keep)}
         return OwnSource(**{**own, **lists, "classes": self.stated_classes})
@@ -260,9 +256,7 @@ class AuditSettings:
         the memorization attack has all of it. It gets nothing where there are two classes, of which
         it could tell nothing.
 
-        Args:
-            num_labels: N, labels to train on.
-            num_classes: K.
+        `num_labels`: N, labels to train on. `num_classes`: K.
         """
         canaries, coins = self.canaries, self.coin_canaries
         left = num_labels // LABELS_PER_CANARY - self.spoiled
@@ -288,10 +282,8 @@ class AuditSettings:
 def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
     """Return how many labels were spoiled for audits, or why there is no epsilon_m.
 
-    Args:
-        canaries: For the memorization attack, as settled.
-        coin_canaries: For the one-run audit, as settled.
-        num_labels: N, labels that were trained on; left out where it is not known.
+    `canaries`: for the memorization attack, as settled. `coin_canaries`: for the one-run audit, as
+    settled. `num_labels`: N, labels that were trained on; left out where it is not known.
     """
     spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
@@ -314,12 +306,7 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
 def refuse_useless(audit: AuditSettings, *, num_classes: int) -> None:
     """Refuse canaries that can prove nothing.
 
-    Args:
-        audit: As asked for.
-        num_classes: K.
-
-    Raises:
-        ValueError: There are two classes, and wrong labels for the memorization attack.
+    `num_classes`: K.
     """
     if audit.canaries and num_classes == 2:
         raise ValueError(
@@ -514,7 +501,6 @@ class TrialConfig:
     models: ModelSettings = key(ModelSettings(), "Whether the trained model is kept.")
 
     def __post_init__(self) -> None:
-        """Check that the trainer's settings belong to the method."""
         kind = _method(self.method)
         if not isinstance(self.trainer, kind):
             raise ConfigurationError(
@@ -531,13 +517,7 @@ def _method(name: Any) -> type:
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     """Return `config` with dotted keys changed.
 
-    Args:
-        config: Where to start.
-        changes: Dotted key -> value; `method` is applied first and brings its own defaults.
-
-    Raises:
-        ConfigurationError: An unknown key (with the near miss), a wrong type, or a value that the
-            section refuses.
+    `changes`: dotted key -> value; `method` is applied first and brings its own defaults.
     """
     base = _of_method(config, changes)
     changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
@@ -546,7 +526,6 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
 
 
 def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: str = "") -> Any:
-    """Return a section with dotted keys set, all of a section at once, the innermost first."""
     own: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     known = fields_of(type(section))
@@ -586,7 +565,6 @@ def _hint(name: str, root: TrialConfig) -> str:
 
 
 def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
-    """Return the configuration with the method that the changes name, and its defaults."""
     method = changes.get("method", base.method)
     if method == base.method:
         return base
@@ -594,11 +572,7 @@ def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
 
 
 def with_calibration(config: TrialConfig) -> TrialConfig:
-    """Return the configuration with the values that its trainer derives from an epsilon.
-
-    Raises:
-        ConfigurationError: Values that contradict the epsilon.
-    """
+    """Return the configuration with the values that its trainer derives from an epsilon."""
     calibrated = getattr(config.trainer, "calibrated", None)
     if calibrated is None:
         return config
@@ -621,7 +595,6 @@ def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
 
 
 def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return changes with `trainer.epsilon`, which is 2 / lambda, in place of `trainer.lambda`."""
     if LAMBDA not in changes or not isinstance(base.trainer, AlibiConfig):
         return changes
     value, rest = changes[LAMBDA], {k: v for k, v in changes.items() if k != LAMBDA}
@@ -675,9 +648,8 @@ def to_yaml(config: TrialConfig) -> str:
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     """Return a hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
 
-    Args:
-        config: The resolved configuration; where the data lie does not count.
-        data_fingerprint: Of the public features, so that other data make another trial.
+    `config`: the resolved configuration; where the data lie does not count. `data_fingerprint`: of
+    the public features, so that other data make another trial.
     """
     flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)

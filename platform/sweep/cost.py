@@ -32,11 +32,8 @@ class SweepCost:
     """The price of a list of trials.
 
     Attributes:
-        epsilons: Per trial.
-        releases: Number of different releases that the trials read.
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
-        trials: Number of trials.
         epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
         trained: Charges of a label to train on.
         estimated: Charges of a held-out one.
@@ -65,13 +62,8 @@ def cost_of(
     Held-out labels pay for estimates of accuracy and for nothing else: the dearest label pays the
     larger of the two sums, and not both.
 
-    Args:
-        trials: Planned trials.
-        num_classes: K of their data set.
-        with_estimates: Whether labels are held out, so that each trial estimates its accuracy.
-
-    Raises:
-        ConfigurationError: An estimate that a trial's releases can't give.
+    `num_classes`: K of their data set. `with_estimates`: whether labels are held out, so that each
+    trial estimates its accuracy.
     """
     epsilons: list[float] = []
     charges: dict[tuple[object, ...], PlannedCharge] = {}
@@ -126,11 +118,7 @@ def releases_of(
 
 
 def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
-    """Return the mechanism of a trial's estimate of accuracy.
-
-    Raises:
-        ConfigurationError: RELEASE where the trial's own releases do not show single labels.
-    """
+    """Return the mechanism of a trial's estimate of accuracy."""
     settings = config.evaluation
     if settings.estimate is Estimate.COUNT:
         return CorrectCount(epsilon=settings.count_epsilon)
@@ -145,11 +133,7 @@ def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
 
 
 def planned_estimate(config: TrialConfig, *, num_classes: int) -> PlannedCharge:
-    """Return the charge on each held-out label for a trial's estimate of accuracy.
-
-    Raises:
-        ConfigurationError: As of `held_out_mechanism`.
-    """
+    """Return the charge on each held-out label for a trial's estimate of accuracy."""
     mechanism = held_out_mechanism(config, num_classes=num_classes)
     shared = config.evaluation.estimate is Estimate.RELEASE
     # Counts depend on predictions: a plan can't foresee which trials predict alike and share one.
@@ -161,13 +145,8 @@ def budget_of(
 ) -> Budget | None:
     """Return the most that a label may pay: the smaller epsilon of sweep and command line.
 
-    Args:
-        stated: The sweep's own; its delta stands.
-        max_epsilon_total: The command line's, which names no delta.
-        delta: Of a budget that the command line alone sets.
-
-    Raises:
-        ValueError: `max_epsilon_total` is no budget.
+    `stated`: the sweep's own; its delta stands. `max_epsilon_total`: the command line's, which
+    names no delta. `delta`: of a budget that the command line alone sets.
     """
     if max_epsilon_total is None:
         return stated
@@ -182,10 +161,8 @@ def check_budget(
 ) -> None:
     """Refuse a plan that the budget can't pay, before its first trial.
 
-    Args:
-        cost: Of the plan.
-        budget: The most that any label may pay.
-        trials: Of the plan, in the order of `cost.epsilons`.
+    `budget`: the most that any label may pay. `trials`: of the plan, in the order of
+    `cost.epsilons`.
 
     Raises:
         BudgetExceeded: Names the budget, the plan's price, and a baseline among its lines.
@@ -225,14 +202,11 @@ def check_what_is_left(
     A release that the ledger may hold already counts as paid. Whether it does depends on labels and
     on public inputs, so the vault decides; nothing is refused here that it would grant.
 
-    Args:
-        trials: Planned trials that no earlier start has finished.
-        earlier: Lines of the ledger.
-        num_classes: K of the data set.
-        num_labels: N, training examples of the data set.
-        held_out: H, labels that are held out, which pay for no training.
-        read: Keys of the releases that finished trials have read.
-        budget: The most that any label may pay, earlier starts included.
+    `trials`: planned trials that no earlier start has finished. `earlier`: lines of the ledger.
+    `num_classes`: K of the data set. `num_labels`: N, training examples of the data set.
+    `held_out`: H, labels that are held out, which pay for no training. `read`: keys of the releases
+    that finished trials have read. `budget`: the most that any label may pay, earlier starts
+    included.
 
     Raises:
         BudgetExceeded: Names the budget, the epsilon that is spent, and that with the plan.
@@ -329,5 +303,4 @@ def _planned(
 
 
 def _line(description: Mapping[str, Any]) -> str:
-    """A mechanism as the ledger writes it, to compare by."""
     return json.dumps(description, sort_keys=True, default=str)

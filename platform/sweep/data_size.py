@@ -30,15 +30,7 @@ class DataSize:
 
 
 def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
-    """Read what the settings name and count; features that they ask for are not computed.
-
-    Args:
-        settings: Of the data set.
-        evaluation: Share of held-out labels.
-
-    Raises:
-        ValueError: It is not there or damaged; the message says what to do.
-    """
+    """Read what the settings name and count; features that they ask for are not computed."""
     size = size_of(settings.name, as_on_disk(settings), limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
@@ -54,12 +46,7 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
 def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
     """Return the arrays of the data set that the settings name, before anything is checked.
 
-    Args:
-        settings: Of the data set.
-        cache: Where features go that are too large for memory; a temporary folder if not given.
-
-    Raises:
-        ValueError: It is not there or damaged; the message says what to do.
+    `cache`: where features go that are too large for memory; a temporary folder if not given.
     """
     if settings.name == "own":
         if settings.embeddings is not None:

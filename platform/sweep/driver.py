@@ -20,7 +20,6 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """Run a sweep's unfinished trials and report on all of them.
 
     Raises:
-        ValueError: Bad input of any kind (configuration, data, results folder, tracking store).
         CannotFit: The cluster can't hold a trial.
         BudgetExceeded: The sweep would cost more than its budget.
         KeyboardInterrupt: As it came; what has finished is kept.

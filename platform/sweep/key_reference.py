@@ -29,11 +29,8 @@ class KeyFacts:
     """One key.
 
     Attributes:
-        key: Dotted.
         type: Type of its values; of names, all of them.
-        default: As it is written.
         bounds: Of a number; empty where any will do.
-        meaning: In a sentence.
         methods: That have it with this default and meaning; none for a key of every trial.
     """
 
@@ -46,11 +43,7 @@ class KeyFacts:
 
 
 def keys_of(method: str) -> list[KeyFacts]:
-    """Return every key of a trial of `method`, in the order of the sections.
-
-    Raises:
-        ConfigurationError: There is no such method.
-    """
+    """Return every key of a trial of `method`, in the order of the sections."""
     if method not in METHODS:
         raise ConfigurationError(f"method is {method!r}; {near_miss(method, METHODS)}")
     found = _walk(with_changes(TrialConfig(), {"method": method}), "")

@@ -56,15 +56,8 @@ class OpenSweep:
     """A sweep whose folder is held, and whose tracking, cluster and vault are open.
 
     Attributes:
-        checked: The sweep.
         skipped: Records of trials that an earlier start has finished, by hash.
-        capacity: Of the cluster.
-        trial: Resources of a trial there.
-        teacher: Resources of an actor that trains teachers.
-        home: The vault's home.
         authority: The token that the home requires for figures and shards; trials get none.
-        recorder: Keeps records, and mirrors them to tracking.
-        progress: Prints how it goes.
         book: The suggestions of its searches; None without a search.
     """
 
@@ -98,8 +91,6 @@ class OpenSweep:
 
 @dataclass(frozen=True, kw_only=True)
 class _Earlier:
-    """Finished trials of earlier starts, the folder's facts, what is left of the budget."""
-
     done: Mapping[str, TrialRecord]
     identity: SweepIdentity
     vault: str | None
@@ -111,12 +102,7 @@ class _Earlier:
 def opened(checked: CheckedSweep, *, steps: Steps) -> Iterator[OpenSweep]:
     """Open a sweep; folder and cluster are released at the end, however it comes.
 
-    Args:
-        checked: The sweep.
-        steps: Prints each step.
-
     Raises:
-        ValueError: A results folder, tracking store, cluster or labels that can't be used.
         CannotFit: The cluster can't hold a trial.
         BudgetExceeded: The remaining trials would cost more than the budget has left.
     """
@@ -171,7 +157,6 @@ def opened(checked: CheckedSweep, *, steps: Steps) -> Iterator[OpenSweep]:
 def _beginning(
     checked: CheckedSweep, skipped: Mapping[str, TrialRecord], *, commit: str
 ) -> Iterator[str]:
-    """Lines that are printed before the first trial."""
     plan = checked.plan
     yield (
         f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
@@ -232,12 +217,7 @@ def _earlier(checked: CheckedSweep) -> _Earlier:
 def finished_before(
     folder: ResultsFolder, resume: Resume, fingerprint: str
 ) -> dict[str, TrialRecord]:
-    """Return the finished trials of earlier starts by hash.
-
-    Raises:
-        ResultsFolderError: The folder is of other data than `fingerprint` names, or `resume`
-            excludes it.
-    """
+    """Return the finished trials of earlier starts by hash."""
     identity, records = folder.identity(), folder.records()
     if identity.fingerprint not in (None, fingerprint):
         raise ResultsFolderError(
@@ -263,10 +243,6 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge
     Lines of trials that are not requested now count too: a ledger that began anew would grant the
     budget a second time. `moved`: the user stated that the folder was moved, and that no other copy
     of it is in use.
-
-    Raises:
-        ResultsFolderError: `sweep.json` or a record names what the ledger lacks.
-        StoreUnusable: The vault's store is damaged, is a copy or lacks lines.
     """
     named, records = folder.identity().vault, folder.records()
     if not folder.store.exists():
@@ -345,7 +321,6 @@ def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
 
 @contextmanager
 def _awaited(opening: "Future[Tracker]") -> Iterator[None]:
-    """Leave no thread at work in a folder that is released."""
     try:
         yield
     finally:
@@ -356,7 +331,6 @@ def _awaited(opening: "Future[Tracker]") -> Iterator[None]:
 def _cluster(
     checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
 ) -> Iterator[Capacity]:
-    """Start Ray or connect to it, and print so."""
     address = checked.plan.options.address
     named = address or os.environ.get("RAY_ADDRESS")
     text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
@@ -383,7 +357,6 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
 
 
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
-    """Resources of a trial, and of an actor that trains teachers, on this cluster."""
     trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     wanted = sweep.resources
@@ -430,7 +403,6 @@ def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
 
 
 def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
-    """Write down which vault and which run are the folder's, and open that run."""
     folder, plan, public = checked.folder, checked.plan, checked.data.public
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as

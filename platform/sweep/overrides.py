@@ -21,8 +21,6 @@ _AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML in which 1e-3 is a number, a date is a text, and a key stands once."""
-
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [each for each in found if each[0] != "tag:yaml.org,2002:timestamp"]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -45,9 +43,6 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
     """Return `key=value` arguments as a mapping; values are typed as in YAML.
 
     `key=loguniform(low, high)`, `key=uniform(low, high)` and `key=choice(a, b)` are axes.
-
-    Raises:
-        ConfigurationError: An argument without `=`, an empty key, or a value that YAML cannot read.
     """
     changes: dict[str, Any] = {}
     for argument in arguments:
@@ -77,11 +72,7 @@ def _value(text: str, argument: str) -> Any:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a YAML file of nested or dotted keys as a flat mapping.
-
-    Raises:
-        ConfigurationError: The file is not there, is not YAML, or holds no mapping.
-    """
+    """Return a YAML file of nested or dotted keys as a flat mapping."""
     try:
         loaded = yaml.load(read_bytes(path).decode() or "{}", _Loader)
     except OSError as error:

@@ -54,18 +54,12 @@ class Plan:
     """A sweep whose trials and price are known, whether or not it may be run.
 
     Attributes:
-        sweep: At its final size.
-        options: How to run it.
         size: Of the data; a stand-in where they can't be read.
         fingerprint: Of the public data; empty where they are not loaded.
         trials: With the price of their counts; of searches the trials that they are priced as.
-        searches: Their trials are not known beforehand.
         count_epsilon: The default price of a count of right answers; None if all is stated.
-        choose_by: The accuracy that trials are compared by.
-        cost: Of all trials together.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
-        notes: Facts to know before anything is released.
     """
 
     sweep: Sweep
@@ -101,11 +95,7 @@ class Plan:
 
 
 def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
-    """Return the sweep at its final size, and its trials; of searches the trials at their probes.
-
-    Raises:
-        ConfigurationError: An unknown key, a bad value, or too many trials.
-    """
+    """Return the sweep at its final size and its trials; of searches the trials at their probes."""
     sized = sized_sweep(sweep, options)
     if sized.search is None:
         trials = plan_trials(sized, options.overrides)
@@ -133,16 +123,8 @@ def plan_sweep(
 ) -> Plan:
     """Plan a sweep, price it, and hold the price against its budget.
 
-    Args:
-        sweep: As it is in its file.
-        options: How to run it; its results folder keeps the price of counts that it has.
-        prepared: Of `prepare`.
-        size: Of the data; None where they can't be read.
-        fingerprint: Of the public data.
-
-    Raises:
-        ConfigurationError: A search that can't be bounded beforehand, and so has no price.
-        ResultsFolderError: `sweep.json` or a record of an earlier start is damaged.
+    `options`: how to run it; its results folder keeps the price of counts that it has. `size`: of
+    the data; None where they can't be read. `fingerprint`: of the public data.
     """
     sized, trials = prepared
     known = size or _UNKNOWN
@@ -207,12 +189,7 @@ def plan_sweep(
 def _with_canaries(
     sized: Sweep, trials: Sequence[PlannedTrial], options: SweepOptions, size: DataSize
 ) -> tuple[Sweep, list[PlannedTrial]]:
-    """Settle the numbers of canaries in the trials, and in the base of a search's suggestions.
-
-    Raises:
-        ValueError: Canaries that prove nothing, or more of them than labels.
-        ResultsFolderError: A record of an earlier start is damaged.
-    """
+    """Settle the numbers of canaries in the trials, and in the base of a search's suggestions."""
     config = trials[0].config
     # A sweep may plant as many as it likes in its own data set.
     if config.data.name == "own" or "audit.canaries" in options.overrides:
@@ -234,10 +211,7 @@ def with_canaries(
 ) -> list[PlannedTrial]:
     """Return trials with the default numbers of canaries in their settings, as they are hashed.
 
-    Args:
-        trials: Of one sweep.
-        size: Of the data.
-        before: Defaults of an earlier start in place of the usual ones.
+    `before`: defaults of an earlier start in place of the usual ones.
     """
 
     def settled(audit: AuditSettings) -> AuditSettings:
@@ -252,12 +226,7 @@ def with_canaries(
 
 
 def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
-    """Refuse priors that can't be made of these data, before the first trial.
-
-    Raises:
-        ValueError: More clusters than examples, a file that holds no prior of them, or features to
-            be computed of features.
-    """
+    """Refuse priors that can't be made of these data, before the first trial."""
     for prior, seen in {(each.config.trainer.prior, each.config.data.features) for each in trials}:
         if prior is None:
             continue
@@ -274,9 +243,6 @@ def count_epsilon_before(results: Path) -> float | None:
     """Return the default price of a count in a results folder; None where none is kept.
 
     A wider grid would have another default, and trials that have finished would run again for it.
-
-    Raises:
-        ResultsFolderError: `sweep.json` is damaged or a link.
     """
     file = results.expanduser() / "sweep.json"
     try:
@@ -303,16 +269,7 @@ def with_count_price(
 
     The price is None where it is stated for every trial, or nothing is counted.
 
-    Args:
-        sized: At its final size.
-        listed: Its trials, where there is no search.
-        options: How to run it.
-        size: Of the data.
-        by: The accuracy that is learned from.
-        before: The price of counts in an earlier start.
-
-    Raises:
-        ConfigurationError: An axis touches a release, and there is no budget.
+    `by`: the accuracy that is learned from.
     """
     stop = sized.stop
     paid = stop is not None and by is ChooseBy.ESTIMATED  # a rung requests an estimate
@@ -344,7 +301,6 @@ def with_count_price(
 
 
 def _at(config: TrialConfig, epsilon: float) -> TrialConfig:
-    """A configuration with this price of its counts, unless it states one."""
     if config.evaluation.epsilon is not None:
         return config
     return replace(config, evaluation=replace(config.evaluation, epsilon=epsilon))

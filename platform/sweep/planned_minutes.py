@@ -82,11 +82,7 @@ class PlannedMinutes:
 def planned_minutes(
     trials: Sequence[PlannedTrial], size: DataSize | None, *, results: Path
 ) -> PlannedMinutes:
-    """Return the minutes of planned trials, from the records in the folder `results` if possible.
-
-    Raises:
-        ResultsFolderError: A record is damaged.
-    """
+    """Return the minutes of planned trials, from the records in `results` if possible."""
     before = _recorded(results)
     known = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
     minutes = [
@@ -97,7 +93,6 @@ def planned_minutes(
 
 
 def _recorded(results: Path) -> dict[str, list[float]]:
-    """Processor seconds of trials that this machine has finished, by what decides them."""
     found: dict[str, list[float]] = {}
     for path in sorted((results.expanduser() / "trials").glob("*.json")):
         record = TrialRecord.read(path)
@@ -133,7 +128,6 @@ def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
 
 
 def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:
-    """Seconds in which a network sees every example once."""
     count, steps = size.num_labels, math.ceil(size.num_labels / trainer.batch_size)
     if trainer.model is ModelName.MLP:
         width = trainer.width or ModelName.MLP.default_width
@@ -184,7 +178,6 @@ def _shared(trials: Sequence[PlannedTrial], size: DataSize | None) -> float | No
 
 
 def _probe(rows: int, features: int) -> float:
-    """Seconds of a ridge regression, which is solved in the smaller dimension."""
     return rows * features * min(rows, features) * _PROBE
 
 

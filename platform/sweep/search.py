@@ -63,12 +63,7 @@ class Search:
     """One search.
 
     Attributes:
-        variant: The line that is searched.
-        base: The sweep's configuration that the variant starts from.
-        point: The grid's values, by dotted key.
         axes: Searched, by dotted key; none for a trial that stands alone.
-        trials: How many there will be.
-        seed: Of the suggestions.
         priced_as: Trials with the price of this search's trials; none before it is priced.
         foreseen: Everything its trials request of the vault; None where a budget covers whatever
             they may request.
@@ -110,11 +105,7 @@ class Search:
         return min(self.trials, self.combinations or self.trials)
 
     def planned(self, numbers: Sequence[float]) -> PlannedTrial:
-        """Return the trial at these numbers.
-
-        Raises:
-            ConfigurationError: Settings that can't be used together.
-        """
+        """Return the trial at these numbers."""
         searched = {
             key: axis.values[int(number)] if isinstance(axis, Choice) else float(number)
             for (key, axis), number in zip(self.axes.items(), numbers, strict=True)
@@ -125,11 +116,7 @@ class Search:
         )
 
     def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
-        """Return the trial at suggested numbers, with its part of the price.
-
-        Raises:
-            ConfigurationError: It can't be used, or requests a release that the price lacks.
-        """
+        """Return the trial at suggested numbers, with its part of the price."""
         trial = self.planned(numbers)
         if self.foreseen is not None and asked_by(trial, size) != self.foreseen:
             raise ConfigurationError(
@@ -141,11 +128,7 @@ class Search:
 
     @cached_property
     def probed(self) -> Mapping[Numbers, PlannedTrial]:
-        """The trials at the probes.
-
-        Raises:
-            ConfigurationError: Settings that can't be used together.
-        """
+        """The trials at the probes."""
         return {numbers: self.planned(numbers) for numbers in self.probes()}
 
     def all_numbers(self) -> Iterator[Numbers]:
@@ -188,11 +171,7 @@ class Search:
 
 
 def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tuple[Search, ...]:
-    """Return the searches of a sweep at its final size, each checked at its probes.
-
-    Raises:
-        ConfigurationError: A key or value that can't be used, or nothing to search.
-    """
+    """Return the searches of a sweep at its final size, each checked at its probes."""
     search = sweep.search
     assert search is not None
     found: dict[str, Search] = {}
@@ -220,11 +199,7 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
 
 
 def check_installed() -> None:
-    """Refuse a search where Optuna is not installed.
-
-    Raises:
-        ConfigurationError: Says how to install it.
-    """
+    """Refuse a search where Optuna is not installed."""
     try:
         import optuna  # noqa: F401  # Ray Tune uses it
     except ImportError as error:
@@ -244,12 +219,8 @@ def suggest(
 ) -> Numbers:
     """Return the setting to try next, by a searcher that is made anew from the results so far.
 
-    Args:
-        axes: Searched, by dotted key.
-        results: Settings that were tried, and the accuracy of each.
-        seed: Of the search.
-        number: Suggestions of the search before this one.
-        attempt: How often this one was a setting that was tried before.
+    `results`: settings that were tried, and the accuracy of each. `number`: suggestions of the
+    search before this one. `attempt`: how often this one was a setting that was tried before.
     """
     import optuna
     from ray.tune.search.optuna import OptunaSearch
@@ -342,14 +313,8 @@ def priced(
 ) -> Search:
     """Return a search with the trials that it is priced as, and the requests of its trials.
 
-    Args:
-        search: One of a sweep's.
-        size: Of the data.
-        rungs_of: Number of a trial's estimates before its last epoch.
-        budgeted: Whether there is a budget that the dearest way has to fit.
-
-    Raises:
-        ConfigurationError: An axis touches a release, and there is no budget.
+    `rungs_of`: number of a trial's estimates before its last epoch. `budgeted`: whether there is a
+    budget that the dearest way has to fit.
     """
     guilty = touching(search, size)
     if guilty and not budgeted:
@@ -405,7 +370,6 @@ def _dearest(probes: Sequence[PlannedTrial], size: DataSize) -> list[PlannedTria
 
 
 def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
-    """Whether events cost at least as much as others, whatever both are composed with."""
     if list(dear) == list(cheap):
         return True
     if all_pure([*dear, *cheap]):
@@ -431,9 +395,7 @@ class Suggested:
     """A trial that a search suggests.
 
     Attributes:
-        search: Its place among the searches.
         numbers: A number for each axis.
-        hash: The trial's identity.
     """
 
     search: int
@@ -459,16 +421,7 @@ class SearchBook:
     ) -> None:
         """Read the suggestions of earlier starts, if there are any.
 
-        Args:
-            path: The file.
-            searches: Of the sweep, priced.
-            size: Of the data.
-            fingerprint: Of the public data.
-            by: The accuracy that the searches learn from.
-
-        Raises:
-            ResultsFolderError: The file is damaged.
-            ConfigurationError: It holds settings that can't be used.
+        `fingerprint`: of the public data. `by`: the accuracy that the searches learn from.
         """
         self._path, self._searches, self._size = path, searches, size
         self._fingerprint, self._metric = fingerprint, by.metric
@@ -486,12 +439,7 @@ class SearchBook:
     def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
         """Return the next trial, written down; None when all are handed out.
 
-        Args:
-            records: Of trials that ended, now or in earlier starts, by hash.
-
-        Raises:
-            ConfigurationError: A suggestion that can't be used or was not foreseen.
-            ResultsFolderError: It can't be written down.
+        `records`: of trials that ended, now or in earlier starts, by hash.
         """
         for entries in self._suggested:
             for entry in entries:
@@ -542,7 +490,6 @@ class SearchBook:
         return record.metrics[self._metric] if record.finished else 0.0
 
     def _entry(self, place: int, numbers: Numbers) -> Suggested:
-        """Plan a suggestion's trial, and check that it requests nothing new."""
         trial = self._searches[place].suggested(numbers, self._size)
         digest = trial.hash(self._fingerprint)
         self.plans[digest] = trial

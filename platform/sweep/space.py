@@ -50,7 +50,6 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        """Check the bounds."""
         _validate.number(low=self.low, high=self.high)
         if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(
@@ -70,7 +69,6 @@ class LogUniform:
     high: float
 
     def __post_init__(self) -> None:
-        """Check the bounds."""
         _validate.positive(low=self.low, high=self.high)
         if not self.low < self.high:
             raise ValueError(f"LogUniform({self.low}, {self.high}): low must be below high")
@@ -87,10 +85,9 @@ Axis = Grid | RandomAxis
 def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the settings of every trial.
 
-    Args:
-        space: Dotted key -> axis.
-        samples: Draws of the random axes at every point of the grid; 1 where there are none.
-        seed: Of the draws, which are the same at every grid point, so that columns compare.
+    `space`: dotted key -> axis. `samples`: draws of the random axes at every point of the grid; 1
+    where there are none. `seed`: of the draws, which are the same at every grid point, so that
+    columns compare.
     """
     _validate.whole(samples=samples, minimum=1)
     grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}

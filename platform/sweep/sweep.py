@@ -62,11 +62,7 @@ class Variant:
     unfit: Sequence[str] = ()
 
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
-        """Return the configuration at a point of the axes.
-
-        Raises:
-            ConfigurationError: An unknown key or a bad value.
-        """
+        """Return the configuration at a point of the axes."""
         try:
             config = with_calibration(with_changes(base, {**self.changes, **point}))
         except ConfigurationError as error:
@@ -100,7 +96,6 @@ class Resources:
     gpus: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         _validate.non_negative(cpus=self.cpus, gpus=self.gpus)
 
 
@@ -183,9 +178,6 @@ class PlannedTrial:
     """One trial before it runs.
 
     Attributes:
-        variant: Name of its line in the comparison.
-        config: Everything that decides its numbers.
-        point: The values of the axes, by dotted key.
         stands_for: Number of trials of a search that are priced as this one; 0 for another price
             that those of the one before may have.
         own_releases: Number of trials that may request such releases of their own; 0 where all
@@ -288,11 +280,7 @@ class SweepOptions:
 
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
-    """Return the sweep at the requested size, with the chosen lines.
-
-    Raises:
-        ConfigurationError: An unknown preset or line.
-    """
+    """Return the sweep at the requested size, with the chosen lines."""
     sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
     sized = smoke_sized(sized) if options.smoke else sized
     if options.own_file:
@@ -316,11 +304,7 @@ def smoke_sized(sweep: Sweep) -> Sweep:
 
 
 def preset_sized(sweep: Sweep, name: str) -> Sweep:
-    """Return the sweep at the size of this name.
-
-    Raises:
-        ConfigurationError: An unknown name; the message has the nearest.
-    """
+    """Return the sweep at the size of this name."""
     if name not in sweep.presets:
         hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
         raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
@@ -362,7 +346,6 @@ def _resized(sweep: Sweep, changes: Mapping[str, Any], space: Mapping[str, Axis]
 
 
 def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
-    """The chosen variants in the sweep's order."""
     if not options.only and not options.without:
         return sweep.variants
     wanted = {_full_name(name, sweep) for name in options.only}
@@ -381,7 +364,6 @@ def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
 
 
 def _full_name(name: str, sweep: Sweep) -> str:
-    """The name of the variant that `name` begins, regardless of case."""
     by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
@@ -448,15 +430,10 @@ def canaries_left_out(sweep: Sweep, options: SweepOptions) -> str:
 def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[Variant]:
     """Return a sweep's variants after overrides, each with all its axes.
 
-    Args:
-        sweep: At its final size.
-        overrides: Dotted key -> value. A single value fixes the key, and replaces an axis of the
-            sweep; a list or an axis makes it an axis. `method` chooses the lines of that method; if
-            there are none, the method runs on those of the sweep's axes that it has, otherwise with
-            its own defaults. A key that applies to some lines only is left out of the others.
-
-    Raises:
-        ConfigurationError: An axis that no sweep can have.
+    `overrides`: dotted key -> value. A single value fixes the key, and replaces an axis of the
+    sweep; a list or an axis makes it an axis. `method` chooses the lines of that method; if there
+    are none, the method runs on those of the sweep's axes that it has, otherwise with its own
+    defaults. A key that applies to some lines only is left out of the others.
     """
     overrides = overrides or {}
     empty = [key for key, value in overrides.items() if value == []]
@@ -534,12 +511,7 @@ def unfit_notes(found: Sequence[Variant]) -> list[str]:
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
     """List a sweep's trials in order and without repetitions, each checked.
 
-    Args:
-        sweep: At its final size; its search, if any, plays no part.
-        overrides: As for `variants_of`.
-
-    Raises:
-        ConfigurationError: An unknown key or a bad value.
+    `sweep`: at its final size; its search, if any, plays no part.
     """
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
@@ -552,11 +524,7 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
 
 
 def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
-    """Refuse trials on different labels.
-
-    Raises:
-        ConfigurationError: Names the key and the variant.
-    """
+    """Refuse trials on different labels."""
 
     def vault_of(trial: PlannedTrial) -> dict[str, Any]:
         flat = flatten(trial.config)

@@ -22,8 +22,6 @@ class CheckedSweep:
     """A sweep whose plan and data are accepted.
 
     Attributes:
-        plan: Its trials and their price.
-        data: Public data, and the labels apart from them.
         folder: The results folder; not held yet.
     """
 
@@ -43,7 +41,6 @@ def check(sweep: Sweep, options: SweepOptions) -> CheckedSweep:
     """Plan a sweep, load its data, and check both against each other and the budget.
 
     Raises:
-        ValueError: Bad input of any kind (configuration, data, results folder, tracking store).
         BudgetExceeded: The sweep would cost more than its budget.
     """
     sized, trials = prepare(sweep, options)
@@ -82,13 +79,8 @@ def load_data(
 ) -> LabelledData:
     """Load a data set, compute the features that the settings name, hold labels out.
 
-    Args:
-        settings: Name the data set.
-        evaluation: Say which labels are held out; the defaults if not given.
-        cache: Keeps computed features; computed anew each time if not given.
-
-    Raises:
-        ValueError: The data set is missing or damaged; the message names the fix.
+    `evaluation`: say which labels are held out; the defaults if not given. `cache`: keeps computed
+    features; computed anew each time if not given.
     """
     splits = as_on_disk(settings, cache=cache)
     loaded = labelled(settings.name, splits, limit=settings.limit)

@@ -54,7 +54,6 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     """Report on all trials of a sweep's folder, those of earlier commands too, and close its run.
 
     Raises:
-        ResultsFolderError: The report can't be written.
         VaultLost: The vault is gone.
     """
     checked, recorder = sweep.checked, sweep.recorder
@@ -96,7 +95,6 @@ def report(sweep: OpenSweep) -> SweepOutcome:
 
 
 def _counts(sweep: OpenSweep) -> dict[str, Any]:
-    """Numbers of trials by how they ended."""
     now = sweep.recorder.records
     failed = [record for record in now.values() if not record.finished]
     return {
@@ -110,7 +108,6 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
 
 
 def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Places of the sweep and of the runs of its front."""
     tracker = sweep.recorder.tracker
     return {
         "experiment": sweep.plan.sweep.name,

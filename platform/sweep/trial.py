@@ -47,7 +47,6 @@ class TrialOutcome:
 
     Attributes:
         metrics: Name -> number; the driver adds the figures of the vault's side.
-        release_keys: The releases that were read.
         stopped_early: After how many epochs it was stopped; 0 if it was not.
     """
 
@@ -64,7 +63,6 @@ class Rungs:
         epochs: After which of them.
         estimated: Whether it is compared by an estimate, which it requests there, and pays.
         judged: Takes the figures of such an epoch, in place of `on_epoch`; returns whether to stop.
-        stopped: Whether it was stopped before its worker died.
     """
 
     epochs: tuple[int, ...]
@@ -85,14 +83,10 @@ def run_trial(
 ) -> TrialOutcome:
     """Run one trial to its end.
 
-    Args:
-        config: Everything that decides its numbers.
-        data: Public features and the public test split.
-        vault: Grants releases of labels.
-        on_epoch: Called after each epoch; a resumed trial repeats the earlier ones first.
-        checkpoints: Keeps and finds states; without it, the trial can't be resumed.
-        models: Keeps the trained model, if so configured.
-        rungs: Where it may be stopped; nowhere if not given.
+    `data`: public features and the public test split. `on_epoch`: called after each epoch; a
+    resumed trial repeats the earlier ones first. `checkpoints`: keeps and finds states; without it,
+    the trial can't be resumed. `models`: keeps the trained model, if so configured. `rungs`: where
+    it may be stopped; nowhere if not given.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -148,7 +142,6 @@ def _keep(
     measured: Mapping[str, float],
     models: ModelShelf,
 ) -> None:
-    """Have the trained model written, unless the trainer offers none."""
     predictor = trainer.predictor()
     if predictor is None:
         return
@@ -169,8 +162,6 @@ def _keep(
 
 
 class _Clock:
-    """Training time of a trial, with the time before its worker was lost."""
-
     def __init__(self) -> None:
         self.earlier, self._started = 0.0, time.perf_counter()
         self.earlier_processor, self._processor = 0.0, time.process_time()
@@ -209,7 +200,6 @@ def _measured(
     vault: TrialLabels,
     clock: _Clock,
 ) -> dict[str, float]:
-    """Evaluate a trained model, have it audited, and request its price."""
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
     train_seconds, audited = clock.seconds, time.perf_counter()
@@ -270,7 +260,6 @@ class StopBoard:
     """Names of trials that should stop; an actor in a sweep."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._stopped: set[str] = set()
 
     def stop(self, digest: str) -> None:
@@ -287,9 +276,7 @@ class EarlyStops:
     """The rule that stops trials early, and the board between the scheduler and the trials.
 
     Attributes:
-        rule: Says at which epochs trials are compared.
         by: The accuracy that they report there.
-        actor: Ray's handle of a `StopBoard`.
     """
 
     rule: AshaStop
@@ -331,15 +318,9 @@ def tune_trial(
 ) -> None:
     """Run the trial that `config` names.
 
-    Args:
-        config: Tune's choice: a hash among `plans`, or a search's place and numbers.
-        plans: The trials of a sweep without a search.
-        searches: Of the sweep.
-        data: Public features and test split.
-        home: The vault's home.
-        keeper: Keeps the states of trials in training, and trained models.
-        cpus: Cores that this trial may use.
-        stops: May stop it before its last epoch.
+    `config`: Tune's choice: a hash among `plans`, or a search's place and numbers. `plans`: the
+    trials of a sweep without a search. `keeper`: keeps the states of trials in training, and
+    trained models.
     """
     digest = config["hash"]
     if searches:
@@ -370,8 +351,6 @@ def tune_trial(
 
 
 class _Reports:
-    """Epochs on their way to the driver."""
-
     def __init__(self) -> None:
         self._epochs: list[dict[str, float]] = []
         self._sent = time.monotonic()

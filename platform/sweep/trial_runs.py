@@ -170,7 +170,6 @@ class HandOut(Searcher):
     """Tune's searcher: passes on a book's suggestions. Its results lie in the records alone."""
 
     def __init__(self, book: SearchBook, *, records: Callable[[], Mapping[str, TrialRecord]]):
-        """Take the book, and a function that returns the records of trials that ended."""
         super().__init__()
         self._book, self._records = book, records
         self.broken: Exception | None = None
@@ -211,10 +210,8 @@ class AshaByGroup(FIFOScheduler):
     ) -> None:
         """Begin with no trial.
 
-        Args:
-            stops: The rule, and the board where trials look.
-            group_of: A trial's hash -> the group that it is compared within.
-            most_epochs: Of any trial.
+        `stops`: the rule, and the board where trials look. `group_of`: A trial's hash -> the group
+        that it is compared within.
         """
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
         self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
@@ -266,13 +263,11 @@ class PlaceWatch(tune.Callback):
     """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
     def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        """Take the resources of one trial, and the progress to report to."""
         self._each, self._progress = each, progress
         self._since: float | None = None
         self._reported = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing for Tune's snapshots."""
         return {}
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:

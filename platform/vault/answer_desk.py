@@ -61,7 +61,6 @@ class DeskAnswers:
 
     Attributes:
         values: Answers [Q, 2], see `PateAnswers.release`.
-        keys: The releases that were read.
         figures: Name -> number; `accuracy_figures.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
@@ -108,7 +107,6 @@ class AnswerDesk:
         )
 
     def _facts(self, ensemble: EnsembleConfig) -> dict[str, Any]:
-        """All that decides an ensemble's votes, but for the labels."""
         return {
             "ensemble": ensemble.facts(),
             "version": VOTES_VERSION,
@@ -230,7 +228,6 @@ class AnswerDesk:
         first: int,
         noise: NoiseSource,
     ) -> tuple[str, NDArray[Any]]:
-        """Key and values of a release from votes on the queries from `first` on."""
         # Tells these votes from all others, and says nothing secret.
         facts = {**self._facts(ensemble), "first": first}
         release = self._vault.release_from_votes(
@@ -249,7 +246,6 @@ class AnswerDesk:
         rounds: Sequence[AnsweredRequest],
         released: NDArray[np.int64],
     ) -> dict[str, float]:
-        """Accuracy of the ensemble, and of its answers."""
         votes = np.concatenate([each.votes for each in rounds])
         truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
         figures = {
@@ -272,7 +268,6 @@ class AnswerDesk:
 def _consensus(
     rounds: Sequence[AnsweredRequest], released: NDArray[np.int64], *, teachers: int
 ) -> VoteConsensus:
-    """Count the queries that were looked at by how far the teachers agreed."""
     shares = np.concatenate([each.votes.max(1) for each in rounds]) / teachers
     seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
     return VoteConsensus.of(shares[seen], answered=released[seen, BY_TEACHERS] == 1)

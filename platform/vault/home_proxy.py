@@ -27,7 +27,6 @@ class HomeProxy:
         self._actor = actor
 
     def __getattr__(self, name: str) -> Any:
-        """Return the home's call of that name."""
         if name.startswith("_"):
             raise AttributeError(f"a HomeProxy has no {name!r}")
         call = getattr(self._actor, name)
@@ -50,7 +49,6 @@ class HomeActor(LabelHome):
             self._refused = error
 
     def __getattr__(self, name: str) -> Any:
-        """Raise the error that made the home, and so the vault in it, refuse."""
         if name.startswith("__") or self.__dict__.get("_refused") is None:
             raise AttributeError(f"a {type(self).__name__} has no {name!r}")
         raise self.__dict__["_refused"]
@@ -82,7 +80,6 @@ def ask(reference: Any) -> Any:
 
     Raises:
         VaultLost: No answer came; the message says what to look at.
-        ValueError: The vault's refusal, as it was.
     """
     try:
         return ray.get(reference, timeout=TIME_LIMIT_SECONDS)

@@ -157,7 +157,6 @@ class LabelHome:
         self._temporary: TemporaryDirectory[str] | None = None
 
     def __repr__(self) -> str:
-        """Never show a label."""
         return f"{type(self).__name__}({self._vault!r})"
 
     def end(self) -> None:
@@ -434,7 +433,6 @@ class TrialLabels:
         noise: Where this trial's noise comes from.
         trial: Its hash, under which the home keeps its findings; answers and audits are refused
             without one.
-        keys: The releases that this trial has read.
     """
 
     home: LabelHome

@@ -214,12 +214,9 @@ class Batch:
     """Teachers that are trained together.
 
     Attributes:
-        ids: Their numbers.
-        tries: How often it has failed.
         machines: How many went away under it.
         alone: Whether it must be the only one at its actor. When an actor dies with several, the
             one at work is unknown; from then on each of them is tried by itself.
-        error: Of the last try.
     """
 
     ids: list[int]
@@ -337,7 +334,6 @@ class _Pool:
             ray.kill(member.actor)
 
     def _start(self, place: int, *, failed: int = 0) -> None:
-        """Start the actor of a place, instead of the one that was there."""
         if place in self._members:
             # One that does not respond may still hold its cores.
             ray.kill(self._members[place].actor)
@@ -374,7 +370,6 @@ class _Pool:
         return [(batch, votes)]
 
     def _one_less(self, place: int, batch: Batch) -> None:
-        """Take a batch off its actor, and learn how long batches take."""
         member, now = self._members[place], monotonic()
         assert member.load is not None
         self._short = now - member.since < AHEAD_SECONDS
@@ -382,7 +377,6 @@ class _Pool:
         member.load -= batch.load
 
     def _lost(self, place: int, batch: Batch, error: str) -> list[Batch]:
-        """Return the batches of an actor that died, and start another one in its place."""
         others = [other for other, (where, _) in self._tasks.items() if where == place]
         lost = [batch, *(self._tasks.pop(other)[1] for other in others)]
         node = self._members[place].node

@@ -64,7 +64,6 @@ class SqliteStore:
     """A `ReleaseStore` in one file, readable by its owner only.
 
     Attributes:
-        path: The file.
         id: Random and not secret, of this vault alone; a copy of the file has the same.
     """
 
@@ -311,7 +310,6 @@ def _known(path: Path) -> tuple[str, int] | None:
 
 
 def _another_is_at(there: Path, here: Path, own: str) -> bool:
-    """Whether a store of this id, but not this very file, lies at `there`."""
     try:
         if not there.is_file() or there.samefile(here):
             return False
@@ -332,13 +330,10 @@ class KeptLedger:
     now can be read. The store's secret and the values of releases stay behind.
 
     Attributes:
-        path: The store.
-        vault: Id of the vault, which copies share.
         labels: Equal for stores that hold the very same labels under the same secret, and for no
             others. Different ones prove nothing: their labels may be equal all the same.
         lines: In the order in which they were charged, each with its time in UTC by the clock of
             the machine that drew it, as `2026-11-21T23:40:15Z`.
-        problems: Signs that lines are missing.
     """
 
     path: Path

@@ -40,12 +40,10 @@ class VoteStore:
     """A folder of votes, readable by its owner only.
 
     Attributes:
-        folder: Where it is.
         salt: 32 secret random bytes, the same for the life of the folder.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open the folder, or make it."""
         self.folder = folder
         try:
             private_folder(folder)
@@ -151,7 +149,6 @@ class VoteJournal:
         self._votes.update(zip(teachers, votes, strict=True))
 
     def _opened(self) -> BinaryIO:
-        """Open, lock and read the file, at the end of its last whole record."""
         file = open(open_private(self.path, os.O_RDWR | os.O_CREAT), "r+b")
         try:
             try:
@@ -226,7 +223,6 @@ class VoteJournal:
 
 
 def _secret(path: Path) -> bytes:
-    """Return 32 random bytes, the same for the life of the folder."""
     try:
         with open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(secrets.token_bytes(32))
