@@ -429,7 +429,7 @@ class SearchBook:
         self._handed_out: set[str] = set()
 
     def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
-        """Return the next trial, written down; None when all are handed out. `records`: trials that ended."""
+        """Return the next trial, written down, after those in `records`; None at the end."""
         for entries in self._suggested:
             for entry in entries:
                 if entry.hash not in self._handed_out and entry.hash not in records:

@@ -85,8 +85,8 @@ Axis = Grid | RandomAxis
 def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the settings of every trial.
 
-    The random axes are drawn `samples` times, with the same draws at every point of the grid, so that
-    columns compare.
+    The random axes are drawn `samples` times, with the same draws at every point of the grid, so
+    that columns compare.
     """
     _validate.whole(samples=samples, minimum=1)
     grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}

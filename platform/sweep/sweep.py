@@ -394,8 +394,8 @@ def _names(names: Iterable[str]) -> str:
 def _without_canaries(sweep: Sweep) -> Sweep:
     """Return a sweep that leaves the number of canaries to their default share.
 
-    Its own number suits its own data set: 100 wrong labels would spoil a ninth of a user's 900. A sweep
-    that spoils no label of its own set spoils none of another file's.
+    Its own number suits its own data set: 100 wrong labels would spoil a ninth of a user's 900. A
+    sweep that spoils no label of its own set spoils none of another file's.
     """
     own = sweep.base.audit
     if own.spoiled or None in (own.canaries, own.coin_canaries):
@@ -508,7 +508,7 @@ def unfit_notes(found: Sequence[Variant]) -> list[str]:
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
-    """List a sweep's trials in order and without repetitions, each checked; its search plays no part."""
+    """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=sweep.sample_seed):

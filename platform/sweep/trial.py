@@ -83,8 +83,8 @@ def run_trial(
 ) -> TrialOutcome:
     """Run one trial to its end.
 
-    A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be resumed,
-    without `rungs` it is not stopped early.
+    A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be
+    resumed, without `rungs` it is not stopped early.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.

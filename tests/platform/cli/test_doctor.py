@@ -8,7 +8,6 @@ import pytest
 from labeldp.platform.cli import doctor
 from labeldp.platform.cli.doctor import Check, Examination
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.trainers import performance
 from tests.platform.cli.asked import answer, words
 from tests.platform.sweep.stores import of_newer_schema
 
@@ -41,21 +40,6 @@ def test_doctor_looks_at_everything(
     assert set(checks) >= names
     assert found["ok"] and all(check["ok"] for check in checks.values())
     assert "labeldp data fetch mnist" in checks["data mnist"]["detail"]
-
-
-@pytest.mark.parametrize(
-    ("units", "said"),
-    [
-        ("avx512_bf16", "precision auto takes bf16, by avx512_bf16"),
-        (None, "precision auto takes fp32 on the CPU"),
-    ],
-)
-def test_doctor_says_which_precision_auto_comes_to(
-    monkeypatch: pytest.MonkeyPatch, units: str | None, said: str
-) -> None:
-    monkeypatch.setattr(performance, "bf16_units", lambda device: units)
-    check = doctor._devices()
-    assert check.ok and said in check.detail
 
 
 def test_doctor_names_a_tracking_store_that_does_not_answer(

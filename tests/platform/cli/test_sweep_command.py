@@ -14,7 +14,7 @@ from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import CannotFit, Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
-from tests.platform.sweep.examples import a_sweep
+from tests.platform.sweep.examples import a_sweep, an_outcome
 
 
 @pytest.fixture(autouse=True)
@@ -25,22 +25,7 @@ def _terminate_as_before() -> Iterator[None]:
 
 
 def outcome(*, finished: int = 5, failed: int = 0, left: int = 0, over: int = 0) -> SweepOutcome:
-    return SweepOutcome(
-        experiment="small",
-        tracking_uri="sqlite:///mlflow.db",
-        parent_run_id="0" * 32,
-        trials=5,
-        finished=finished,
-        failed=failed,
-        skipped=0,
-        over_budget=over,
-        left=left,
-        results_dir="results/small",
-        pareto=[],
-        ledger={"releases": 4, "epsilon_total": 5.0, "delta": 1e-5},
-        report="report.html",
-        tracked=True,
-    )
+    return an_outcome(finished=finished, failed=failed, left=left, over_budget=over)
 
 
 class Runner:

@@ -21,7 +21,7 @@ from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import NOTE, WRITTEN_RUNS, Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.faults.sweep_runs import own_environment
-from tests.platform.sweep.examples import METRICS, a_record
+from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
 
@@ -51,25 +51,6 @@ def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
     tracker.log_curves(run_id, record.curves)
     tracker.close_child(record, run_id=run_id, texts={"config.yaml": "seed: 0\n"})
     return run_id
-
-
-def test_a_trial_is_a_child_run_with_everything(tracker: Tracker, tmp_path: Path) -> None:
-    run_id = open_and_close(tracker, "a" * 16)
-    (run,) = children(tracker.uri, tracker.parent_run_id)
-    assert run.info.run_id == run_id == tracker.run_id("a" * 16)
-    assert run.info.status == "FINISHED"
-    assert run.info.run_name == "a trial"
-    assert run.data.tags["config_hash"] == "a" * 16
-    assert run.data.tags["seed"] == "0"
-    assert {name: run.data.metrics[name] for name in METRICS} == METRICS
-    assert run.data.params["trainer.epsilon"] == "1.0"
-    assert run.data.params["data.limit"] == "None"
-    client = MlflowClient(tracking_uri=tracker.uri)
-    history = client.get_metric_history(run_id, "val_accuracy")
-    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.9)]
-    assert [file.path for file in client.list_artifacts(run_id)] == ["config.yaml"]
-    found = list((tmp_path / "artifacts").rglob("config.yaml"))
-    assert [file.read_text() for file in found] == ["seed: 0\n"]
 
 
 def test_a_failed_trial_has_its_reason_and_infinite_numbers_survive(tracker: Tracker) -> None:
@@ -167,23 +148,6 @@ def test_a_parent_of_another_store_is_replaced(uri: str, tmp_path: Path) -> None
     opened = tracker.open_parent("small", tags={}, run_id="0" * 32)
     assert opened != "0" * 32
     assert MlflowClient(tracking_uri=uri).get_run(opened).info.status == "RUNNING"
-
-
-def test_the_parent_is_closed_with_totals_and_files(tracker: Tracker, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    page.write_text("<html>")
-    for finished, status in ((False, "FAILED"), (True, "FINISHED")):
-        tracker.close_parent(
-            metrics={"trials": 5, "epsilon_total": math.inf},
-            files=(page,),
-            texts={"ledger.json": "[]"},
-            finished=finished,
-        )
-        run = MlflowClient(tracking_uri=tracker.uri).get_run(tracker.parent_run_id)
-        assert run.info.status == status
-        assert run.data.metrics["trials"] == 5
-    names = MlflowClient(tracking_uri=tracker.uri).list_artifacts(tracker.parent_run_id)
-    assert sorted(file.path for file in names) == ["ledger.json", "report.html"]
 
 
 def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(

@@ -47,17 +47,7 @@ def a_folder(
     labels: NDArray[Any] = LABELS,
     **facts: Any,
 ) -> list[str]:
-    """Make a results folder whose trials have all read all releases, and return the releases' keys.
-
-    Args:
-        path: Where.
-        releases: Of all labels.
-        noise: Of all releases.
-        readers: How many trials there are.
-        fingerprint: Of the public data.
-        labels: True ones.
-        **facts: What is to be different in the trials' records.
-    """
+    """Make a results folder whose `readers` trials read all releases; returns their keys."""
     vault = a_vault(path, labels=labels)
     keys = [vault.release(mechanism, noise=noise).key for mechanism in releases]
     folder = ResultsFolder(path, sweep="small")

@@ -4,13 +4,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """A page, taken apart.
-
-    Attributes:
-        tables: Rows of cells' words, heads first.
-        text: All words that a reader sees, in one line.
-        tags: Each element's name and attributes.
-    """
+    """A page, taken apart."""
 
     def __init__(self, source: str) -> None:
         """Read it."""

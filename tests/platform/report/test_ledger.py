@@ -298,13 +298,6 @@ def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
     assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 8.0
 
 
-def test_gaussians_of_several_folders_compose_as_gaussians() -> None:
-    event = GaussianEvent(noise_multiplier=4.0)
-    total = total_of([[a_line(name, event)] for name in "abc"], delta=1e-5)
-    assert total.epsilon == pytest.approx(epsilon_of([event] * 3, delta=1e-5), abs=1e-12)
-    assert total.epsilon < 3 * epsilon_of([event], delta=1e-5)
-
-
 def test_too_many_histories_are_charged_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [
         [a_line(f"{name}{row}", PureEvent(epsilon=1.0 + row), row) for row in range(4)]

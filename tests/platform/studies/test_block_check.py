@@ -25,7 +25,7 @@ from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
-from tests.platform.sweep.examples import a_record, a_sweep
+from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
 from tests.source_tree import ROOT
 
 PARTS = [TOGETHER, "block-0", "block-1"]
@@ -101,21 +101,13 @@ def test_runs_share_budgets_and_time_and_their_counts_add_up(
 
     def note(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         asked.append((sweep, options))
-        return SweepOutcome(
-            experiment=sweep.name,
-            tracking_uri="",
-            parent_run_id="",
-            trials=5,
+        return an_outcome(
             finished=1,
             failed=1,
             skipped=1,
             over_budget=1,
             left=2,
-            results_dir="",
-            pareto=[],
             ledger=dict.fromkeys(LEDGER, 1.0),
-            report="",
-            tracked=True,
         )
 
     monkeypatch.setattr(block_check, "run_sweep", note)

@@ -1,14 +1,11 @@
 """cifar_sizes: `--preset home` has all images and the fast network, `--smoke` is small."""
 
-from typing import Any
-
 import pytest
 
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.studies.cifar_sizes import EPOCHS, network_preset
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import plan_trials, preset_sized, smoke_sized
-from labeldp.trainers.models.schedules import as_changes, fast_training
+from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind
@@ -55,14 +52,6 @@ def test_pate(name: str) -> None:
         assert teacher.model is student.model is ModelName.FAST_CNN
         assert teacher.recipe.label_smoothing > 0, "a shard's labels are right"
         assert config.data.limit is None and config.trainer.students == 3
-
-
-def test_lines_of_their_own_say_how_many_epochs() -> None:
-    own: Any = load_sweep(str(ROOT / "sweeps" / "lp_mst_cifar10.py")).variants
-    assert "trainer.epochs" not in network_preset(variants=tuple(own)).changes
-    assert network_preset().changes["trainer.epochs"] == EPOCHS
-    assert network_preset({"seed": 3}).changes["seed"] == 3
-    assert as_changes("trainer", fast_training()).items() <= network_preset().changes.items()
 
 
 @pytest.mark.parametrize(

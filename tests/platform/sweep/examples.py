@@ -10,6 +10,7 @@ from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.trainers.settings.methods import Noise
 
 METRICS = {
@@ -95,3 +96,24 @@ def a_sweep(**changes: Any) -> Sweep:
         "smoke": Smoke(changes={"trainer.epochs": 1}, space={"trainer.epsilon": Grid(8.0)}),
     }
     return Sweep(**{**settings, **changes})
+
+
+def an_outcome(**changes: Any) -> SweepOutcome:
+    """Return how a sweep of five trials ended: well, but for `changes`."""
+    facts: dict[str, Any] = {
+        "experiment": "small",
+        "tracking_uri": "sqlite:///mlflow.db",
+        "parent_run_id": "0" * 32,
+        "trials": 5,
+        "finished": 5,
+        "failed": 0,
+        "skipped": 0,
+        "over_budget": 0,
+        "left": 0,
+        "results_dir": "results/small",
+        "pareto": [],
+        "ledger": {"releases": 4, "epsilon_total": 5.0, "delta": 1e-5},
+        "report": "report.html",
+        "tracked": True,
+    }
+    return SweepOutcome(**{**facts, **changes})

@@ -34,11 +34,6 @@ def test_every_key_of_an_own_file_is_a_setting() -> None:
     assert all(hasattr(settings, key) for key in OWN_KEYS)
 
 
-def test_number_of_classes() -> None:
-    assert DataSettings(classes="3").stated_classes == 3
-    assert DataSettings().stated_classes is None
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -142,12 +142,8 @@ def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"trainer.epsilon": []}, "trainer.epsilon is an empty list"),
-        ({"trainer.epsilom": 1}, "did you mean trainer.epsilon"),
         ({"trainer.epsilom": [1, 2]}, "did you mean trainer.epsilon"),
-        ({"trainer.epsilon": [1, -1]}, "epsilon is -1"),
         ({"trainer.epsilon": [1, [2]]}, "trainer.epsilon is [2]"),
-        ({"audit.canaries": [10, 20]}, "audit.canaries can't be an axis"),
         ({"audit.canary_seed": [1, 2]}, "audit.canary_seed can't be an axis"),
         ({"data.limit": [100, 200]}, "data.limit can't be an axis"),
         ({"method": ["alibi", "nothing"]}, "method is 'nothing'"),
@@ -236,19 +232,6 @@ def test_smoke_wins_over_a_variant_and_keeps_other_axes() -> None:
 
 
 # --- options --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"max_trials": 0}, "max_trials"),
-        ({"max_minutes": 0.0}, "max_minutes"),
-        ({"max_minutes": float("nan")}, "max_minutes"),
-    ],
-)
-def test_limits_are_checked(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        options(**given)
 
 
 @pytest.mark.parametrize("cpus", [-1, float("nan"), float("inf"), "1"])

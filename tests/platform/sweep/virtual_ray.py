@@ -18,12 +18,7 @@ _VOTES = expected_votes(1_000)
 
 @dataclass(eq=False)
 class Reference:
-    """What a call returns.
-
-    Attributes:
-        at: When it is there.
-        value: What it is; an error is raised.
-    """
+    """What a call returns."""
 
     at: float
     value: Any
@@ -31,15 +26,7 @@ class Reference:
 
 @dataclass(eq=False)
 class Actor:
-    """One member of a pool.
-
-    Attributes:
-        number: In the order in which they were made.
-        dies: When; infinity for never.
-        busy_until: With all that was sent to it.
-        ended: When it was killed.
-        batches: It was sent, and when.
-    """
+    """One member of a pool."""
 
     number: int
     dies: float
@@ -50,14 +37,7 @@ class Actor:
 
 
 class VirtualRay:
-    """Stands in for the module `ray` in `teacher_pool`.
-
-    Attributes:
-        now: Its clock.
-        actors: All that were made.
-        lines: Printed by the pool.
-        waits: How often anybody waited.
-    """
+    """Stands in for the module `ray` in `teacher_pool`."""
 
     exceptions = ray.exceptions
 
@@ -70,15 +50,7 @@ class VirtualRay:
         machines_die: bool = False,
         fails: Iterable[Sequence[int]] = (),
     ) -> None:
-        """Prepare one.
-
-        Args:
-            seconds: That a batch takes.
-            starts: How long an actor takes to start, by its number.
-            dies: How long an actor lives, by its number.
-            machines_die: Whether its machine goes with it.
-            fails: Batches that raise an error, each time that they are named.
-        """
+        """Prepare one."""
         self.now, self.waits = 0.0, 0
         self.actors: list[Actor] = []
         self.lines: list[str] = []

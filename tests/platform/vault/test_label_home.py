@@ -24,7 +24,6 @@ from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
-from labeldp.platform.vault.vote_store import VoteStore
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.vault.homes import DRIVER, home_settings
 
@@ -97,17 +96,6 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
     # A vault is bound to its labels, coins included: other coins would shut stored ones.
     drawn = PlantedCanaries.draw(TRAINING, num_classes=10, settings=audit, secret=b"coin seed 7")
     assert planted(MemoryStore(), 7) == drawn.plant(TRAINING).tolist()
-
-
-def test_sweeps_that_share_votes_share_their_coins(tmp_path: Path) -> None:
-    def salt(name: str, *, shared: bool) -> bytes:
-        store = tmp_path / name / "vault.db"
-        store.parent.mkdir(mode=0o700, exist_ok=True)
-        places = HomePlaces(store=store, votes=tmp_path / "votes", shared_coins=shared)
-        return places.open_store().salt()
-
-    assert salt("a", shared=True) == salt("b", shared=True) == VoteStore(tmp_path / "votes").salt
-    assert salt("c", shared=False) != salt("d", shared=False)
 
 
 # Releases, and what a trial pays for
