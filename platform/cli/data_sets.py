@@ -7,6 +7,7 @@ are never shown, nor counted by class.
 ['digits']
 """
 
+import json
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Table, plain_text
-from labeldp.platform.sweep.configuration import DataSettings
+from labeldp.platform.sweep.configuration import ConfigurationError, DataSettings
+from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
@@ -261,7 +263,17 @@ def _keys(source: OwnSource, path: str) -> list[str]:
         if entry.name != "path" and value:
             listed = isinstance(value, (list, tuple))
             given[entry.name] = ",".join(value) if listed else str(value)
-    return ["data.name=own", *(f"data.{name}={value}" for name, value in given.items())]
+    return ["data.name=own", *(_written(f"data.{name}", text) for name, text in given.items())]
+
+
+def _written(key: str, text: str) -> str:
+    """`key=value`, in quotes where the value would be read as something else than this text."""
+    try:
+        read = parse_overrides([f"{key}={text}"])[key]
+    except ConfigurationError:
+        read = None
+    same = type(read) in (str, int) and str(read) == text
+    return f"{key}={text if same else json.dumps(text, ensure_ascii=False)}"
 
 
 def check_words(found: SetCheck) -> str:

@@ -140,6 +140,17 @@ def test_step_by_step_to_a_command_that_works(table: Path) -> None:
     assert public.train_features.shape == (ROWS, 1 + 1 + 2)  # joined, age, city
 
 
+@pytest.mark.parametrize("name", ["1.5", "yes", "null", "#id", "[a", "007", "7"])
+def test_the_command_means_the_column_that_was_checked(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    rows = [f"{row / 8},{'ab'[row % 2]}" for row in range(40)]
+    file.write_text("\n".join([f"size,{name}", *rows]))
+    source = OwnSource(path=str(file), label_column=name, classes=("a", "b"), hold_out=HoldOut.NONE)
+    command = check_own(source).command
+    changes = parse_overrides([word for word in shlex.split(command) if word.startswith("data.")])
+    assert with_changes(TrialConfig(), changes).data.own_source == source
+
+
 def test_no_label_is_shown_or_counted(table: Path) -> None:
     for said in ({}, {"label_column": "result"}, {"label_column": "result", "classes": ("a", "b")}):
         shown = check_words(check_own(OwnSource(path=table, **said)))
