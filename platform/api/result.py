@@ -50,7 +50,11 @@ _SEEDS = ("seed", "draw")
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A report, which a notebook shows."""
+    """A report, which a notebook shows.
+
+    Attributes:
+        path: The page.
+    """
 
     path: Path
 
@@ -59,6 +63,7 @@ class ReportPage:
         webbrowser.open(self.path.as_uri())
 
     def _repr_html_(self) -> str:
+        """Return the page in a frame."""
         page = html.escape(self.path.read_text(), quote=True)
         return (
             # Another person may have made the results folder: in the notebook's own name, scripts
@@ -79,6 +84,7 @@ class Result:
     folder: Path
 
     def __repr__(self) -> str:
+        """Return the name of the sweep and the numbers of its trials."""
         kept = self._kept()
         finished = sum(record.finished for record in kept.records.values())
         failed = len(kept.records) - finished
@@ -90,7 +96,8 @@ class Result:
         `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
         is measured on canaries, outside of the guarantee: remove it before you hand a table on.
 
-        `private`: include all other columns that are for the labels' owner alone.
+        Args:
+            private: Include all other columns that are for the labels' owner alone.
         """
         return trial_table(self._kept().records.values(), private=private)
 
@@ -99,6 +106,14 @@ class Result:
 
         A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
         more than its row says where a search chose its settings.
+
+        Args:
+            at_epsilon: The most that the trial may have cost.
+            by: The accuracy to compare: `test` or `estimated`.
+
+        Raises:
+            ValueError: No trial cost so little, or noise would choose among those that did.
+            StoreUnusable: The vault can't be read, so that no price is known.
         """
         records = list(self._kept().records.values())
         near = records if at_epsilon == float("inf") else self._within(at_epsilon)
@@ -109,9 +124,11 @@ class Result:
     def model(self, trial: Any) -> "TrainedModel":
         """Return a trial's model: raw rows in, predictions out.
 
-        `trial`: its hash, the beginning of the hash, or a row of the table.
+        Args:
+            trial: Its hash, the beginning of the hash, or a row of the table.
 
         Raises:
+            ResultsFolderError: There is no such trial.
             ModelFileError: It kept no model, or one that can't be read.
         """
         from labeldp.trainers.models.trained_model import load_model  # it loads torch
@@ -120,19 +137,30 @@ class Result:
         return load_model(self.folder / "models" / self._kept().trial(named).hash)
 
     def ledger(self) -> pd.DataFrame:
-        """Return one row per release: mechanism, time, number of labels, price, readers."""
+        """Return one row per release: mechanism, time, number of labels, price, readers.
+
+        Raises:
+            StoreUnusable: The vault can't be read.
+        """
         return pd.DataFrame(rows(self._account()))
 
     def total(self) -> tuple[float, float]:
         """Return epsilon and delta of all releases together, for the label that paid most.
 
         Of a sweep that learns it is the plan's price, where that is more.
+
+        Raises:
+            StoreUnusable: The vault can't be read.
         """
         total = self._account().together
         return total.epsilon, total.delta
 
     def report(self) -> ReportPage:
-        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser."""
+        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser.
+
+        Raises:
+            ResultsFolderError: There is none yet.
+        """
         page = self.folder / "report.html"
         if not page.exists():
             raise ResultsFolderError(
@@ -142,6 +170,7 @@ class Result:
         return ReportPage(path=page)
 
     def _within(self, at_epsilon: float) -> list[TrialRecord]:
+        """Finished trials that cost at most that."""
         folder = read_folder(self.folder)
         finished = [each for each in folder.results.records.values() if each.finished]
         near = within(folder, finished, Budget(epsilon=at_epsilon))
@@ -160,7 +189,11 @@ class Result:
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Return the result of a sweep from its results folder."""
+    """Return the result of a sweep from its results folder.
+
+    Raises:
+        ResultsFolderError: It is not a results folder, or a file in it is damaged.
+    """
     path = Path(folder).expanduser().absolute()
     read_results(path)
     return Result(folder=path)
@@ -232,7 +265,11 @@ def _options(
 
 
 def sweep_of(what: Runnable) -> Sweep:
-    """Return a runnable thing as a sweep; a trial alone is a sweep of one trial."""
+    """Return a runnable thing as a sweep; a trial alone is a sweep of one trial.
+
+    Raises:
+        ValueError: It can't be run, or is a file without a sweep.
+    """
     if isinstance(what, Sweep):
         return what
     if isinstance(what, Mapping):
@@ -305,8 +342,12 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
 
     The best of several seeds would look better than it is.
 
-    `records`: trials of one sweep; failed ones are left out. `by`: the accuracy; that on the public
-    test split, where there is one, if None.
+    Args:
+        records: Trials of one sweep; failed ones are left out.
+        by: The accuracy; that on the public test split, where there is one, if None.
+
+    Raises:
+        ValueError: None has finished, or noise would choose.
     """
     finished = [record for record in records if record.finished]
     if not finished:
@@ -324,6 +365,7 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
 
 
 def _groups(records: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
+    """Trials that differ in nothing but their seeds."""
     groups: dict[str, list[TrialRecord]] = {}
     for record in records:
         point = {k: v for k, v in record.point.items() if k.rpartition(".")[2] not in _SEEDS}

@@ -92,11 +92,6 @@ class SweepProgress:
     def __init__(
         self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
     ) -> None:
-        """Start counting.
-
-        `skipped`: trials among them that an earlier start has finished. `stream`: standard error if
-        not given.
-        """
         self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
         self._total, self._ended = total, skipped
         self._skipped, self._started = skipped, time.monotonic()

@@ -52,10 +52,8 @@ class Recorder(tune.Callback):
     ) -> None:
         """Take the parts of a sweep.
 
-        `plans`: every trial by hash; of a search, the trials suggested so far. `provenance`: code
-        and machine of the trials that run now, for their records. `home`: has each trial's audit
-        figures, and the ledger's lines. `authority`: the token against which the home returns
-        figures. `num_labels`: N, labels to train on, for run cards; None where it is not known.
+        `plans` has every trial by hash; of a search, the trials suggested so far. The home returns
+        figures against the token `authority`. `num_labels` is None where it is not known.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}

@@ -116,10 +116,7 @@ class Tracker:
         """Open the store; create it and the experiment if they do not exist.
 
         This happens before the first trial: processes that open a new SQLite store together crash.
-
-        `uri`: the store's address. Artifacts of a local store are in a folder beside it.
-        `experiment`: the experiment's name. `results`: the results folder, which keeps a list of
-        the runs that were written.
+        `results` keeps a list of the runs that were written.
 
         Raises:
             TrackingUnusable: The store has a newer schema, is not writable or does not answer.
@@ -164,8 +161,7 @@ class Tracker:
     def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
         """Refuse to write trials of an unknown sweep a second time.
 
-        `hashes`: of trials in a results folder that has lost its `sweep.json`. `sweep_id`: tag of
-        their sweep's run, if the vault still has it.
+        `hashes` are of a folder that lost its `sweep.json`; the vault may still have `sweep_id`.
 
         Raises:
             TrackingUnusable: The store holds one of them, and no run with that tag.

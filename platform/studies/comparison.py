@@ -1,19 +1,16 @@
 """Comparisons of methods on images: the same features, model, epochs and seeds for all.
 
-Features are of patches, and no label goes into them: k-means features, or random patches for
-photographs. The model is an MLP on them: minutes on a CPU, and differences that come from the
-methods alone. Settings were chosen on one seed of one data set, coarsely, and are the same for
-every method and epsilon. Two constants in `priors` were chosen among three values each, by accuracy
-on true training labels: no epsilon pays for that. PATE has teachers and a student of its own: ridge
-regressions on the same features.
+Features are of patches, without labels: k-means features, or random patches for photographs. The
+model is an MLP on them: minutes on a CPU. Settings were chosen on one seed of one data set and are
+the same for every method and epsilon. Two constants in `priors` were chosen among three values
+each, by accuracy on true training labels: no epsilon pays for that. PATE's teachers and student are
+ridge regressions on the same features.
 
 A repetition draws noise and initial weights anew. Partitions into stages, clusters and landmarks
 are public, and the same in all; PATE's shards are cut anew.
 
-`--preset network` trains the fast network on the images, at half width but for two lines. Its
-moment labels and priors are learned of label-free features all the same: smoothness in pixels tells
-little of things. Lines stand in the order of their worth, so that a run that is stopped has the
-best of them: one seed each, but three for moment labels in stages, the line for small epsilons.
+`--preset network` trains the fast network on the images, at half width but for two lines. Lines
+stand in the order of their worth, so that a run that is stopped has the best of them.
 
 >>> [line.name for line in network_comparison().variants][:3]
 ['moment labels in stages', 'moment labels', 'ALIBI, randomized response']

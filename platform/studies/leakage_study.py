@@ -47,6 +47,7 @@ class LeakageStudy:
         budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
         budget_noise_std: Noise against this attacker.
         attribute_noise_std: Noise of the service whose answers betray education.
+        questions: Of the attacker that defences face.
     """
 
     ensemble: AdultEnsemble

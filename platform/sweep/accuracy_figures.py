@@ -99,9 +99,7 @@ def resolve(
 ) -> ChooseBy:
     """Return `asked`, or the default: TEST where test labels are public.
 
-    `asked`: the user's or the sweep's choice, if any. `has_test_split`: whether test labels are
-    public. `learns`: whether results decide which trials run. That tunes on the labels that it
-    reads, so that test labels serve for it only on request.
+    A sweep that `learns` tunes on the labels that it reads: test labels serve only on request.
     """
     if asked is None and learns:
         if has_held_out:
@@ -164,13 +162,10 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
 def majority_figures(
     test_labels: NDArray[np.integer[Any]], probabilities: NDArray[np.floating[Any]] | None
 ) -> dict[str, float]:
-    """Return the share of the largest class, from public labels or from a model's output.
+    """Return the share of the largest class, from public labels [M] or a model's output [H, K].
 
     The share among the secret labels is private. A public test split shows it; otherwise the mean
     probability of the model's likeliest class does, which is post-processing of paid releases.
-
-    `test_labels`: public ones [M]; none where there is no test split. `probabilities`: A model's,
-    of examples without public labels [H, K].
     """
     if len(test_labels):
         return {"majority_share": float(np.bincount(test_labels).max() / len(test_labels))}

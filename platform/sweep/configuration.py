@@ -280,11 +280,7 @@ class AuditSettings:
 
 
 def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
-    """Return how many labels were spoiled for audits, or why there is no epsilon_m.
-
-    `canaries`: for the memorization attack, as settled. `coin_canaries`: for the one-run audit, as
-    settled. `num_labels`: N, labels that were trained on; left out where it is not known.
-    """
+    """Return how many labels were spoiled for audits, or why there is no epsilon_m."""
     spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
@@ -304,10 +300,7 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
 
 
 def refuse_useless(audit: AuditSettings, *, num_classes: int) -> None:
-    """Refuse canaries that can prove nothing.
-
-    `num_classes`: K.
-    """
+    """Refuse canaries that can prove nothing: two classes leave the memorization attack none."""
     if audit.canaries and num_classes == 2:
         raise ValueError(
             f"audit.canaries is {audit.canaries}, and there are 2 classes: the memorization attack "
@@ -400,11 +393,7 @@ class EvaluationSettings:
 
 
 def default_epsilon(*, held_out: int, free: float) -> float:
-    """Return what a count costs by default: enough to be of use, if that is free.
-
-    Args:
-        held_out: H, labels that are counted.
-        free: The most that makes neither a trial nor the sweep dearer.
+    """Return what a count of `held_out` labels costs by default: enough to be of use, up to `free`.
 
     >>> default_epsilon(held_out=6000, free=1.0), default_epsilon(held_out=100, free=2.0)
     (0.05, 0.36)
@@ -515,10 +504,7 @@ def _method(name: Any) -> type:
 
 
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
-    """Return `config` with dotted keys changed.
-
-    `changes`: dotted key -> value; `method` is applied first and brings its own defaults.
-    """
+    """Return `config` with dotted keys changed; `method` comes first and brings its defaults."""
     base = _of_method(config, changes)
     changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
     assert isinstance(changed, TrialConfig)
@@ -648,8 +634,7 @@ def to_yaml(config: TrialConfig) -> str:
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     """Return a hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
 
-    `config`: the resolved configuration; where the data lie does not count. `data_fingerprint`: of
-    the public features, so that other data make another trial.
+    The place of the data does not count; `data_fingerprint` of the public features does.
     """
     flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)

@@ -60,10 +60,7 @@ def cost_of(
     """Compose the requests of `trials` to one vault.
 
     Held-out labels pay for estimates of accuracy and for nothing else: the dearest label pays the
-    larger of the two sums, and not both.
-
-    `num_classes`: K of their data set. `with_estimates`: whether labels are held out, so that each
-    trial estimates its accuracy.
+    larger of the two sums, and not both. `with_estimates`: whether labels are held out.
     """
     epsilons: list[float] = []
     charges: dict[tuple[object, ...], PlannedCharge] = {}
@@ -159,10 +156,7 @@ def budget_of(
 def check_budget(
     cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
 ) -> None:
-    """Refuse a plan that the budget can't pay, before its first trial.
-
-    `budget`: the most that any label may pay. `trials`: of the plan, in the order of
-    `cost.epsilons`.
+    """Refuse a plan that the budget can't pay; `trials` are in the order of `cost.epsilons`.
 
     Raises:
         BudgetExceeded: Names the budget, the plan's price, and a baseline among its lines.
@@ -197,16 +191,11 @@ def check_what_is_left(
     read: Collection[str] = (),
     budget: Budget | None,
 ) -> None:
-    """Refuse a plan that the budget can't pay beside the releases of earlier starts.
+    """Refuse a plan that the budget can't pay beside the releases of earlier starts (`earlier`).
 
     A release that the ledger may hold already counts as paid. Whether it does depends on labels and
-    on public inputs, so the vault decides; nothing is refused here that it would grant.
-
-    `trials`: planned trials that no earlier start has finished. `earlier`: lines of the ledger.
-    `num_classes`: K of the data set. `num_labels`: N, training examples of the data set.
-    `held_out`: H, labels that are held out, which pay for no training. `read`: keys of the releases
-    that finished trials have read. `budget`: the most that any label may pay, earlier starts
-    included.
+    on public inputs, so the vault decides; nothing is refused here that it would grant. `held_out`
+    labels pay for no training. `read`: keys of the releases that finished trials have read.
 
     Raises:
         BudgetExceeded: Names the budget, the epsilon that is spent, and that with the plan.

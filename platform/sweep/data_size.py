@@ -12,13 +12,9 @@ from labeldp.trainers.data.splits import Splits, held_out_count, size_of
 
 @dataclass(frozen=True, kw_only=True)
 class DataSize:
-    """The size of a data set.
+    """The size of a data set: N labels to train on, H held out, K classes.
 
     Attributes:
-        num_classes: K.
-        num_labels: N, to train on.
-        held_out: H, labels that no trial trains on.
-        has_test_split: Whether test labels are public.
         shape: Of an example's features, before others are computed of them.
     """
 
@@ -46,7 +42,7 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
 def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
     """Return the arrays of the data set that the settings name, before anything is checked.
 
-    `cache`: where features go that are too large for memory; a temporary folder if not given.
+    `cache` takes features that are too large for memory; a temporary folder if None.
     """
     if settings.name == "own":
         if settings.embeddings is not None:

@@ -241,8 +241,7 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge
     """Return the lines of the folder's ledger and its vault's id; none of a new folder.
 
     Lines of trials that are not requested now count too: a ledger that began anew would grant the
-    budget a second time. `moved`: the user stated that the folder was moved, and that no other copy
-    of it is in use.
+    budget a second time. `moved`: the user stated that no other copy of the folder is in use.
     """
     named, records = folder.identity().vault, folder.records()
     if not folder.store.exists():

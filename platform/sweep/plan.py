@@ -123,8 +123,8 @@ def plan_sweep(
 ) -> Plan:
     """Plan a sweep, price it, and hold the price against its budget.
 
-    `options`: how to run it; its results folder keeps the price of counts that it has. `size`: of
-    the data; None where they can't be read. `fingerprint`: of the public data.
+    `options.results` keeps the price of counts of an earlier start; `size` is None where the data
+    can't be read.
     """
     sized, trials = prepared
     known = size or _UNKNOWN
@@ -268,8 +268,6 @@ def with_count_price(
     """Return a sweep's trials and searches with the price of counts, and that price.
 
     The price is None where it is stated for every trial, or nothing is counted.
-
-    `by`: the accuracy that is learned from.
     """
     stop = sized.stop
     paid = stop is not None and by is ChooseBy.ESTIMATED  # a rung requests an estimate

@@ -219,8 +219,7 @@ def suggest(
 ) -> Numbers:
     """Return the setting to try next, by a searcher that is made anew from the results so far.
 
-    `results`: settings that were tried, and the accuracy of each. `number`: suggestions of the
-    search before this one. `attempt`: how often this one was a setting that was tried before.
+    `number` suggestions came before; `attempt` counts those of this one that were tried already.
     """
     import optuna
     from ray.tune.search.optuna import OptunaSearch
@@ -313,8 +312,8 @@ def priced(
 ) -> Search:
     """Return a search with the trials that it is priced as, and the requests of its trials.
 
-    `rungs_of`: number of a trial's estimates before its last epoch. `budgeted`: whether there is a
-    budget that the dearest way has to fit.
+    `rungs_of`: number of a trial's estimates before its last epoch. Without a budget no axis may
+    touch a release.
     """
     guilty = touching(search, size)
     if guilty and not budgeted:
@@ -392,11 +391,7 @@ def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Suggested:
-    """A trial that a search suggests.
-
-    Attributes:
-        numbers: A number for each axis.
-    """
+    """A trial that a search suggests: the search's place, a number for each axis, its hash."""
 
     search: int
     numbers: Numbers
@@ -419,10 +414,7 @@ class SearchBook:
         fingerprint: str,
         by: ChooseBy,
     ) -> None:
-        """Read the suggestions of earlier starts, if there are any.
-
-        `fingerprint`: of the public data. `by`: the accuracy that the searches learn from.
-        """
+        """Read the suggestions of earlier starts, if there are any."""
         self._path, self._searches, self._size = path, searches, size
         self._fingerprint, self._metric = fingerprint, by.metric
         self.plans: dict[str, PlannedTrial] = {}
@@ -437,10 +429,7 @@ class SearchBook:
         self._handed_out: set[str] = set()
 
     def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
-        """Return the next trial, written down; None when all are handed out.
-
-        `records`: of trials that ended, now or in earlier starts, by hash.
-        """
+        """Return the next trial, written down, after those in `records`; None at the end."""
         for entries in self._suggested:
             for entry in entries:
                 if entry.hash not in self._handed_out and entry.hash not in records:

@@ -85,9 +85,8 @@ Axis = Grid | RandomAxis
 def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the settings of every trial.
 
-    `space`: dotted key -> axis. `samples`: draws of the random axes at every point of the grid; 1
-    where there are none. `seed`: of the draws, which are the same at every grid point, so that
-    columns compare.
+    The random axes are drawn `samples` times, with the same draws at every point of the grid, so
+    that columns compare.
     """
     _validate.whole(samples=samples, minimum=1)
     grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}

@@ -394,9 +394,8 @@ def _names(names: Iterable[str]) -> str:
 def _without_canaries(sweep: Sweep) -> Sweep:
     """Return a sweep that leaves the number of canaries to their default share.
 
-    A sweep's numbers were chosen for its own data set: a hundred wrong labels that show something
-    among its 1,438 would spoil a ninth of a user's 900. A sweep that spoils no label of its own set
-    spoils none of another file's.
+    Its own number suits its own data set: 100 wrong labels would spoil a ninth of a user's 900. A
+    sweep that spoils no label of its own set spoils none of another file's.
     """
     own = sweep.base.audit
     if own.spoiled or None in (own.canaries, own.coin_canaries):
@@ -509,10 +508,7 @@ def unfit_notes(found: Sequence[Variant]) -> list[str]:
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
-    """List a sweep's trials in order and without repetitions, each checked.
-
-    `sweep`: at its final size; its search, if any, plays no part.
-    """
+    """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=sweep.sample_seed):

@@ -79,8 +79,7 @@ def load_data(
 ) -> LabelledData:
     """Load a data set, compute the features that the settings name, hold labels out.
 
-    `evaluation`: say which labels are held out; the defaults if not given. `cache`: keeps computed
-    features; computed anew each time if not given.
+    `cache` keeps computed features; None computes them anew.
     """
     splits = as_on_disk(settings, cache=cache)
     loaded = labelled(settings.name, splits, limit=settings.limit)

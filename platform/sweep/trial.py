@@ -83,10 +83,8 @@ def run_trial(
 ) -> TrialOutcome:
     """Run one trial to its end.
 
-    `data`: public features and the public test split. `on_epoch`: called after each epoch; a
-    resumed trial repeats the earlier ones first. `checkpoints`: keeps and finds states; without it,
-    the trial can't be resumed. `models`: keeps the trained model, if so configured. `rungs`: where
-    it may be stopped; nowhere if not given.
+    A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be
+    resumed, without `rungs` it is not stopped early.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -273,11 +271,7 @@ class StopBoard:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlyStops:
-    """The rule that stops trials early, and the board between the scheduler and the trials.
-
-    Attributes:
-        by: The accuracy that they report there.
-    """
+    """The rule that stops trials early, and the board between the scheduler and the trials."""
 
     rule: AshaStop
     by: ChooseBy
@@ -316,12 +310,7 @@ def tune_trial(
     cpus: float,
     stops: EarlyStops | None = None,
 ) -> None:
-    """Run the trial that `config` names.
-
-    `config`: Tune's choice: a hash among `plans`, or a search's place and numbers. `plans`: the
-    trials of a sweep without a search. `keeper`: keeps the states of trials in training, and
-    trained models.
-    """
+    """Run the trial that `config` names: a hash among `plans`, or a search's place and numbers."""
     digest = config["hash"]
     if searches:
         planned = searches[config["search"]].planned(config["numbers"])

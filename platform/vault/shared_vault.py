@@ -50,6 +50,8 @@ class PublicSide:
     """Public facts about the labels of a fit.
 
     Attributes:
+        rows: Digest of the features.
+        classes: Digest of the classes, in order.
         num_labels: N.
         people: The label of each row, in words or numbers that mean the same in every fit [N]; None
             where nobody names them.
@@ -126,6 +128,7 @@ class SharedVault:
         return self
 
     def __reduce__(self) -> Any:
+        """Travel as the name of a folder, or not at all."""
         if self.folder is None:
             raise TypeError(
                 "a SharedVault in memory can't go to another process, where it would be a second "
@@ -143,6 +146,8 @@ class SharedVault:
 
         Raises:
             OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
+            StoreUnusable: A store that is damaged, or a copy.
+            TypeError: The process is a fork, and the vault lies in the other one's memory.
         """
         self._refuse_a_fork()
         with self._lock:
@@ -173,6 +178,7 @@ class SharedVault:
                 file.write(str(edition).encode())
 
     def _edition(self) -> int:
+        """How often labels may have changed."""
         if self.folder is None:
             return self._relabeled
         file = self.folder / "edition"
@@ -215,6 +221,7 @@ class SharedVault:
         return self._opened(folder)
 
     def _opened(self, folder: Path) -> SqliteStore:
+        """The store of a fit on disk."""
         try:
             return SqliteStore(folder / "vault.db", moved=self._moved)
         except StoreUnusable as error:
@@ -257,6 +264,7 @@ def _charges(places: Iterable[_Place]) -> list[Charge]:
 
 
 def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
+    """One ledger of all fits that released something, over people numbered alike."""
     paid = [(side, charges) for side, store in places if (charges := store.charges())]
     named = [side.names for side, _ in paid if side.people is not None]
     everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
@@ -297,6 +305,7 @@ class FitLabels(TrialLabels):
         audit: AuditSettings | None = None,
         fingerprint: str = "",
     ) -> None:
+        """Lock the labels away, with the canaries of an `audit` among them, if there is one."""
         seed = noise.seed if isinstance(noise, SeededNoise) else None
         if audit is not None:  # equal labels differ by it, which is public
             side = replace(side, planted=f"{audit}, seed {seed}")
