@@ -29,6 +29,7 @@ from labeldp.platform.api.fitting import (
 )
 from labeldp.platform.api.methods import NAMED
 from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig
+from tests.platform.cli.asked import Terminal
 
 SECRET = np.array(["benign", "malignant", "benign"])
 
@@ -209,11 +210,6 @@ def test_narrow_tables_are_trained_in_one_thread(columns: int, threads: int) -> 
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])

@@ -17,7 +17,7 @@ from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.models.schedules import TrainingDiverged
-from tests.platform.cli.asked import OVER_BUDGET
+from tests.platform.cli.asked import OVER_BUDGET, Terminal
 
 SETS = Table(
     title="sets",
@@ -93,11 +93,6 @@ def test_a_command_has_its_own_words_and_code(capsys: pytest.CaptureFixture[str]
 def test_plain_text_of_nested_results() -> None:
     nested = {"a": 1.0, "b": {"c": "x", "d": {}}, "rows": [{"n": 1, "e": 0.5}], "none": []}
     assert plain_text(nested) == "a: 1\nb:\n  c: x\n  d:\nrows:\n  - n 1, e 0.5\nnone: []"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

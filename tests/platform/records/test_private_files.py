@@ -1,7 +1,6 @@
 """private_files: nobody but the owner, whatever was there, and nothing of others."""
 
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,7 @@ from labeldp.platform.records.private_files import (
     replacing,
 )
 from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
+from tests.platform.sweep.examples import mode
 
 
 def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: Path) -> None:

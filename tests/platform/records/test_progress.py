@@ -11,16 +11,8 @@ import pytest
 from labeldp.platform.records import progress
 from labeldp.platform.records.progress import Steps, SweepProgress, outcome
 from labeldp.trainers.models.schedules import counted, tell
+from tests.platform.cli.asked import Terminal
 from tests.platform.sweep.examples import a_record
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-    def text(self) -> str:
-        """What a person sees of it."""
-        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue())
 
 
 @pytest.fixture

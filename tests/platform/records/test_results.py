@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import stat
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
@@ -26,16 +25,12 @@ from labeldp.platform.records.results import (
     write_text,
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from tests.platform.sweep.examples import METRICS, a_record
+from tests.platform.sweep.examples import METRICS, a_record, mode
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ResultsFolder:
     return ResultsFolder(tmp_path / "results", sweep="small")
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:

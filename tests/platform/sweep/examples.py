@@ -1,6 +1,8 @@
 """What several tests of platform need: records of trials, lines of a ledger, a small sweep."""
 
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.accounting import PureEvent
@@ -69,6 +71,11 @@ def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
         mechanism=mechanism,
         failure_probability=0.0,
     )
+
+
+def mode(path: Path) -> int:
+    """Return who may do what with a file."""
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
