@@ -6,12 +6,11 @@
 | medium | 2.1 | .960 | .00796e-4 | 84.2 | 1.0 to 2.2 |
 | low | 1.0 | .315 | 1.50e-4 | 71.0 | 0.0 to 2.2 |
 
-WRN-28-4, batches of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs;
-here the last one counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers.
-`--preset home`: the fast network at half width, ten epochs of all images, its own rate and decay.
+WRN-28-4, batches of 128, 200 epochs, 1,000 canaries. The paper picks the best test epoch; here the
+last one counts. `--preset home`: the fast network at half width, ten epochs at its own rate.
 
-Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate); at home a core per
-trial, seven minutes each on an Intel Xeon with AMX; one trial alone takes both cores.
+Hardware: a GPU, about 2 hours a trial (an estimate); at home a core of an Intel Xeon with AMX,
+seven minutes a trial.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -7,16 +7,11 @@
 | medium | 3.0 | .100 | 2.33e-4 | 51.6 | 1.4 to 2.4 |
 | low | 2.0 | .1 | 1.00e-4 | 31.4 | 0.6 to 1.0 |
 
-Around each row, learning rate and weight decay are searched as well (half, one and two times): all
-nine trials of a level and all their seeds read one release, and pay for it once. WRN-28-8, batches
-of 128, 200 epochs, 1,000 canaries. The paper picks the best of all test epochs; here the last one
-counts. `--smoke`: 2,000 images and a small CNN, for the path and not the numbers. `--preset home`:
-the fast network at half width, ten epochs of all images, at its own rate and decay, unsearched;
-each level by randomized response too, which tells a network of ten epochs more of 100 classes
-(docs/fast_network.md).
+Around each row, learning rate and weight decay are searched (half, one and two times): the nine
+trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`. `--preset home`:
+unsearched; each level by randomized response too (docs/fast_network.md).
 
-Hardware: one GPU per trial, about 6 hours each on a recent one (an estimate); at home a core per
-trial, seven minutes each on an Intel Xeon with AMX; one trial alone takes both cores.
+Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -6,15 +6,10 @@
 | LP-2ST | 63.67 | 86.05 | 93.37 | 94.52 | |
 | their published code | 62.89 | 88.11 | 94.18 | 95.18 | |
 
-ResNet18, batches of 512, 200 epochs in each stage (LP-1ST has one), a tenth of the rate at 30, 60
-and 90% of them; split, mixup and temperature of each epsilon as published. Not as published: no
-cutout, and crops reflect the image at its borders. A repetition draws noise and initial weights
-anew, where the published spread is of training alone. `--smoke`: 2,000 images and a small CNN, for
-the path and not the numbers. `--preset home`: the fast network at half width, ten epochs of all
-images in each stage, at its own rate and decay.
+ResNet18, batches of 512, 200 epochs in each stage. Not as published: no cutout, and crops reflect
+the image at its borders. `--preset home`: the fast network at half width, ten epochs a stage.
 
-Hardware: one GPU per trial, about 2 hours each on a recent one (an estimate); at home a core per
-trial, 7 minutes a stage on an Intel Xeon with AMX; one trial alone takes both cores.
+Hardware: a GPU, about 2 hours a trial (an estimate); at home 7 minutes a stage on a core.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -5,15 +5,12 @@
 | LP-1ST | 20.96 | 46.28 | 61.38 | 68.34 | 73.59 |
 | LP-2ST | 28.74 | 50.15 | 63.51 | 70.58 | 74.14 |
 
-Ghazi et al. 2021, Table 2: ResNet18, batches of 256, rate 0.2, 200 epochs in each stage (LP-1ST has
-one). The paper gives neither split, temperature nor mixup for CIFAR-100: they are drawn at random
-here, eight times for each epsilon, the same draws for all. The best of eight by test accuracy is a
-best of eight, and no match for the one LP-1ST; nor is there cutout. `--smoke`: 2,000 images and a
-small CNN, for the path and not the numbers. `--preset home`: the fast network at half width, ten
-epochs of all images in each stage, at its own rate and decay; three draws of the knobs.
+Ghazi et al. 2021, Table 2: ResNet18, batches of 256, rate 0.2, 200 epochs in each stage. The paper
+gives no split, temperature or mixup for CIFAR-100: eight draws for each epsilon, the same for all.
+The best of eight by test accuracy can't be compared with the one LP-1ST. No cutout. `--preset
+home` as in `lp_mst_cifar10`, with three draws.
 
-Hardware: one GPU per trial, about 3 hours each on a recent one (an estimate); at home a core per
-trial, 7 minutes a stage on an Intel Xeon with AMX; one trial alone takes both cores.
+Hardware: a GPU, about 3 hours a trial (an estimate); at home 7 minutes a stage on a core.
 """
 
 from labeldp.platform.cli.sweep_command import main

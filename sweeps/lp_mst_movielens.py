@@ -7,14 +7,9 @@ Ghazi et al. 2021, Table 3, RMSE on the test ratings:
 | LP-1ST | 1.122 | .981 | .902 | .877 | .867 | .868 |
 | LP-2ST | 1.034 | .928 | .891 | .874 | .865 | |
 
-The paper: a two-branch network of neural collaborative filtering, batches of 128, a random split of
-80 to 20, the loss on noisy ratings as if they were true. Here the same, and beside it the loss that
-accounts for the noise; a repetition draws noise and initial weights anew. Each trial logs `rmse`,
-and `rmse_constant` of the best constant there is. Not run on the real ratings yet: the numbers
-above are the paper's.
-
-The license does not let anybody pass the data on: `labeldp data list` says where to get them.
-`--smoke`: 20,000 ratings, one seed, four epochs.
+As the paper (two-branch neural collaborative filtering, a random split of 80 to 20), and beside its
+loss one that accounts for the noise. `rmse_constant` is of the best constant. Not run on the real
+ratings yet. `labeldp data list` names their source: the license forbids passing them on.
 
 Hardware: one core; a trial takes about ten minutes.
 """

@@ -5,9 +5,8 @@ are 2.9-4.0 with 1 x 1,000 canaries and 2.7-3.6 with 10 x 100 (high accuracy), 1
 (medium), 0.0-2.2 and 0.0-1.6 (low). Here: a small CNN on 10,000 images of Fashion-MNIST, trained
 until it remembers. Expect overlapping intervals, and corrected ones below the published.
 
-Eleven sweeps run one after the other, one for each set of canaries, into subfolders; `blocks.md`
-and `blocks.csv` compare them. `--smoke`: digits, 200 canaries in blocks of 20, a few minutes.
-For the paper's setting on a GPU: `data.name=cifar10 data.limit=null trainer.model=wide_resnet28`.
+Eleven sweeps run into subfolders; `blocks.md` and `blocks.csv` compare them. For the paper's
+setting on a GPU: `data.name=cifar10 data.limit=null trainer.model=wide_resnet28`.
 
 Hardware: two cores; 33 trials of minutes each, about three hours.
 """

@@ -1,15 +1,11 @@
-"""Moment labels on the vectors of an encoder, at seven epsilons: from a file to a report.
-
-Made for features of `labeldp embed` (docs/encoders.md):
+"""Moment labels on the vectors of an encoder (docs/encoders.md), at seven epsilons.
 
     labeldp embed cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy
     python sweeps/moments_on_embeddings.py data.name=cifar10 data.embeddings=cifar10-resnet18.npy
 
-or for any matrix of your own (data.name=own data.path=X.npy data.labels=y.npy ...). Labels are read
-once per epsilon, as noisy sums along the smoothest directions of the features. Without options it
-runs on scikit-learn's digits as they are.
-
-No labels are spoiled for an audit: add audit.canaries=1000 for epsilon_m.
+or any matrix of your own (data.name=own data.path=X.npy data.labels=y.npy ...). Without options it
+runs on scikit-learn's digits. No labels are spoiled for an audit: add audit.canaries=1000 for
+epsilon_m.
 
 Hardware: two cores; 60,000 vectors of 768 numbers take under three minutes in all.
 """

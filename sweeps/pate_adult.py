@@ -6,10 +6,8 @@ votes, by expectation), 83.7%. The threshold is above the number of teachers: no
 the queries through, whatever the votes.
 
 Compare `private/epsilon_expected_of_counts` with the paper's number; `epsilon` is guaranteed for
-any votes and for up to 600 answers, `epsilon_sanitized` is a published bound. Here the teachers are
-asked about training examples, in the paper about test examples. Five partitions into shards show
-the spread. docs/reproduction/pate.md has the numbers of a full run. `--smoke`: 2,000 rows, 40
-teachers of ten trees, one partition.
+any votes and up to 600 answers. Here training examples are the queries, in the paper test examples.
+docs/reproduction/pate.md has the numbers of a full run.
 
 Hardware: two cores, two minutes.
 """

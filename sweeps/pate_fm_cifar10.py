@@ -6,17 +6,14 @@
 | medium | 800 | 800 | 300 | 400 | 250 | 60.8 | 86.9 | .29 | 0.0 to 0.6 |
 | low | 800 | 800 | 500 | 400 | 250 | 36.4 | 73.4 | .18 | 0.0 to 0.4 |
 
-FixMatch on WRN-28-4, teachers for 40 epochs, three students for 200. Two differences, both of them
-on the side of privacy: the published program adds noise to every class before it compares with tau,
-which its accountant does not price, and charges checks and answers by expectation; here one noise
-is added to the largest count, as priced, and the charge covers every check and all K answers, so
-that the high level costs more than 1.6 (the papers' number is
-`private/epsilon_expected_of_counts`). Medium and low share their votes. `--smoke`: 300 images, four
-teachers of a small CNN, two steps. `--preset home`: all images; teachers and students are fast
-networks that see their shards and the answers alone, without FixMatch.
+FixMatch on WRN-28-4, teachers for 40 epochs, three students for 200. The published program adds
+noise to every class before it compares with tau, which its accountant does not price, and charges
+by expectation. Here one noise is added to the largest count, and the charge covers every check and
+all K answers, so that the high level costs more than 1.6 (the papers' number is
+`private/epsilon_expected_of_counts`). `--preset home`: fast networks, without FixMatch.
 
-Hardware: one GPU per actor. By counted operations at 30% of an H200's peak, not measured: 11
-minutes a teacher, so 179 GPU-hours for both ensembles, once, and 3 for a trial's students.
+Hardware: one GPU per actor. By counted operations at 30% of an H200's peak, not measured: 179
+GPU-hours for both ensembles (medium and low share votes), and 3 for a trial's students.
 """
 
 from labeldp.platform.cli.sweep_command import main

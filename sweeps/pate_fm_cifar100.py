@@ -6,13 +6,11 @@
 | medium | 100 | 45 | 15 | 10 | 1,000 | 55.0 | 50.0 | 16 | 0.2 to 0.7 |
 | low | 100 | 90 | 30 | 10 | 1,000 | 28.8 | 30.5 | 7.9 | 0.2 to 0.6 |
 
-FixMatch on WRN-28-8, weight decay 1e-3, teachers and three students for 125 epochs. What is charged
-differs from the paper as in `pate_fm_cifar10`. Medium and low share their votes. `--smoke`: 300
-images, four teachers of a small CNN, two steps. `--preset home`: all images; teachers and
-students are fast networks that see their shards and the answers alone, without FixMatch.
+FixMatch on WRN-28-8, weight decay 1e-3, teachers and three students for 125 epochs; else as
+`pate_fm_cifar10`.
 
-Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not measured: two
-hours a teacher, so 230 GPU-hours for both ensembles, once, and 6 for a trial's students.
+Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not measured: 230
+GPU-hours for both ensembles (medium and low share votes), and 6 for a trial's students.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -2,12 +2,11 @@
 
 Wang et al. 2022, "In Differential Privacy, There is Truth" (arXiv:2209.10732): 10,000 answers give
 a vote histogram up to an error "often as low as .03", a budget-limited attacker up to about .11 on
-MNIST and .05 on SVHN (Figure 4), in hours; and consensus about a person's income tells who holds a
-PhD. Expect: errors up to .035 (MNIST) and .020 (SVHN) at noise 60 to 100, in milliseconds.
-docs/audits.md has the tables of a full run.
+MNIST and .05 on SVHN (Figure 4), in hours. Expect: errors up to .035 (MNIST) and .020 (SVHN) at
+noise 60 to 100, in milliseconds. docs/audits.md has the tables of a full run.
 
 `--votes DIR` names the published votes (`histograms.csv`, `adult_votes_250.npz`), `--data DIR` the
-folder with UCI Adult. `--smoke`: 25 teachers, few answers.
+folder with UCI Adult.
 
 Hardware: one core, about five minutes.
 """

@@ -73,8 +73,7 @@ def refuse_unusable(labels: Any) -> None:
 def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
     """Return the classes in order [K], each once.
 
-    `classes`: all classes, how many there are of 0..K-1, or `PUBLISH`. `labels`: secret; read for
-    `PUBLISH` only.
+    `classes`: all of them, the number of 0..K-1, or `PUBLISH`: only that reads the secret labels.
     """
     if classes is None:
         raise ValueError(
@@ -108,9 +107,9 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of each label among the classes [N].
+    """Return the position of each secret label [N] among the sorted classes [K].
 
-    `labels`: secret [N]. `classes`: all there are, sorted [K].
+    The ValueError for one that is not among them names the row and never the label.
     """
     if labels.dtype.kind == "O":  # as columns of DataFrames have them
         labels = np.asarray(labels.tolist())
@@ -141,8 +140,8 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
     """Return X as public data without a test split; its preprocessing stays with the model.
 
-    `rows`: numbers [N, D], a DataFrame, or images of bytes. `num_classes`: K, as stated. `keep`:
-    columns that are features although they look like identifiers.
+    `rows`: numbers [N, D], a DataFrame, or images of bytes; `keep`: columns that are features
+    although they look like identifiers.
     """
     # The reader wants labels beside; no true label has a part in preparing rows.
     placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
@@ -196,13 +195,10 @@ def fit_changes(
     epsilon: float,
     delta: float,
 ) -> dict[str, Any]:
-    """Return dotted key -> value of a method's settings for data of this size.
+    """Return dotted key -> value of a method's settings for N rows of shape (D,) or (C, H, W).
 
     Features have a mean squared norm of 1, so that one learning rate fits all (that of
-    docs/reproduction.md for the same network).
-
-    `rows`: N. `shape`: of a row's features, (D,) or (C, H, W). `delta`: at which it may hold; pure
-    methods ignore it.
+    docs/reproduction.md for the same network). Pure methods ignore `delta`.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
     at_delta = {} if delta == 0 else {"trainer.delta": delta}

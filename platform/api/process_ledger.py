@@ -133,8 +133,7 @@ class ProcessLedger:
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
         """Return the largest price among these people, over all fits of this process.
 
-        `delta`: at which it is stated where a charge is not pure. `without`: A vault whose own
-        lines are left out.
+        Lines of the vault `without` are left out; `delta` is for charges that are not pure.
         """
         with self._lock:
             times = self._times_of(people)
@@ -367,10 +366,10 @@ def guarantee(
     seeded: bool,
     not_counted: Sequence[str] = (),
 ) -> str:
-    """Return the guarantee of a fit in a sentence.
+    """Return the guarantee of a fit in a sentence; `total` is that of all known fits.
 
-    `total`: epsilon of all known fits, and its delta. `noise_seed`: of the fit's noise; None for a
-    secret one. `seeded`: whether noise of any of those fits came from a seed, or an unknown source.
+    `noise_seed` None is secret noise; `seeded`: any of those fits had noise from a seed, or
+    unknown.
     """
     if noise_seed is not None:
         return (

@@ -55,14 +55,11 @@ class SetList:
 
 @dataclass(frozen=True, kw_only=True)
 class SetCheck:
-    """Findings about the files of a data set.
+    """Findings about the files of a data set; sizes are 0 where it can't be read.
 
     Attributes:
         name: Of the set; `own` for a user's file.
         ok: Whether a sweep can train on it as it is; of a user's file, with `keys`.
-        training_examples: N; 0 if it can't be read.
-        test_examples: M, likewise.
-        num_classes: K, likewise.
         fingerprint: SHA-256 of all that is public in it; empty if it can't be read.
     """
 

@@ -29,7 +29,6 @@ class Predictions:
     """A written file of predictions.
 
     Attributes:
-        columns: `prediction`, and `probability_CLASS` for each class.
         delta: At which epsilon holds.
         private: Whether there is a guarantee at all.
         line: Its line in the sweep's report; None where the model lies in no results folder.
@@ -49,10 +48,9 @@ class Predictions:
 
 
 def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Predictions:
-    """Predict the rows of a file, and write the predictions to another.
+    """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
-    `model`: folder of a model, or of a sweep's results. `out`: A `.parquet` or `.csv`; one that is
-    there is replaced. `trial`: hash of a trial in the results, or its beginning.
+    `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
     """
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):

@@ -131,10 +131,9 @@ def _write(records: list[TrialRecord], *, folder: Path, **facts: Any) -> ReportF
 
 @owner_only()
 def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) -> ReportFiles:
-    """Write the report of an experiment's latest sweep.
+    """Write the report of an experiment's latest sweep into the folder `out`.
 
-    `tracking_uri`: of the tracking store; MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
-    `out`: folder to write to; made if need be.
+    The tracking store is MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
 
     Raises:
         TrackingUnusable: The store or the experiment is not there, or holds no sweep.

@@ -34,10 +34,8 @@ class PlanResult:
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
             keys that differ between rows (of a search its axes), how many trials it stands for, the
             epsilon and releases of each, and the processor minutes of each (null if unknown).
-        minutes: Processor minutes of all trials and of what they share; None where some of it is
-            unknown.
+        minutes: Processor minutes of all trials and of what they share; None if some are unknown.
         shared_minutes: Of that, features, groups of priors and teachers.
-        minutes_source: Whether minutes are measured or estimated, in words.
         over_budget: Whether nothing but the budget stands in the way.
     """
 

@@ -109,13 +109,11 @@ class TrialRecord:
     Reports and tracking use records without checking them again, so each field is checked here.
 
     Attributes:
-        reason: Why it did not; empty if it did.
+        reason: Why it did not finish; empty if it did.
         over_budget: Whether it failed because a release would have exceeded the budget.
-        metrics: Name -> number.
         curves: One mapping per epoch; NaN where a value was not a number.
         seconds: Wall time.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
-        features: The origin of its features, as `FeatureProvenance` describes it.
     """
 
     hash: str

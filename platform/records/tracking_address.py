@@ -97,10 +97,7 @@ def shown(uri: str) -> str:
 
 
 def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
-    """Return addresses of a sweep's table, chart and comparison on a server.
-
-    `runs`: ids of the runs to compare.
-    """
+    """Return addresses of a sweep's table, chart and comparison on a server."""
     # The parameter opens MLflow's menu for model training instead of the one for agents.
     place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
     compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
@@ -113,11 +110,7 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
 
 
 def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
-    """Return a sweep's description for MLflow's pages, as Markdown.
-
-    `rows`: of the Pareto front, as in the sweep's JSON. `run_id`: the sweep's run, which has the
-    figure as an artifact.
-    """
+    """Return a sweep's description for MLflow's pages, as Markdown; its run has the figure."""
     figure = f"get-artifact?path=pareto.png&run_uuid={run_id}"
     head = [text, "", f"![accuracy against epsilon]({figure})", ""]
     table = [

@@ -86,10 +86,9 @@ def public_card(
     num_labels: int | None,
     has_model: bool,
 ) -> str:
-    """Return the card of a published trial, as Markdown.
+    """Return the card of a published trial, as Markdown, from its public values in `record`.
 
-    `record`: its public values. `chosen`: how it was chosen, and the price of that. `fingerprint`:
-    of the public data. `replaced`: number of labels that were replaced to audit it, where known.
+    `replaced` labels were spoiled to audit it; None where that is not known.
     """
     cost, together = chosen.cost, chosen.together
     rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))

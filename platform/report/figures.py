@@ -151,11 +151,11 @@ def trade_off(
     attack: bool,
     title: str = "",
 ) -> Figure:
-    """Draw accuracy against epsilon, and below it what the attack proved.
+    """Draw accuracy against epsilon, and below it what the attack proved; `width` in pixels.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
-    refutes the guarantee; none can lie above the dashed ceiling. With a title the figure stands
-    alone and has a legend; `width` is in pixels of a page.
+    refutes the guarantee; none can lie above the dashed ceiling. With a title there is a legend
+    too.
     """
     attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24

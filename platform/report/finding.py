@@ -49,12 +49,9 @@ def finding(
     choose_by: ChooseBy | None = None,
     with_attack: bool = True,
 ) -> Finding:
-    """Summarize the trials of a sweep, failed ones too.
+    """Summarize the trials of a sweep, failed ones too; `ledger` has the totals as in its JSON.
 
-    `records`: baselines, private trials, audits may all be missing. `ledger`: totals of the sweep's
-    ledger, as in the sweep's JSON. `choose_by`: accuracy by which trials are compared, as in
-    `pareto.points`. `with_attack`: whether to include what the attack proved, which is the labels'
-    owner's.
+    `with_attack` includes what the attack proved, which is the labels' owner's.
     """
     cost = "" if ledger is None else _cost(records, ledger)
     spoiled = _spoiled(records, ledger or {})

@@ -93,10 +93,9 @@ def page(
 ) -> str:
     """Return the page of a sweep's trials, failed ones too.
 
-    `audience`: the public sees nothing that was made of true labels or canaries. `ledger`: totals
-    of the ledger, as in the sweep's JSON, where they are known. `left`: number of trials still to
-    run, where it is known. `choose_by`: accuracy by which trials are compared, as in
-    `pareto.points`. `audits`: whether the owner's page of audits lies beside this one.
+    The public sees nothing that was made of true labels or canaries. `ledger` has the totals as in
+    the sweep's JSON; `left` trials are still to run; `audits`: whether the page of audits lies
+    beside it.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)

@@ -62,10 +62,8 @@ def public_record(
 
     That name is made of public values only. A trial's own hash is made of all its settings, so that
     a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
-    pages show them; published folders don't.
-
-    `fingerprint`: of the public data, as the sweep's folder has it. `noise`: source of its noise by
-    the ledger; as its record says if None.
+    pages show them; published folders don't. `noise` is its source by the ledger; None: by the
+    record.
     """
     config = public_config(record.config)
     for key, what in (("method", "method"), ("data.name", "data set")):

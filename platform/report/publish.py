@@ -111,10 +111,9 @@ def publish(
     accepted: Collection[Reservation] = (),
     with_model: bool = True,
 ) -> Published:
-    """Write a trial's public folder.
+    """Write a trial's public folder `to`, which does not exist yet or is empty.
 
-    `trial`: the beginning of a trial's hash, or `best`. `to`: folder to write; it does not exist
-    yet, or is empty. `accepted`: reservations that the owner has confirmed.
+    `trial` begins its hash, or is `best`; the owner has confirmed the `accepted` reservations.
 
     Raises:
         NotPublishable: The trial, or something of it, must stay with the owner.

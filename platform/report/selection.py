@@ -81,9 +81,8 @@ def selected(
 ) -> Selected:
     """Return the trial that is named, or the best one, if it may be published.
 
-    `trial`: the beginning of its hash, or `best`: the most accurate of those that have an epsilon
-    and secret noise. `choose_by`: accuracy that decides; by default the sweep's own choice, or else
-    that on the test split where there is one.
+    `best` is the most accurate of those with an epsilon and secret noise. `choose_by` None is the
+    sweep's own choice, or else the test split where there is one.
 
     Raises:
         NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.

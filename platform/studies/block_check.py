@@ -34,7 +34,7 @@ TOGETHER = "together"
 
 @dataclass(frozen=True, kw_only=True)
 class BlockRow:
-    """One trial of the sweep, trained once with all canaries and once for each block.
+    """One trial, trained once with all M canaries and once for each block.
 
     Attributes:
         paper: The published interval of one model.
@@ -68,10 +68,8 @@ class BlockOutcome(SweepOutcome):
 def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutcome:
     """Run a sweep with all its canaries at once, and again for each block of them; compare.
 
-    Every label takes part in all of these runs: what it has paid is the sum over them.
-
-    `sweep`: to run; `audit.canaries` are split among the blocks. `options`: as for one sweep; a
-    budget is split evenly among the runs.
+    Every label takes part in all of these runs: what it has paid is the sum over them. A budget is
+    split evenly among the runs.
     """
     audit = prepare(sweep, options)[1][0].config.audit
     if audit.canary_block is not None:

@@ -104,7 +104,8 @@ def run_study(
 ) -> LeakageOutcome:
     """Measure everything that there are data for, and write `vote_leakage.md` into `results`.
 
-    `published`: folder of published votes, `histograms.csv` and `adult_votes_250.npz`.
+    `adult` has `adult.data` and `adult.test`, `published` `histograms.csv` and
+    `adult_votes_250.npz`.
     """
     started = time.perf_counter()
     generator = np.random.default_rng(study.seed)

@@ -21,8 +21,10 @@ _AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML of decimal numbers (1e-3 is one, 010 and 1:30 are texts), whose keys stand once."""
+
     yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [each for each in found if each[0] != "tag:yaml.org,2002:timestamp"]
+        first: [each for each in found if each[0].rpartition(":")[2] in ("bool", "null", "merge")]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -34,9 +36,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         return super().construct_mapping(node, deep=deep)
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+# A column 007 must not become 7: whole numbers are those that are written back the same.
+_INT = re.compile(r"(0|-?[1-9]\d*)$", re.ASCII)
+_FLOAT = re.compile(
+    r"([-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+|[-+]?\.inf|\.nan)$",
+    re.ASCII | re.IGNORECASE,
 )
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
 
 
 def parse_overrides(arguments: list[str]) -> dict[str, Any]:

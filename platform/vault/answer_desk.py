@@ -57,11 +57,9 @@ class EnsembleFile:
 
 @dataclass(frozen=True, kw_only=True)
 class DeskAnswers:
-    """The reply to a request.
+    """The reply to a request: answers [Q, 2], and figures, of which some are the owner's alone.
 
     Attributes:
-        values: Answers [Q, 2], see `PateAnswers.release`.
-        figures: Name -> number; `accuracy_figures.py` tells those of the owner alone.
         consensus: How far teachers agreed; for the owner alone.
     """
 

@@ -237,8 +237,8 @@ class PlantedCanaries:
     def _label_inference(self, rows: NDArray[np.float64]) -> dict[str, float]:
         """How much better a reader of the model guesses labels, knowing which ones are wrong.
 
-        Labels that were drawn at random are the only ones for which the best guess without the
-        model is known: no stand-in for it is needed, and the advantage has no bias.
+        For labels drawn at random the best guess without the model is known, so that there is no
+        bias.
         """
         size = 0 if self.mislabeled is None else len(self.mislabeled.positions)
         if self.num_classes > 2 and self.mislabeled is not None:

@@ -76,11 +76,7 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
 
 
 def ask(reference: Any) -> Any:
-    """Wait for a home's answer, but not for ever.
-
-    Raises:
-        VaultLost: No answer came; the message says what to look at.
-    """
+    """Wait for a home's answer, but not for ever; then raise `VaultLost`."""
     try:
         return ray.get(reference, timeout=TIME_LIMIT_SECONDS)
     except ray.exceptions.GetTimeoutError as error:

@@ -59,13 +59,7 @@ _PRICES = ("epsilon_", f"{PRIVATE_PREFIX}epsilon_")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretLabels:
-    """The labels that a home keeps.
-
-    Attributes:
-        training: True labels to train on [N].
-        held_out: True labels that accuracy is estimated with [H]; None if none are held out.
-        num_classes: K.
-    """
+    """True labels of K classes: to train on [N], and to estimate accuracy with [H] or None."""
 
     training: NDArray[np.integer[Any]] = field(repr=False)
     held_out: NDArray[np.integer[Any]] | None = field(default=None, repr=False)
@@ -428,11 +422,7 @@ def _check_hash(trial: str) -> None:
 class TrialLabels:
     """The labels of a home for one trial: releases and audits with its own noise, and no figure.
 
-    Attributes:
-        home: In this process, or in an actor.
-        noise: Where this trial's noise comes from.
-        trial: Its hash, under which the home keeps its findings; answers and audits are refused
-            without one.
+    Without a `trial` (its hash) answers and audits are refused.
     """
 
     home: LabelHome

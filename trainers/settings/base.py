@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
 import pydantic.dataclasses
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
@@ -38,8 +38,8 @@ Whole = Annotated[int, Field(strict=True, ge=0)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Two = Annotated[int, Field(strict=True, ge=2)]
 Flag = Annotated[bool, Field(strict=True)]
-#: `data.classes=10` is the text "10".
-Text = Annotated[str, Field(coerce_numbers_to_str=True)]
+#: `data.classes=10` is the text "10"; 1.50 is refused, since its text would be "1.5": quote it.
+Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 _BOUNDS = ("gt", "ge", "lt", "le")
 _NOUNS = {bool: "true or false", int: "whole number", float: "number", str: "text"}

@@ -454,7 +454,6 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     )
 
     def __post_init__(self) -> None:
-        checked_shares(self.splits, stages=self.stages)
         self.recipe.refuse_smoothing("labels are released with noise")
         if self.epochs - self.retrain_epochs < self.stages:
             raise ValueError(
@@ -462,6 +461,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
                 f"{self.stages} stages; epochs are those of all stages together, and each stage "
                 "needs at least one"
             )
+        checked_shares(self.splits, stages=self.stages)
 
     @property
     def shares(self) -> tuple[float, ...]:

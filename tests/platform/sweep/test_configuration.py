@@ -189,6 +189,26 @@ def test_numbers_are_texts_where_a_text_is_wanted() -> None:
     assert config.data.stated_classes == 10 and config.data.own_source.drop == ("3",)
 
 
+@pytest.mark.parametrize("text", ["007", "1_000", "0x10", "1:30", "+5", "-0", "10", "-3"])
+def test_texts_are_kept_as_they_are_written(text: str) -> None:
+    changed = with_changes(TrialConfig(), parse_overrides([f"data.label_column={text}"]))
+    assert changed.data.label_column == text
+    if text not in ("10", "-3"):
+        with pytest.raises(ConfigurationError, match="a whole number"):
+            with_changes(TrialConfig(), parse_overrides([f"trainer.epochs={text}"]))
+
+
+@pytest.mark.parametrize("text", ["1.50", "1e3", ".nan", "true"])
+def test_texts_that_would_change_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"data\.label_column is .* must be text"):
+        with_changes(TrialConfig(), parse_overrides([f"data.label_column={text}"]))
+
+
+def test_more_stages_than_memory_holds_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="each stage needs at least one"):
+        with_changes(TrialConfig(), {"method": "lp_mst", "trainer.stages": 10**29})
+
+
 def test_flat_values_are_plain() -> None:
     flat = flatten(TrialConfig())
     assert flat["trainer.noise"] == "laplace"
