@@ -84,6 +84,21 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         os.close(folder)
 
 
+def _create_whole(uri: str) -> None:
+    """Create a local store that does not exist as a draft, and then give it its name.
+
+    MLflow creates tables step by step: a start that is killed meanwhile would leave a store that
+    no later start can open.
+    """
+    store = file_of(uri)
+    if store is None or store.exists() or not store.parent.is_dir():
+        return
+    draft = store.absolute().with_name(f".{store.name}.draft")
+    draft.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{draft}").search_experiments(max_results=1)
+    draft.replace(store)
+
+
 @contextmanager
 def _explained(uri: str) -> Iterator[None]:
     try:
@@ -113,6 +128,7 @@ class Tracker:
         self.parent_run_id = ""
         check_file(uri)
         with _explained(uri), _one_at_a_time(uri):
+            _create_whole(uri)
             self._client = MlflowClient(tracking_uri=uri)
             self.experiment_id = self._open_experiment(experiment)
 

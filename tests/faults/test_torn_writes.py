@@ -72,6 +72,45 @@ def test_a_writer_that_is_killed_leaves_no_half_of_anything(tmp_path: Path) -> N
     assert {key for record in records.values() for key in record.release_keys} <= set(charged)
 
 
+#: Starts that create a tracking store, each killed at another moment, and a start after each.
+CREATOR = """
+import os, signal, sys, time
+from pathlib import Path
+from labeldp.platform.records.tracking import Tracker
+
+def opened(folder):
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    Tracker(uri=uri, experiment="small", results=folder)
+
+for turn in (1, 3, 5):
+    folder = Path(sys.argv[1], str(turn))
+    folder.mkdir()
+    child = os.fork()
+    if child == 0:
+        opened(folder)
+        os._exit(0)
+    while not list(folder.iterdir()):
+        time.sleep(0.001)
+    time.sleep(0.15 * turn)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    child = os.fork()
+    if child == 0:
+        opened(folder)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, turn
+    assert sorted(path.name for path in folder.iterdir()) == ["mlflow.db"]
+"""
+
+
+def test_a_start_that_is_killed_leaves_no_half_of_a_tracking_store(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CREATOR, str(tmp_path)]
+    done = subprocess.run(
+        command, env=own_environment(), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def no_file_may_grow(request: pytest.FixtureRequest) -> None:
     """Limit the size of files, as a full disk would, until the test ends."""
