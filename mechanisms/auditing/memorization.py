@@ -51,7 +51,6 @@ class EpsilonInterval:
     """An interval for the epsilon that the attack achieves.
 
     Attributes:
-        epsilon_low: Lower end.
         epsilon_high: Upper end, `inf` where there is none.
         threshold: Below this confidence the attacker abstains; None if no threshold helps.
         guesses: Pairs of labels guessed at that threshold, over all canaries.
@@ -68,7 +67,6 @@ class MemorizationAudit:
     """Both readings of the attack; see the module's text for what each is worth.
 
     Attributes:
-        paper: The published estimate.
         corrected: A lower end that holds; each end on its own has the stated confidence.
         ceiling: The most that as many canaries could prove with any attack.
         canaries: N.

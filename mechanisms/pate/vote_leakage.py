@@ -379,7 +379,6 @@ class DefenceRow:
     """Results of the attack and of honest use behind one defence.
 
     Attributes:
-        defence: Its name.
         error: Mean error of the attack that asks the very same question again and again.
         error_evaded: ... that changes the input a little each time.
         draws: Fresh draws of noise for each attacked input: what the privacy budget pays for.

@@ -127,7 +127,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         verbose: bool = False,
         keep: Sequence[str] | None = None,
     ) -> None:
-        """Keep the parameters; they are checked by `fit`."""
         self.method = method
         self.epsilon = epsilon
         self.delta = delta

@@ -230,7 +230,6 @@ def fit_changes(
 
 @cache
 def _keys(method: str) -> frozenset[str]:
-    """The keys of a method; pure ones have no delta."""
     return frozenset(flatten(with_changes(TrialConfig(), {"method": method})))
 
 

@@ -63,7 +63,6 @@ class ReportPage:
         webbrowser.open(self.path.as_uri())
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame."""
         page = html.escape(self.path.read_text(), quote=True)
         return (
             # Another person may have made the results folder: in the notebook's own name, scripts
@@ -84,7 +83,6 @@ class Result:
     folder: Path
 
     def __repr__(self) -> str:
-        """Return the name of the sweep and the numbers of its trials."""
         kept = self._kept()
         finished = sum(record.finished for record in kept.records.values())
         failed = len(kept.records) - finished

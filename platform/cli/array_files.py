@@ -16,10 +16,7 @@ class ArrayFileError(ValueError):
 
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:
-    """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`.
-
-    `address`: file, and for an archive of several arrays the key after a colon.
-    """
+    """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`."""
     path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
     try:
         array = _csv_numbers(path) if path.endswith(".csv") else _numpy_array(path, key)

@@ -36,12 +36,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of texts under names of columns.
-
-    Attributes:
-        rows: As many texts in each as there are columns.
-        styles: Number of a row -> its style on a terminal, such as `bold red`.
-    """
+    """Rows of texts under names of columns; `styles` has styles such as `bold red` by row."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -127,7 +122,8 @@ def perform(
 ) -> ExitCode:
     """Run a command, print its result, and return how it ended.
 
-    `run`: returns a dataclass or a dict of plain values. A ValueError is the user's mistake.
+    `run` returns a dataclass or a dict of plain values; its ValueError is the user's mistake. A
+    defect, an error that has no exit code, is raised.
     """
     before = warnings.formatwarning
 

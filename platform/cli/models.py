@@ -111,7 +111,6 @@ def model_folder(place: Path, trial: str | None) -> Path:
 
 
 def _line_in_report(folder: Path, *, trial: str) -> str | None:
-    """The name of the trial's line, where its record lies beside its model."""
     place = folder.absolute()
     try:
         record = TrialRecord.read(place.parents[1] / "trials" / f"{place.name}.json")
@@ -140,8 +139,6 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
 
     A `.csv` does not say which columns are text. The model does: a postcode that was text in the
     training stays text, and one that was a number stays a number.
-
-    `address`: `FILE.parquet`, `FILE.csv`, `FILE.npy` or `FILE.npz[:key]`.
     """
     path = Path(address)
     if path.suffix in (".npy", ".npz") or ".npz:" in address:

@@ -44,10 +44,7 @@ class Steps:
 
     @contextmanager
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
-        """Print a step, and its progress while it takes long: a bar, or a line now and then.
-
-        `hint`: why it may take long, printed from the second time on.
-        """
+        """Print a step, its progress while it takes long, and `hint` from the second time on."""
         self.say(text)
         if not self._quiet and (self._stream or sys.stderr).isatty():
             with self._bar(text):

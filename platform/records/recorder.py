@@ -50,10 +50,9 @@ class Recorder(tune.Callback):
         num_labels: int | None = None,
         features: FeatureProvenance = NO_OUTSIDE_DATA,
     ) -> None:
-        """Take the parts of a sweep.
+        """Take the parts of a sweep; the home returns figures against the token `authority`.
 
-        `plans` has every trial by hash; of a search, the trials suggested so far. The home returns
-        figures against the token `authority`. `num_labels` is None where it is not known.
+        `plans` has every trial by hash; of a search, the trials suggested so far.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}

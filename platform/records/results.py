@@ -342,13 +342,10 @@ def _records_in(folder: Path) -> dict[str, TrialRecord]:
 
 @dataclass(frozen=True, kw_only=True)
 class VoteConsensus:
-    """Counts of an ensemble's queries by the share of teachers that gave the commonest answer.
+    """Counts of an ensemble's queries by the share of teachers that agreed [BINS].
 
-    They come from secret votes, without noise or charge: for the owner of the labels.
-
-    Attributes:
-        answered: Queries that the teachers answered [BINS].
-        refused: Queries that they refused, or left to the student [BINS].
+    They come from secret votes, without noise or charge: for the owner of the labels. `refused` has
+    queries that the teachers refused, or left to the student.
     """
 
     answered: tuple[int, ...]
@@ -361,11 +358,7 @@ class VoteConsensus:
 
     @classmethod
     def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> Self:
-        """Count queries.
-
-        `shares`: of teachers that gave the commonest answer [Q]. `answered`: whether the teachers
-        answered [Q].
-        """
+        """Count queries by the share of teachers that gave the commonest answer [Q]."""
         counts = [np.histogram(shares[part], BINS, (0, 1))[0] for part in (answered, ~answered)]
         yes, no = (tuple(map(int, each)) for each in counts)
         return cls(answered=yes, refused=no)

@@ -200,7 +200,6 @@ class Tracker:
         return str(found[0].info.run_id) if found else None
 
     def _reopened(self, run_id: str) -> bool:
-        """Set an earlier run to running again; False if this store does not have it."""
         try:
             self._client.update_run(run_id, status=_RUNNING)
         except MlflowException as error:

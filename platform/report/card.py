@@ -168,7 +168,6 @@ def facts(
 
 
 def _attack(record: TrialRecord) -> dict[str, str]:
-    """The memorization attack's interval, where there was one."""
     metrics, config = record.metrics, record.config
     if record.canaries and record.canaries[0] == 0:
         return {"epsilon_m": "none: no label was spoiled for the attack"}

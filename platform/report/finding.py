@@ -135,7 +135,6 @@ def _accuracy(point: Point) -> str:
 
 
 def _lottery(rivals: Sequence[Point]) -> str:
-    """Say so where noise, and not accuracy, decides which of the lines looks best."""
     estimates = [point.estimate for point in rivals if point.estimate is not None]
     if not estimates or rivals[0].accuracy_by is not ChooseBy.ESTIMATED:
         return ""
@@ -144,7 +143,6 @@ def _lottery(rivals: Sequence[Point]) -> str:
 
 
 def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Say so where always answering the largest class would do as well."""
     texts = (majority_text(metrics[digest]) for digest in point.hashes)
     text = next((each for each in texts if each), "")
     return f" That is {text}." if text else ""

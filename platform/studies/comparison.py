@@ -177,7 +177,6 @@ def network_comparison() -> Preset:
 
 
 def _line(name: str, key: str, epsilons: tuple[float, ...], **settings: Any) -> Variant:
-    """A line of the method `key`; without epsilons a baseline."""
     return Variant(
         name=name,
         changes={"method": key, "trainer.epochs": NETWORK_EPOCHS, **settings},

@@ -298,10 +298,7 @@ class ChoiceNoise:
         return words
 
     def refuse(self, *, instead: str) -> None:
-        """Raise a ValueError where noise would decide.
-
-        `instead`: A way to choose without the estimates, for the end of the message.
-        """
+        """Raise a ValueError where noise would decide, with the way `instead` at the end."""
         if not self.swamps:
             return
         enough = ""

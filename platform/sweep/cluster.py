@@ -175,9 +175,7 @@ def capacity(*, private: bool = False) -> Capacity:
 def place(
     resources: Resources, available: Capacity, *, gpu_required: bool, what: str = "a trial"
 ) -> Resources:
-    """Return what a trial, or an actor, will occupy on this cluster.
-
-    `resources`: requested by the sweep; its share of a GPU is dropped where there is none.
+    """Return what a trial, or an actor, will occupy; no share of a GPU where there is none.
 
     Raises:
         CannotFit: No node can ever hold one.

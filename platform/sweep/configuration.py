@@ -234,7 +234,6 @@ class AuditSettings:
     confidence: Share = key(0.95, "Of every bound, each by itself.")
 
     def __post_init__(self) -> None:
-        """Refuse canaries that are too few to prove anything."""
         if self.canaries:
             check_enough_canaries(self.canaries, self.confidence)
         needed = self.coins_for(0.0)
@@ -253,10 +252,7 @@ class AuditSettings:
         """Return these settings with both numbers in them, as they are hashed and recorded.
 
         Both kinds share what may be spoiled, half of it each; where that is too little for both,
-        the memorization attack has all of it. It gets nothing where there are two classes, of which
-        it could tell nothing.
-
-        `num_labels`: N, labels to train on. `num_classes`: K.
+        the memorization attack has all of it, and nothing where there are two classes.
         """
         canaries, coins = self.canaries, self.coin_canaries
         left = num_labels // LABELS_PER_CANARY - self.spoiled
@@ -328,7 +324,6 @@ class NoiseSettings:
     )
 
     def __post_init__(self) -> None:
-        """Refuse secure noise with a seed."""
         if self.seed is not None and self.secure:
             raise ValueError(
                 f"noise.secure is true and noise.seed is {self.seed}; with the seed anyone can "

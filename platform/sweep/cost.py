@@ -142,8 +142,7 @@ def budget_of(
 ) -> Budget | None:
     """Return the most that a label may pay: the smaller epsilon of sweep and command line.
 
-    `stated`: the sweep's own; its delta stands. `max_epsilon_total`: the command line's, which
-    names no delta. `delta`: of a budget that the command line alone sets.
+    The delta of `stated` stands; `delta` is of a budget that the command line alone sets.
     """
     if max_epsilon_total is None:
         return stated
@@ -252,9 +251,9 @@ def _new_estimates(
 ) -> list[Charge]:
     """Charges that estimates of accuracy will add on held-out labels, at `rows` [H].
 
-    A stored release of theirs serves every trial. A count is of one trial's predictions, which are
-    not known yet: those that no finished trial has read may be of trials that ended too early for a
-    record, one each; every further trial requests a new one.
+    A stored release serves every trial. A count is of one trial's predictions: those that no
+    finished trial has read may be of trials that ended too early for a record; further trials
+    request new ones.
     """
     known = {_line(charge.mechanism) for charge in stored}
     begun = Counter(_line(charge.mechanism) for charge in unread)

@@ -181,7 +181,6 @@ def _beginning(
 
 
 def _earlier(checked: CheckedSweep) -> _Earlier:
-    """Read what earlier starts left, and refuse a plan that the rest of the budget can't pay."""
     folder, plan = checked.folder, checked.plan
     options, budget, public = plan.options, plan.budget, checked.data.public
     done = finished_before(folder, options.resume, public.fingerprint)

@@ -47,12 +47,10 @@ _NO_TIME = (
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedMinutes:
-    """Processor minutes of a plan.
+    """Processor minutes of a plan, of each trial and `shared` by all; None where unknown.
 
     Attributes:
-        trials: Of each trial, in order; None where there is neither a record nor an estimate.
-        known: Number of them that are known from records.
-        shared: Of features, groups of priors and teachers, which all trials share; None if unknown.
+        known: Number of trials that are known from records.
     """
 
     trials: Sequence[float | None]

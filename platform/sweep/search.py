@@ -414,7 +414,6 @@ class SearchBook:
         fingerprint: str,
         by: ChooseBy,
     ) -> None:
-        """Read the suggestions of earlier starts, if there are any."""
         self._path, self._searches, self._size = path, searches, size
         self._fingerprint, self._metric = fingerprint, by.metric
         self.plans: dict[str, PlannedTrial] = {}

@@ -24,7 +24,6 @@ class _Values:
     values: tuple[Any, ...]
 
     def __init__(self, *values: Any) -> None:
-        """Take the values one by one: `Grid(0.5, 1, 2)`."""
         if not values:
             raise ValueError(f"a {type(self).__name__} holds no value; name at least one")
         object.__setattr__(self, "values", values)

@@ -264,7 +264,6 @@ class SweepOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        """Check the limits; that of epsilon is checked as a budget."""
         if self.max_trials is not None:
             _validate.whole(minimum=1, max_trials=self.max_trials)
         if self.max_minutes is not None:

@@ -138,7 +138,6 @@ def _labels(sweep: OpenSweep) -> dict[str, int]:
 def _close(
     sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str, *, note: str
 ) -> bool:
-    """Write the sweep's own run; returns whether tracking took it."""
     records = {**sweep.skipped, **sweep.recorder.records}
     planned = sweep.plan.total
     finished = sum(record.finished for record in records.values())

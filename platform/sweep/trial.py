@@ -43,10 +43,9 @@ _WAIT_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """The result of a trial.
+    """The result of a trial, without the figures of the vault's side.
 
     Attributes:
-        metrics: Name -> number; the driver adds the figures of the vault's side.
         stopped_early: After how many epochs it was stopped; 0 if it was not.
     """
 

@@ -69,7 +69,6 @@ def run(sweep: OpenSweep) -> None:
 
 
 def _run_trials(sweep: OpenSweep) -> None:
-    """Run a sweep's unfinished trials to their ends; the recorder keeps the results."""
     recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
@@ -208,11 +207,7 @@ class AshaByGroup(FIFOScheduler):
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
     ) -> None:
-        """Begin with no trial.
-
-        `stops`: the rule, and the board where trials look. `group_of`: A trial's hash -> the group
-        that it is compared within.
-        """
+        """Begin with no trial; a trial is compared within its group, by `group_of` its hash."""
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
         self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}

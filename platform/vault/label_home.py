@@ -382,7 +382,6 @@ class LabelHome:
         return results / "private" / "figures" / f"{trial}.json"
 
     def _read(self, trial: str) -> dict[str, Any] | None:
-        """A trial's page; None for one that was never begun."""
         _check_hash(trial)
         if self._results is None:
             return self._memory.get(trial)

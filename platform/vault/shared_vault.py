@@ -178,7 +178,6 @@ class SharedVault:
                 file.write(str(edition).encode())
 
     def _edition(self) -> int:
-        """How often labels may have changed."""
         if self.folder is None:
             return self._relabeled
         file = self.folder / "edition"
@@ -221,7 +220,6 @@ class SharedVault:
         return self._opened(folder)
 
     def _opened(self, folder: Path) -> SqliteStore:
-        """The store of a fit on disk."""
         try:
             return SqliteStore(folder / "vault.db", moved=self._moved)
         except StoreUnusable as error:

@@ -166,12 +166,8 @@ def rows_for_testing(
 ) -> NDArray[np.bool_]:
     """Return which rows are a public test split [N].
 
-    Args:
-        file: For messages.
-        split: `train` or `test` for each row [N]; None if the file brings none.
-        count: N.
-        hold_out: Rule for a file without a split.
-        seed: Public, chooses the held-out rows.
+    `split` is `train` or `test` for each row [N], None if the file brings none; `hold_out` is the
+    rule for such a file, and its seed is public.
     """
     if split is None:
         if hold_out is None:
@@ -248,14 +244,8 @@ def label_numbers(
 ) -> NDArray[Any]:
     """Return labels as whole numbers: those that are text by their place among the stated names.
 
-    Text that is whole numbers throughout counts as numbers, unless names say otherwise. Labels
-    of other types come back unchanged.
-
-    Args:
-        labels: Text or numbers [N]; secret.
-        names: Of the classes in order, if they are stated.
-        where: Name of the file, for messages.
-        column: Name of the label column, for messages.
+    Labels [N] are secret. Text that is whole numbers throughout counts as numbers, unless names say
+    otherwise. Labels of other types come back unchanged.
     """
     if labels.dtype.kind != "U":
         return labels
@@ -284,13 +274,7 @@ def label_numbers(
 def places_among(
     labels: Sequence[Any], classes: Sequence[Hashable], *, name: str = "y"
 ) -> NDArray[np.int64]:
-    """Return labels of any kind as their places among the classes [N].
-
-    Args:
-        labels: Values that equal one of the classes each; secret.
-        classes: All there are, in order.
-        name: Of the labels, for messages.
-    """
+    """Return secret labels of any kind as their places among the ordered classes [N]."""
     place = {value: number for number, value in enumerate(classes)}
     if len(place) < len(classes) or len(place) < 2:
         raise ValueError(

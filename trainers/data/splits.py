@@ -67,9 +67,7 @@ def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
 def held_out(count: int, *, seed: int = 0) -> NDArray[np.bool_]:
     """Return which of `count` rows are for testing, where no split is given: one in five [count].
 
-    Args:
-        count: N.
-        seed: Numbers several choices; public.
+    The seed is public and numbers several choices.
     """
     test = np.zeros(count, dtype=bool)
     order = fixed_order(count, seed=seed and _HOLD_OUT_SEEDS + seed)
@@ -195,13 +193,7 @@ _CHUNK_ROWS = 8192
 
 
 def check_features(features: Any, *, name: str, may_be_empty: bool = False) -> None:
-    """Refuse features that are neither images nor a table nor identifiers.
-
-    Args:
-        features: Array or tensor [N, ...].
-        name: For messages.
-        may_be_empty: Whether there may be no rows.
-    """
+    """Refuse features that are neither images nor a table nor identifiers."""
     kind = str(features.dtype).removeprefix("torch."), features.ndim
     if kind not in (("uint8", 4), ("int64", 2), ("float32", 2)):
         raise ValueError(
@@ -229,14 +221,7 @@ def check_features(features: Any, *, name: str, may_be_empty: bool = False) -> N
 
 
 def check_alike(train: Any, other: Any, *, name: str, part: str) -> None:
-    """Refuse rows of another shape than those to train on.
-
-    Args:
-        train: Features [N, ...].
-        other: Features [M, ...].
-        name: Of the data set.
-        part: Name of the others, such as `test_features`.
-    """
+    """Refuse rows of another shape than those to train on."""
     if train.shape[1:] != other.shape[1:]:
         raise ValueError(
             f"{name}: a row of train_features has shape {tuple(train.shape[1:])} and one of "
@@ -245,14 +230,7 @@ def check_alike(train: Any, other: Any, *, name: str, part: str) -> None:
 
 
 def check_lengths(features: Any, labels: NDArray[np.int64], *, name: str, part: str) -> None:
-    """Refuse other than one label per row.
-
-    Args:
-        features: [N, ...].
-        labels: [N].
-        name: Of the data set.
-        part: `train`, `test` or `held_out`.
-    """
+    """Refuse other than one label per row."""
     if len(features) != len(labels):
         raise ValueError(
             f"{name}: {part}_features has {len(features)} rows and {part}_labels {len(labels)}; "

@@ -441,11 +441,8 @@ class Encoder:
 def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
     """Return vectors [B, D] of an encoder's output for B images.
 
-    Args:
-        output: Vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
-            [B, D, H, W].
-        pool: Reduction of sequences and maps; without it they are refused.
-        encoder: Its name, for messages.
+    The output is vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
+    [B, D, H, W], which are refused without it.
     """
     if not isinstance(output, Tensor):
         raise ValueError(
@@ -485,13 +482,8 @@ def finished(
 ) -> Encoder:
     """Return an encoder, with what is known or stated of its weights.
 
-    Args:
-        request: The user's request.
-        forward: As `Encoder` has it; a network is sent to its device.
-        name: Of the encoder.
-        preparation: Of images.
-        weights: SHA-256.
-        known_as: The address under which the library's own weights may be known.
+    A network in `forward` is sent to its device; `weights` is a SHA-256, and `known_as` the address
+    under which the library's own weights may be known.
     """
     device = Performance(device=request.device).torch_device()
     if isinstance(forward, torch.nn.Module):

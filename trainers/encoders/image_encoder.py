@@ -31,7 +31,6 @@ class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
     Attributes:
-        model: The network.
         width: See `ModelName`.
         shape: Of an image, (C, H, W).
         mirrored: Whether an image is described by itself and its mirror image.

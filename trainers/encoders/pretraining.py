@@ -237,10 +237,8 @@ class Pretraining:
 def described(encoder: ImageEncoder, images: Tensor, *, performance: Performance) -> Tensor:
     """Return what an encoder says of images, single precision [N, D], on the CPU.
 
-    Args:
-        encoder: It goes to the device, and is left judging.
-        images: uint8 [N, C, H, W], on any device.
-        performance: Where, and in which precision.
+    Images are uint8 [N, C, H, W], on any device; the encoder goes to the device of `performance`
+    and is left judging.
     """
     device = performance.torch_device()
     encoder.to(device).eval()

@@ -244,11 +244,8 @@ def evidence_of(
 ) -> NDArray[np.float32]:
     """Return weights of the classes [M, K] for `robust_loss`, or log-likelihoods for FORWARD.
 
-    Args:
-        noisy: Released labels [M].
-        prior: Their prior at the release [M, K]; uniform for plain randomized response.
-        mechanism: Of the release.
-        loss: Loss that reads them.
+    `noisy` are released labels [M] and `prior` theirs at the release [M, K]; uniform for plain
+    randomized response.
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)
@@ -322,14 +319,7 @@ def partition(
 
     A part that depended on labels would tell about them, and two parts that share a label would
     charge it twice: the cut knows the number of examples and a public seed, and nothing else.
-
-    Args:
-        num_examples: N.
-        shares: Of each part; they sum to 1.
-        seed: Of the shuffle; public.
-
-    Returns:
-        Positions of each part, ascending.
+    Shares sum to 1; positions of each part ascend.
     """
     _validate.whole(minimum=1, num_examples=num_examples)
     _validate.whole(seed=seed)

@@ -228,7 +228,6 @@ class MomentQuery:
 
     Attributes:
         weights: Rows of length 1 at most [N, M], for `LabelMoments`.
-        directions: The M directions that are asked about.
         scale: Factor on the sums, the length of the longest unscaled row.
     """
 
@@ -313,7 +312,6 @@ class Rows:
     """Features, compared by the fingerprint of their content or of their images.
 
     Attributes:
-        fingerprint: Of their content.
         features: One row for each training example [N, ...].
         folder: Where what is computed of them is kept; None for nowhere.
     """

@@ -68,13 +68,11 @@ class PatchFeatures:
     """Settings of features by k-means on patches.
 
     Attributes:
-        patch: Side of a patch in pixels.
         centers: Of k-means; doubling it doubles the time and adds a little accuracy.
         cells: The grid on which patches are summed has this many rows and columns.
         dimensions: Principal components that are kept (fewer if there are fewer).
         sampled_patches: Patches that k-means and whitening learn from.
         sampled_images: Images that the principal components are learned from.
-        seed: Of the samples and of k-means.
     """
 
     patch: int = 6
@@ -297,7 +295,6 @@ class RandomPatchFeatures:
     that set. Other sets played no part.
 
     Attributes:
-        patch: Side of a patch in pixels.
         filters: Random patches, half of them mirror images of the other half; even.
         whitening: Added to the eigenvalues of the patches' covariance, of pixels in 0..1.
         threshold: Cosines above it count, in units of their standard deviation among random
@@ -309,7 +306,6 @@ class RandomPatchFeatures:
         sampled_patches: Patches that the whitening is learned from, and filters chosen from.
         sampled_images: Images that the principal components are learned from.
         precision: Of the convolution and what follows up to the averages.
-        seed: Of the samples.
     """
 
     patch: int = 6

@@ -418,8 +418,6 @@ class ForestPredictor:
         right: Likewise.
         share: Of each class among the examples of a node [nodes, seen classes].
         classes: That the forest has seen [seen classes]; others get 0.
-        num_classes: K.
-        num_features: D.
     """
 
     kind: ClassVar[str] = "forest"

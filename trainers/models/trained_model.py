@@ -64,15 +64,9 @@ class Origin:
     """Origin of a model, and its price to the labels; all of it may be published.
 
     Attributes:
-        method: That trained it.
         epsilon: Of all releases that its trial read; infinity for a baseline without noise.
-        delta: At which epsilon holds.
-        num_classes: K.
         classes: Their names in order; None where they have none.
-        data_name: Of the data set.
         fingerprint: Of its public part.
-        trial: Hash of the trial.
-        seed: Of its training.
         noise: Source of the labels' noise; a reader of a seed can draw seeded noise again.
         provenance: Of features that an encoder made.
     """
