@@ -318,7 +318,7 @@ def partition(
     """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.
 
     A part that depended on labels would tell about them, and two parts that share a label would
-    charge it twice: the cut knows the number of examples and a public seed, and nothing else.
+    charge it twice: the cut knows the number of examples and the seed of a shuffle, both public.
     Shares sum to 1; positions of each part ascend.
     """
     _validate.whole(minimum=1, num_examples=num_examples)
