@@ -34,7 +34,7 @@ from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
 from labeldp.platform.vault import home_proxy
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -383,11 +383,9 @@ def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> 
         ),
         audit=trials[0].config.audit,
         coin_seed=_coin_seed(trials),
-        places=HomePlaces(
-            store=checked.folder.store,
-            votes=beside(checked.plan.options.results) / "votes",
-            shared_coins=bool(ensembles_of(trials)),
-        ),
+        store=checked.folder.store,
+        votes=beside(checked.plan.options.results) / "votes",
+        shared_coins=bool(ensembles_of(trials)),
         fingerprint=data.public.fingerprint,
         budget=budget,
         authority=authority,

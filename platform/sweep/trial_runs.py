@@ -47,7 +47,7 @@ def run(sweep: OpenSweep) -> None:
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data = ray.put(sweep.checked.data.public)
     try:
-        ensembles = train_missing(
+        trained, reused = train_missing(
             left if sweep.unfinished else [],
             home=sweep.home,
             authority=sweep.authority,
@@ -56,12 +56,9 @@ def run(sweep: OpenSweep) -> None:
             available=sweep.capacity,
             progress=sweep.progress,
         )
-        if ensembles.trained or ensembles.reused:
+        if trained or reused:
             # A later start that has nothing left to do reports the same to tracking.
-            sweep.checked.folder.identify(
-                teachers_trained=ensembles.trained,
-                teachers_reused=ensembles.reused,
-            )
+            sweep.checked.folder.identify(teachers_trained=trained, teachers_reused=reused)
         if sweep.unfinished:
             _run_trials(sweep)
     finally:

@@ -1,8 +1,11 @@
 """The home of a sweep: one actor on the driver's node, and its one proxy with a time limit."""
 
+from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import ray
+from numpy.typing import NDArray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.sweep.sweep import Unfinished
@@ -29,29 +32,27 @@ class HomeProxy:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"a HomeProxy has no {name!r}")
-        call = getattr(self._actor, name)
-        return lambda *arguments: ask(call.remote(*arguments))
+        return lambda *arguments: ask(self._actor.call.remote(name, arguments))
 
     def end(self) -> None:
         """End the actor; releases and ledger stay in their store."""
         ray.kill(self._actor)
 
 
-class HomeActor(LabelHome):
-    """A home that reports why it was refused: an actor that raises while it is made can't."""
+class HomeActor:
+    """A home made at its first call: an actor that raises while it is made can't say why."""
 
     def __init__(self, labels: SecretLabels, **settings: Any) -> None:
-        self._refused: ValueError | None = None
-        try:
-            super().__init__(labels, **settings)
-        except ValueError as error:
-            self.__dict__.clear()  # so that no call finds half a home
-            self._refused = error
+        self._labels, self._settings = labels, settings
+        self._home: LabelHome | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.__dict__.get("_refused") is None:
-            raise AttributeError(f"a {type(self).__name__} has no {name!r}")
-        raise self.__dict__["_refused"]
+    def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        """Return what the home returns."""
+        if name.startswith("_"):
+            raise AttributeError(f"a home has no {name!r}")
+        if self._home is None:
+            self._home = LabelHome(self._labels, **self._settings)
+        return getattr(self._home, name)(*arguments)
 
 
 def start(labels: SecretLabels, **settings: Any) -> LabelHome:
@@ -68,11 +69,21 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
         max_task_retries=DEATHS_ALLOWED,
         scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
     )
-    # One byte each: so few travel within the request that makes the actor, and need no place in
-    # Ray's object store, which a home that is made again would depend on.
-    home = cast(LabelHome, HomeProxy(actor.remote(labels.small(), **settings)))
+    held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)
+    small = replace(labels, training=_small(labels.training, labels.num_classes), held_out=held_out)
+    home = cast(LabelHome, HomeProxy(actor.remote(small, **settings)))
     home.num_labels()  # a refusal of the vault is raised here, before any trial
     return home
+
+
+def _small(labels: NDArray[np.integer[Any]], num_classes: int) -> NDArray[np.integer[Any]]:
+    """Return labels in one byte each where they fit.
+
+    So few travel within the request that makes the actor, and need no place in Ray's object store,
+    which a home that is made again would depend on.
+    """
+    small = labels.astype(np.min_scalar_type(num_classes - 1))
+    return small if np.array_equal(small, labels) else labels  # for the vault to refuse
 
 
 def ask(reference: Any) -> Any:

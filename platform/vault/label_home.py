@@ -1,9 +1,9 @@
-"""Where labels live: the one object that holds true labels, canaries and audits.
+"""Where labels live: the one object that holds true labels, canaries, votes and audits.
 
 A sweep has its home in an actor on the driver's node (`home_proxy`), a fit in its own process
-(`shared_vault`). Trials request releases from it, and send it their confidences to be audited,
-once. They never see a true label, nor which labels the canaries replaced, nor a figure made of
-either: those go to the owner, who has the token that the home was made with.
+(`shared_vault`). Trials request releases and answers from it, and send it their confidences to be
+audited, once. They never see a true label, a vote, which labels the canaries replaced, or a figure
+made of any of those: these go to the owner, who has the token that the home was made with.
 
 Exact figures about canaries for chosen confidences would reveal the labels, one question a label. A
 trial therefore only learns that it was audited, and is audited once. A digest of what it sent is
@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import Budget, check_indices, delta_of_total
-from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.published_cost import ConditionsFailed
+from labeldp.mechanisms.pate.releases import (
+    BY_TEACHERS,
+    LABEL,
+    NOT_LOOKED_AT,
+    AnsweredRequest,
+    PateAnswers,
+    PublishedCost,
+    epsilon_of_counts,
+    private_costs,
+)
+from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
     Charge,
@@ -37,10 +50,9 @@ from labeldp.mechanisms.vault import (
     Shard,
 )
 from labeldp.platform.records.private_files import inner_folder
-from labeldp.platform.records.results import consensus_path, write_json
+from labeldp.platform.records.results import VoteConsensus, consensus_path, write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.answer_desk import AnswerDesk, DeskAnswers, EnsembleFile
 from labeldp.platform.vault.audits import (
     AuditFindings,
     PlantedCanaries,
@@ -49,8 +61,8 @@ from labeldp.platform.vault.audits import (
     own_release,
 )
 from labeldp.platform.vault.vault_store import SqliteStore
-from labeldp.platform.vault.vote_store import VoteStore
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
+from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Prices of answers alone, which would pass for the trial's where it paid for more.
@@ -65,50 +77,9 @@ class SecretLabels:
     held_out: NDArray[np.integer[Any]] | None = field(default=None, repr=False)
     num_classes: int
 
-    def small(self) -> "SecretLabels":
-        """Return the same in as few bytes each as the classes need, where they fit."""
-        kind = np.min_scalar_type(self.num_classes - 1)
-
-        def fitted(labels: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-            cast = labels.astype(kind)
-            return cast if np.array_equal(cast, labels) else labels  # for the vault to refuse
-
-        return replace(
-            self,
-            training=fitted(self.training),
-            held_out=None if self.held_out is None else fitted(self.held_out),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class HomePlaces:
-    """Where a home keeps what it must not forget.
-
-    Attributes:
-        store: File of the vault's releases and ledger, in the results folder, or an open store; in
-            memory if None.
-        votes: Folder of ensembles' votes, which sweeps beside each other share; a temporary one if
-            None.
-        shared_coins: Whether the coin canaries are those of all sweeps that share votes: teachers
-            learn from planted labels.
-    """
-
-    store: Path | ReleaseStore | None
-    votes: Path | None
-    shared_coins: bool = False
-
-    def open_store(self) -> ReleaseStore:
-        """Open the vault's store, or make it."""
-        if self.store is None:
-            return MemoryStore()
-        if not isinstance(self.store, Path):
-            return self.store
-        salt = VoteStore(self.votes).salt if self.shared_coins and self.votes else None
-        return SqliteStore(self.store, salt=salt)
-
 
 class LabelHome:
-    """The vault, the truth about its canaries, and the findings of audits."""
+    """The vault, the truth about its canaries, the votes of ensembles, and the audits' findings."""
 
     def __init__(
         self,
@@ -116,18 +87,35 @@ class LabelHome:
         *,
         audit: AuditSettings,
         coin_seed: int | None,
-        places: HomePlaces,
+        store: Path | ReleaseStore | None,
+        votes: Path | None,
+        shared_coins: bool = False,
         fingerprint: str,
         budget: Budget | None,
         authority: bytes | None = None,
     ) -> None:
         """Plant the canaries and lock the labels away.
 
-        Without a `coin_seed` the coins are a secret of the store. Figures and shards require the
-        token `authority`; without one nobody gets either.
+        Args:
+            labels: The true labels.
+            audit: The canaries to plant.
+            coin_seed: Of the coin canaries; without one the coins are a secret of the store.
+            store: File of the vault's releases and ledger, in the results folder, or an open store;
+                in memory if None.
+            votes: Folder of ensembles' votes, which sweeps beside each other share; a temporary one
+                if None.
+            shared_coins: Whether the coin canaries are those of all sweeps that share votes:
+                teachers learn from planted labels.
+            fingerprint: Of the public features.
+            budget: Of the vault.
+            authority: The token for figures and shards; without one nobody gets either.
         """
+        self._results = store.parent if isinstance(store, Path) else None
+        if isinstance(store, Path):
+            salt = VoteStore(votes).salt if shared_coins and votes else None
+            store = SqliteStore(store, salt=salt)
+        self._store = store = store or MemoryStore()
         self._truth = labels.training.astype(np.int64)
-        self._store = store = places.open_store()
         # The same store has the same coins again, and nobody else can work them out.
         secret = store.salt() if coin_seed is None else b"coin seed %d" % coin_seed
         self._canaries = PlantedCanaries.draw(
@@ -144,11 +132,10 @@ class LabelHome:
         self._vault = LabelVault(
             labels=every, num_classes=labels.num_classes, store=store, budget=budget
         )
-        self._places, self._fingerprint, self._authority = places, fingerprint, authority
-        self._results = places.store.parent if isinstance(places.store, Path) else None
-        self._memory: dict[str, dict[str, Any]] = {}
-        self._made_desk: AnswerDesk | None = None
+        self._votes_folder, self._fingerprint, self._authority = votes, fingerprint, authority
         self._temporary: TemporaryDirectory[str] | None = None
+        self._counts: dict[str, NDArray[np.integer[Any]]] = {}
+        self._memory: dict[str, dict[str, Any]] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._vault!r})"
@@ -157,7 +144,7 @@ class LabelHome:
         """Remove what is kept for this process only: votes in a temporary folder."""
         if self._temporary is not None:
             self._temporary.cleanup()
-            self._temporary = self._made_desk = None
+            self._temporary = None
 
     # Releases and their prices
 
@@ -206,31 +193,27 @@ class LabelHome:
 
     # Ensembles
 
-    @property
-    def _desk(self) -> AnswerDesk:
-        if self._made_desk is None:
-            folder = self._places.votes
-            if folder is None:
-                self._temporary = TemporaryDirectory(prefix="labeldp-votes-")
-                folder = Path(self._temporary.name, "votes")
-            self._made_desk = AnswerDesk(
-                vault=self._vault,
-                rows=self._rows,
-                labels=self._planted,
-                truth=self._truth,
-                folder=folder,
-                fingerprint=self._fingerprint,
-            )
-        return self._made_desk
-
-    def ensemble_file(self, ensemble: EnsembleConfig) -> EnsembleFile:
-        """Return where an ensemble's votes are, or will be."""
-        return self._desk.file_of(ensemble)
+    def journal(self, ensemble: EnsembleConfig) -> partial[VoteJournal]:
+        """Return a function that opens the journal of an ensemble's votes, in any process."""
+        folder = self._votes_folder
+        if folder is None:
+            self._temporary = self._temporary or TemporaryDirectory(prefix="labeldp-votes-")
+            folder = Path(self._temporary.name, "votes")
+        store = VoteStore(folder)
+        key = store.key(labels=self._planted, facts=self._facts(ensemble))
+        return partial(
+            VoteJournal,
+            store.path(key),
+            key=key,
+            teachers=ensemble.teachers,
+            queries=ensemble.queries,
+            classes=self._vault.num_classes,
+        )
 
     def shards(self, authority: bytes, ensemble: EnsembleConfig) -> tuple[Shard, ...]:
         """Return the teachers' shards of labels, canaries among them; it takes the token."""
         self._check(authority)
-        return self._desk.shards(ensemble)
+        return self._vault.partition(ensemble.teachers, seed=ensemble.seed, among=self._rows)
 
     def answers(
         self,
@@ -241,23 +224,147 @@ class LabelHome:
         delta: float,
         publish_cost: bool,
         noise: NoiseSource,
-    ) -> DeskAnswers:
-        """Return an ensemble's answers, as `AnswerDesk.answers`, and keep their figures back."""
+    ) -> tuple[NDArray[np.int64], list[str]]:
+        """Answer queries [Q, 2], charge for the answers, and publish their cost if requested.
+
+        `requests` are the rounds of the same run so far, over consecutive queries; those that were
+        answered before are read again, for free, so that figures speak of the whole run. An
+        interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
+        too, where one is proven: for one round only. Figures stay here, for the driver.
+
+        Returns:
+            The answers, and the keys of their releases.
+
+        Raises:
+            BudgetExceeded: The charge would take a label over the budget.
+            VoteStoreUnusable: Teachers have not voted yet.
+        """
         page = self._page_of(trial)  # before anything is released and charged
-        reply = self._desk.answers(
-            ensemble,
-            requests,
-            student_scores,
-            delta=delta,
-            publish_cost=publish_cost,
-            noise=noise,
-        )
+        if publish_cost and len(requests) != 1:
+            raise ValueError(
+                f"the cost of {len(requests)} rounds can't be published, a bound is proven for one "
+                "only; ask in one round, or with publish_cost=False"
+            )
+        votes = self._votes(ensemble)
+        keys: list[str] = []
+        rounds: list[AnsweredRequest] = []
+        first = 0
+        for request in requests:
+            interactive = isinstance(request.aggregator, InteractiveGNMax)
+            scores = student_scores if interactive else None
+            part = votes[first : first + request.queries]
+            public = () if scores is None else (scores,)
+            answer = self._release_votes(ensemble, request, part, *public, first=first, noise=noise)
+            keys.append(answer.key)
+            rounds.append(
+                AnsweredRequest(
+                    request=request, votes=part, released=answer.values, student_scores=scores
+                )
+            )
+            first += request.queries
+        released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        figures = self._accuracy(ensemble, votes[:first], released)
+        costs = private_costs(rounds, delta=delta)
+        figures["private/epsilon_data_dependent"] = costs["realised"]
+        figures["private/epsilon_expected"] = costs["expected"]
+        figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
+        figures["epsilon_realised"] = costs["realised_data_independent"]
+        mechanism = None
+        if publish_cost and (
+            published := self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
+        ):
+            mechanism, key, figures["epsilon_sanitized"] = published
+            keys.append(key)
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
         # Of all answers that the trial has read so far, instead of the earlier ones.
-        answers = {"keys": list(reply.keys), "figures": dict(reply.figures)}
-        self._write(trial, {**page, "answers": answers})
-        if reply.consensus is not None and self._results is not None:
-            reply.consensus.write(consensus_path(self._results, trial))
-        return replace(reply, figures={}, consensus=None)
+        self._write(trial, {**page, "answers": {"keys": keys, "figures": figures}})
+        if self._results is not None:
+            seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
+            shares = votes[:first].max(1)[seen] / ensemble.teachers
+            consensus = VoteConsensus.of(shares, answered=released[seen, BY_TEACHERS] == 1)
+            consensus.write(consensus_path(self._results, trial))
+        return released, keys
+
+    def _published_cost(
+        self,
+        ensemble: EnsembleConfig,
+        answered: AnsweredRequest,
+        *,
+        delta: float,
+        noise: NoiseSource,
+    ) -> tuple[PublishedCost, str, float] | None:
+        """Release a bound on the cost of a round: its mechanism, key and epsilon.
+
+        The epsilon is the bound that holds for any votes where that is less. Where no bound is
+        proven this is None; nothing is drawn or charged then.
+        """
+        mechanism = PublishedCost.of(
+            answered.request,
+            teachers=ensemble.teachers,
+            classes=self._vault.num_classes,
+            delta=delta,
+        )
+        if mechanism is None:
+            return None
+        try:
+            bound = self._release_votes(
+                ensemble, mechanism, answered.votes, answered.released, first=0, noise=noise
+            )
+        except ConditionsFailed:
+            return None  # the trial continues without this number
+        return mechanism, bound.key, mechanism.capped(float(bound.values[0]), answered.request)
+
+    def _release_votes(
+        self,
+        ensemble: EnsembleConfig,
+        mechanism: PateAnswers | PublishedCost,
+        votes: NDArray[np.integer[Any]],
+        *public: NDArray[Any],
+        first: int,
+        noise: NoiseSource,
+    ) -> Release:
+        # Tells these votes from all others, and says nothing secret.
+        facts = {**self._facts(ensemble), "first": first}
+        return self._vault.release_from_votes(
+            mechanism,
+            votes,
+            *public,
+            noise=noise,
+            trained_on=self._rows,
+            ensemble=json.dumps(facts, sort_keys=True, default=str),
+        )
+
+    def _facts(self, ensemble: EnsembleConfig) -> dict[str, Any]:
+        return {
+            "ensemble": ensemble.facts(),
+            "version": VOTES_VERSION,
+            "features": self._fingerprint,
+        }
+
+    def _accuracy(
+        self,
+        ensemble: EnsembleConfig,
+        votes: NDArray[np.integer[Any]],
+        released: NDArray[np.int64],
+    ) -> dict[str, float]:
+        truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
+        figures = {
+            "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
+            "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),
+        }
+        known = released[:, LABEL] >= 0
+        if known.any():
+            figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
+        return figures
+
+    def _votes(self, ensemble: EnsembleConfig) -> NDArray[np.integer[Any]]:
+        """Counts of votes [Q, K]."""
+        journal = self.journal(ensemble)
+        key = journal.keywords["key"]
+        if key not in self._counts:
+            votes = journal().votes()
+            self._counts[key] = count_votes(votes, num_classes=self._vault.num_classes)
+        return self._counts[key]
 
     # Audits
 
@@ -456,11 +563,11 @@ class TrialLabels:
         publish_cost: bool,
     ) -> NDArray[np.int64]:
         """Return an ensemble's answers [Q, 2]; their figures go to the driver."""
-        reply = self.home.answers(
+        values, keys = self.home.answers(
             self.trial, ensemble, requests, student_scores, delta, publish_cost, self.noise
         )
-        self._read(*reply.keys)
-        return reply.values
+        self._read(*keys)
+        return values
 
     def charges(self) -> list[Charge]:
         """Return the lines of the ledger for the releases read here."""

@@ -32,7 +32,7 @@ from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, refuse_if_gone
 from labeldp.trainers.settings.pate import EnsembleConfig
 
@@ -315,7 +315,8 @@ class FitLabels(TrialLabels):
                 labels,
                 audit=self._audit,
                 coin_seed=seed,
-                places=HomePlaces(store=store, votes=shared.votes),
+                store=store,
+                votes=shared.votes,
                 fingerprint=fingerprint,
                 budget=None,
                 authority=self._authority,
@@ -339,8 +340,9 @@ class FitLabels(TrialLabels):
         """Train an ensemble's teachers here, as far as their votes are missing."""
         from labeldp.trainers.methods.teachers import TeacherVotes
 
-        journal = self.home.ensemble_file(ensemble).journal()
-        missing = [one for one in range(ensemble.teachers) if one not in journal.finished]
+        journal = self.home.journal(ensemble)()
+        finished = journal.finished
+        missing = [one for one in range(ensemble.teachers) if one not in finished]
         if not missing:
             return
         vote = TeacherVotes(config=ensemble, performance=performance)

@@ -4,8 +4,8 @@ A module of its own because every actor imports it: it loads nothing that a teac
 """
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import ray
@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
 
-
-class VoteFunction(Protocol):
-    """Trains teachers and lets them vote; runs on an actor.
-
-    On machines of one kind the same batch gives the same votes, wherever and however often it runs.
-    """
-
-    def __call__(
-        self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
-    ) -> NDArray[np.uint8]:
-        """Return the votes [n, Q] of a batch, given the numbers and shards of its n teachers."""
+#: (numbers of n teachers, their shards, public data) -> votes [n, Q]. On machines of one kind the
+#: same batch gives the same votes, wherever and however often it runs.
+VoteFunction = Callable[[Sequence[int], Sequence[Shard], Any], NDArray[np.uint8]]
 
 
 class TeacherActor:

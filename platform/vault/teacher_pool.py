@@ -8,7 +8,7 @@ and a killed driver costs nothing that was finished.
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -39,18 +39,10 @@ TRIES = 3
 #: A batch that has lost this many machines is given up too. Spot machines are taken away, which
 #: says nothing about the batch; a batch that ends every machine must end some day itself.
 MACHINES = 10
-#: Batches at an actor whose batches are short, so that it does not wait for the driver in between.
-_AHEAD = 2
-#: Longer batches are not sent ahead: that gains nothing, and one that waits behind a straggler, or
-#: dies with the batch before it, loses much.
-AHEAD_SECONDS = 1.0
 #: Until the first actor runs: starting one imports torch on a busy machine.
 START_SECONDS = 600
 #: Progress is printed at most this often.
 _TELL_SECONDS = 10.0
-
-#: A batch with its votes [n, Q], or without any where it failed.
-_Result = tuple["Batch", NDArray[np.uint8] | None]
 
 
 class EnsembleIncomplete(Unfinished):
@@ -58,22 +50,17 @@ class EnsembleIncomplete(Unfinished):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TeacherWork:
-    """The teachers of an ensemble."""
+class Batch:
+    """Teachers that are trained together, and how many `machines` went away under them."""
 
-    vote: VoteFunction  # trains a batch and returns its votes
-    data: Any  # reference to what `vote` gets as data; each actor fetches it once
-    shards: Sequence[Shard] = field(repr=False)  # of every teacher [T]
-    batch: int  # teachers trained together
+    ids: list[int]
+    tries: int = 0
+    machines: int = 0
+    error: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolOutcome:
-    """How many teachers were trained, how many had voted before, and the wall time."""
-
-    trained: int = 0
-    reused: int = 0
-    seconds: float = 0.0
+#: A batch with its votes [n, Q], or without any where it failed.
+_Result = tuple[Batch, NDArray[np.uint8] | None]
 
 
 def train_missing(
@@ -85,38 +72,39 @@ def train_missing(
     each: Resources,
     available: Capacity,
     progress: SweepProgress,
-) -> PoolOutcome:
+) -> tuple[int, int]:
     """Train what is missing of every ensemble of the trials that are going to run.
 
     The home requires the driver's token, `authority`, for shards. `data` refers to the public data,
     and `each` are the resources of one actor, which the driver has found to fit.
 
+    Returns:
+        How many teachers were trained, and how many had voted before.
+
     Raises:
         CannotFit: The cluster is too full to start one actor.
         EnsembleIncomplete: Teachers that failed again and again.
     """
-    trained, reused, seconds = 0, 0, 0.0
+    trained, reused = 0, 0
     for ensemble, performance in ensembles_of(trials).items():
-        outcome = train_ensemble(
-            TeacherWork(
-                vote=TeacherVotes(config=ensemble, performance=performance),
-                data=data,
-                shards=home.shards(authority, ensemble),
-                batch=ensemble.batch,
-            ),
-            journal=home.ensemble_file(ensemble).journal(),
+        begun = monotonic()
+        now = train_ensemble(
+            TeacherVotes(config=ensemble, performance=performance),
+            data=data,
+            shards=home.shards(authority, ensemble),
+            batch=ensemble.batch,
+            journal=home.journal(ensemble)(),
             actors=pool_size(each, available),
             each=each,
             say=progress.say,
         )
         progress.say(
-            f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {outcome.trained} trained "
-            f"in {outcome.seconds:.1f} s, {outcome.reused} reused"
+            f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {now} trained in "
+            f"{monotonic() - begun:.1f} s, {ensemble.teachers - now} reused"
         )
-        trained += outcome.trained
-        reused += outcome.reused
-        seconds += outcome.seconds
-    return PoolOutcome(trained=trained, reused=reused, seconds=seconds)
+        trained += now
+        reused += ensemble.teachers - now
+    return trained, reused
 
 
 def pool_size(each: Resources, available: Capacity) -> int:
@@ -134,74 +122,77 @@ def pool_size(each: Resources, available: Capacity) -> int:
     return max(1, held)
 
 
-def batches_of(teachers: int, batch: int) -> list[list[int]]:
-    """Cut 0..T-1 into batches; always the same ones, since a batch's votes are computed as one."""
-    return [list(range(start, min(start + batch, teachers))) for start in range(0, teachers, batch)]
-
-
 def train_ensemble(
-    work: TeacherWork,
+    vote: VoteFunction,
     *,
+    data: Any,
+    shards: Sequence[Shard],
+    batch: int,
     journal: VoteJournal,
     actors: int,
     each: Resources,
     say: Callable[[str], None] = lambda line: None,
-) -> PoolOutcome:
+) -> int:
     """Train the teachers whose votes are missing from the journal, and journal their votes.
+
+    `vote` trains `batch` teachers at a time, always the same ones, since a batch's votes are
+    computed as one. Actors get the public data that `data` refers to once.
+
+    Returns:
+        How many were trained.
 
     Raises:
         EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.
         CannotFit: No actor could start.
         VoteStoreUnusable: Votes can't be kept.
     """
-    total = len(work.shards)
+    total = len(shards)
     with journal.writing():
-        batches = batches_of(total, work.batch)
-        missing = [ids for ids in batches if not journal.finished.issuperset(ids)]
-        reused = total - sum(map(len, missing))
+        batches = [list(range(total))[start : start + batch] for start in range(0, total, batch)]
+        finished = journal.finished
+        missing = [ids for ids in batches if not finished.issuperset(ids)]
         if not missing:
-            return PoolOutcome(reused=reused)
+            return 0
+        left = sum(map(len, missing))
+        reused, trained = total - left, 0
         started = told = monotonic()
         given_up: list[Batch] = []
-        trained = 0
-        pool = _Pool(work, each, size=min(actors, len(missing)))
+        pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
         with closing(_tried(missing, pool)) as ended:
-            for batch, votes in ended:
+            for done, votes in ended:
                 if votes is None:
-                    given_up.append(batch)
+                    given_up.append(done)
                     continue
-                journal.append(batch.ids, votes)
-                trained += len(batch.ids)
+                journal.append(done.ids, votes)
+                trained += len(done.ids)
                 now = monotonic()
                 if now - told >= _TELL_SECONDS and now > started:
                     told, pace = now, trained / (now - started)
-                    left = total - reused - trained
                     say(
-                        f"teachers: {total - left}/{total}, {3600 * pace:,.0f} per hour, "
-                        f"about {left / pace:.0f} s left"
+                        f"teachers: {reused + trained}/{total}, {3600 * pace:,.0f} per hour, "
+                        f"about {(left - trained) / pace:.0f} s left"
                     )
     if given_up:
         first = given_up[0]
         raise EnsembleIncomplete(
-            f"{sum(len(batch.ids) for batch in given_up)} of {total} teachers could not be "
-            f"trained; teacher {first.ids[0]} failed {first.tries + first.machines} times, the "
-            f"last time with: {first.error}. The votes of {reused + trained} teachers are kept; "
-            "mend the cause and run again"
+            f"{left - trained} of {total} teachers could not be trained; teacher {first.ids[0]} "
+            f"failed {first.tries + first.machines} times, the last time with: {first.error}. The "
+            f"votes of {reused + trained} teachers are kept; mend the cause and run again"
         )
-    return PoolOutcome(trained=trained, reused=reused, seconds=monotonic() - started)
+    return trained
 
 
 def _tried(missing: Sequence[list[int]], pool: "_Pool") -> Generator[_Result, None, None]:
     """Train batches on a pool; yields each with its votes, or without when it is given up."""
     queue = deque(Batch(ids=ids) for ids in missing)
     try:
-        while queue or pool.busy:
-            while queue and (place := pool.free(queue[0])) is not None:
+        while queue or pool.tasks:
+            while queue and (place := pool.idle()) is not None:
                 pool.send(place, queue.popleft())
             if not queue:
                 pool.let_go()
             for batch, votes in pool.finished():
-                if votes is None and not batch.hopeless:
+                if votes is None and batch.tries < TRIES and batch.machines < MACHINES:
                     queue.append(batch)
                 else:
                     yield batch, votes
@@ -209,87 +200,53 @@ def _tried(missing: Sequence[list[int]], pool: "_Pool") -> Generator[_Result, No
         pool.close()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """Teachers that are trained together.
-
-    Attributes:
-        machines: How many went away under it.
-        alone: Whether it must be the only one at its actor. When an actor dies with several, the
-            one at work is unknown; from then on each of them is tried by itself.
-    """
-
-    ids: list[int]
-    tries: int = 0
-    machines: int = 0
-    alone: bool = False
-    error: str = ""
-
-    @property
-    def load(self) -> int:
-        """How much of what an actor holds it takes."""
-        return _AHEAD if self.alone else 1
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether it is given up."""
-        return self.tries >= TRIES or self.machines >= MACHINES
-
-
 @dataclass(kw_only=True)
 class _Member:
-    """An actor: `load` is None until it has started, `since` is when its batch began."""
+    """An actor, and whether it has started and has nothing to do."""
 
     actor: Any
     failed_starts: int = 0
-    load: int | None = None
+    idle: bool = False
     node: str = ""
-    since: float = 0.0
 
 
 class _Pool:
-    """The actors, and the batches at each of them.
+    """The actors, and the batch at each of them.
 
     Work goes to actors that have started only: on a cluster that is too full for all of them, or
     that grows while they wait, the others hold no batch back.
     """
 
-    def __init__(self, work: TeacherWork, each: Resources, *, size: int) -> None:
+    def __init__(
+        self,
+        vote: VoteFunction,
+        data: Any,
+        shards: Sequence[Shard],
+        each: Resources,
+        *,
+        size: int,
+    ) -> None:
         remote: Any = ray.remote(TeacherActor)
         kind = remote.options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
         threads = max(1, int(each.cpus))
-        self._make: Callable[[], Any] = lambda: kind.remote(work.vote, work.data, threads)
-        self._shards, self._each = work.shards, each
+        self._make: Callable[[], Any] = lambda: kind.remote(vote, data, threads)
+        self._shards, self._each = shards, each
         self._members: dict[int, _Member] = {}
         self._starting: dict[Any, int] = {}
-        self._tasks: dict[Any, tuple[int, Batch]] = {}
-        self._short = False
+        self.tasks: dict[Any, tuple[int, Batch]] = {}
         for place in range(size):
             self._start(place)
 
-    @property
-    def busy(self) -> bool:
-        """Whether any batch is at an actor."""
-        return bool(self._tasks)
-
-    def free(self, batch: Batch) -> int | None:
-        """Return the least busy actor if it can take a batch."""
-        loads = {p: each.load for p, each in self._members.items() if each.load is not None}
-        place = min(loads, key=loads.__getitem__, default=None)
-        if place is None:
-            return None
-        fits = not loads[place] or (self._short and loads[place] + batch.load <= _AHEAD)
-        return place if fits else None
+    def idle(self) -> int | None:
+        """Return an actor that can take a batch."""
+        return next((place for place, each in self._members.items() if each.idle), None)
 
     def send(self, place: int, batch: Batch) -> None:
-        """Send a batch to an actor that is free for it."""
+        """Send a batch to an idle actor."""
         member = self._members[place]
-        assert member.load is not None, "work for an actor that has not started"
         shards = [self._shards[teacher] for teacher in batch.ids]
-        self._tasks[member.actor.train.remote(batch.ids, shards)] = (place, batch)
-        if not member.load:
-            member.since = monotonic()
-        member.load += batch.load
+        self.tasks[member.actor.train.remote(batch.ids, shards)] = (place, batch)
+        member.idle = False
 
     def let_go(self) -> None:
         """End the actors that have nothing to do, and those that wait for room: no work is left.
@@ -298,9 +255,9 @@ class _Pool:
         fails from here on has the actor that it was at, or a new one.
         """
         self._starting.clear()
-        for place, member in list(self._members.items()):
-            if not member.load:
-                ray.kill(self._members.pop(place).actor)
+        busy = {place for place, _ in self.tasks.values()}
+        for place in self._members.keys() - busy:
+            ray.kill(self._members.pop(place).actor)
 
     def finished(self) -> list[_Result]:
         """Wait until a batch comes back, with votes or without, or until an actor has started.
@@ -309,8 +266,8 @@ class _Pool:
         for each would be a thousand questions about all.
         """
         # An actor at work may be silent: one batch may take hours.
-        limit = None if self._tasks else START_SECONDS
-        waiting = [*self._tasks, *self._starting]
+        limit = None if self.tasks else START_SECONDS
+        waiting = [*self.tasks, *self._starting]
         ready, _ = ray.wait(waiting, num_returns=1, timeout=limit)
         if not ready:
             raise CannotFit(
@@ -320,13 +277,10 @@ class _Pool:
             )
         if len(waiting) > 1:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        ended: list[_Result] = []
-        for each in ready:
-            if each in self._starting:
-                self._started(each)
-            elif each in self._tasks:  # it may have gone with another one of its actor
-                ended.extend(self._returned(each))
-        return ended
+        for ping in ready:
+            if ping in self._starting:
+                self._started(ping)
+        return [self._returned(task) for task in ready if task in self.tasks]
 
     def close(self) -> None:
         """End the actors; what they were doing is lost."""
@@ -354,39 +308,25 @@ class _Pool:
                 ) from error
             self._start(place, failed=failed)
         else:
-            member.load = member.failed_starts = 0
+            member.idle, member.failed_starts = True, 0
 
-    def _returned(self, task: Any) -> list[_Result]:
-        place, batch = self._tasks.pop(task)
+    def _returned(self, task: Any) -> _Result:
+        place, batch = self.tasks.pop(task)
+        member = self._members[place]
         try:
             votes = ray.get(task)
         except ray.exceptions.RayTaskError as error:
-            self._one_less(place, batch)
-            text = _first_line(error.cause or error)
-            return [(replace(batch, tries=batch.tries + 1, error=text), None)]
+            member.idle, text = True, _first_line(error.cause or error)
+            return replace(batch, tries=batch.tries + 1, error=text), None
         except ray.exceptions.RayError as error:
-            return [(each, None) for each in self._lost(place, batch, _first_line(error))]
-        self._one_less(place, batch)
-        return [(batch, votes)]
-
-    def _one_less(self, place: int, batch: Batch) -> None:
-        member, now = self._members[place], monotonic()
-        assert member.load is not None
-        self._short = now - member.since < AHEAD_SECONDS
-        member.since = now
-        member.load -= batch.load
-
-    def _lost(self, place: int, batch: Batch, error: str) -> list[Batch]:
-        others = [other for other, (where, _) in self._tasks.items() if where == place]
-        lost = [batch, *(self._tasks.pop(other)[1] for other in others)]
-        node = self._members[place].node
-        went = not any(each["Alive"] for each in known_nodes() if each["NodeID"] == node)
-        self._start(place)
-        if went:
-            return [replace(each, machines=each.machines + 1, error=error) for each in lost]
-        if others:
-            return [replace(each, alone=True) for each in lost]
-        return [replace(batch, tries=batch.tries + 1, alone=True, error=error)]
+            alive = {node["NodeID"] for node in known_nodes() if node["Alive"]}
+            text = _first_line(error)
+            self._start(place)
+            if member.node not in alive:
+                return replace(batch, machines=batch.machines + 1, error=text), None
+            return replace(batch, tries=batch.tries + 1, error=text), None
+        member.idle = True
+        return batch, votes
 
 
 def _first_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
-from labeldp.platform.vault.label_home import HomePlaces, SecretLabels, TrialLabels
+from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 
@@ -67,7 +67,8 @@ class Bench:
     def move(self, name: str) -> Any:
         """Start a vault on a store of that name."""
         self.home = home_proxy.start(
-            places=HomePlaces(store=self._folder / f"{name}.db", votes=self._folder / "votes"),
+            store=self._folder / f"{name}.db",
+            votes=self._folder / "votes",
             **self._vault,
         )
         return self.home

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.sweep.configuration import AuditSettings
-from labeldp.platform.vault.label_home import HomePlaces
 
 DRIVER = b"the driver's token"
 
@@ -14,10 +13,8 @@ def home_settings(folder: Path | None, **changes: Any) -> dict[str, Any]:
     return {
         "audit": AuditSettings(canaries=50, coin_canaries=0),
         "coin_seed": None,
-        "places": HomePlaces(
-            store=None if folder is None else folder / "vault.db",
-            votes=None if folder is None else folder / "votes",
-        ),
+        "store": None if folder is None else folder / "vault.db",
+        "votes": None if folder is None else folder / "votes",
         "fingerprint": "",
         "budget": None,
         "authority": DRIVER,

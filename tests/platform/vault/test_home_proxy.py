@@ -11,18 +11,18 @@ from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.home_proxy import HomeProxy, VaultLost, ask
 
 
-class Actor:
-    """Ray's handle of an actor with a home."""
+class Call:
+    """Ray's handle of a method."""
 
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *arguments: (name, arguments))
+    def remote(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return name, arguments
 
 
 def test_a_call_is_the_homes_own_and_travels_with_its_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
-    proxy = pickle.loads(pickle.dumps(HomeProxy(Actor())))
+    proxy = pickle.loads(pickle.dumps(HomeProxy(SimpleNamespace(call=Call()))))
     assert proxy.epsilon(["k"], 0.0) == ("epsilon", (["k"], 0.0))
     with pytest.raises(AttributeError, match="_truth"):
         _ = proxy._truth

@@ -21,9 +21,10 @@ from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
-from labeldp.platform.vault.label_home import HomePlaces, LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.vault.homes import DRIVER, home_settings
 
@@ -47,26 +48,25 @@ def rr(epsilon: float) -> RandomizedResponse:
 
 
 def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
-    small = SECRETS.small()
-    assert small.training.dtype == np.uint8 and small.held_out is not None
-    assert (small.training == TRAINING).all() and (small.held_out == HELD_OUT).all()
+    small = home_proxy._small(TRAINING, 10)
+    assert small.dtype == np.uint8 and (small == TRAINING).all()
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
     for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
-        wrong = replace(SECRETS, training=np.append(TRAINING, bad)).small()
-        assert wrong.training[-1] == bad
+        wrong = home_proxy._small(np.append(TRAINING, bad), 10)
+        assert wrong[-1] == bad
         with pytest.raises(ValueError, match=r"labels\[300\]"):
-            LabelHome(wrong, **home_settings(tmp_path))
+            LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
 
 
 def test_an_actor_that_was_refused_raises_when_it_is_asked(tmp_path: Path) -> None:
     refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
-        refused.num_labels()
+        refused.call("num_labels", ())
     (tmp_path / "made").mkdir()
     made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
-    assert made.num_labels() == 300
-    with pytest.raises(AttributeError, match="HomeActor has no 'labels'"):
-        _ = made.labels
+    assert made.call("num_labels", ()) == 300
+    with pytest.raises(AttributeError, match="a home has no '_findings'"):
+        made.call("_findings", ())
 
 
 def test_canaries_are_planted_among_the_labels_to_train_on_alone(tmp_path: Path) -> None:
@@ -86,8 +86,7 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
     audit = AuditSettings(canaries=0, coin_canaries=200)
 
     def planted(store: MemoryStore, seed: int | None) -> list[int]:
-        places = HomePlaces(store=store, votes=None)
-        home = start(tmp_path, audit=audit, coin_seed=seed, places=places)
+        home = start(tmp_path, audit=audit, coin_seed=seed, store=store, votes=None)
         return [int(label) for label in home._planted]
 
     one, other = MemoryStore(), MemoryStore()

@@ -315,7 +315,7 @@ def test_teachers_are_trained_here_and_answers_are_charged() -> None:
     labels.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
     trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
     trainer.epoch()
-    votes = labels.home.ensemble_file(PATE.ensemble).path
+    votes = labels.home.journal(PATE.ensemble)().path
     assert votes.exists()
     labels.home.end()
     assert not votes.exists()
@@ -331,6 +331,6 @@ def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) 
     journals = set[Path]()
     for each in (near(shared), near(shared), near(shared, audit=AUDIT)):
         each.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
-        journals.add(each.home.ensemble_file(PATE.ensemble).path)
+        journals.add(each.home.journal(PATE.ensemble)().path)
     # The second fit uses the first one's teachers; those of the third have learned wrong labels.
     assert len(told) == len(journals) == 2
