@@ -368,7 +368,8 @@ def _gains(sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Util
     growth = math.exp(epsilon)
     if utility is Utility.CORRECT:
         inside = np.where(sets, prior, 0.0).max(axis=1)
-        return np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
+        either: Floats = np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
+        return either
     held = sets @ prior
     mass = 1 + (growth - 1) * held
     gains: Floats = growth * epsilon * held - mass * np.log(mass)
