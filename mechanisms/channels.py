@@ -39,8 +39,10 @@ Floats = NDArray[np.float64]
 
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
 _UNIT, _LARGEST_EPSILON = 1 << 58, 30.0
-#: With more classes this many leading ones keep sets of their own, and the others are alike.
-_FULL, _LEADING = 10, 7
+#: Up to this many classes all sets are columns of the program; with more, columns are generated in
+#: rounds, from the windows of subset selection on. The bound enumerates the sets of the leading
+#: classes. With more than `_ROWS` classes the unlikely ones are put together in bundles.
+_FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
@@ -75,152 +77,46 @@ def best_subset_size(*, epsilon: float, num_classes: int) -> int:
     return int(sizes[nats >= nats.max() * (1 - 1e-13)][0])
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Book:
-    """Channels in digits, one for each code, ready to be drawn from.
-
-    A channel's first classes are apart, and the other g are alike: a set is a subset of the first
-    ones and r of the others at random.
-
-    Attributes:
-        leading: Members among the first classes, bool [codes, O, m].
-        others: r, int64 [codes, O].
-        inside: Weight of all sets of an output that hold a class, if they are counted over all
-            subsets of the others; int64 [codes, O].
-        outside: The same for a class that they do not hold.
-        alike: g.
-    """
-
-    leading: NDArray[np.bool_]
-    others: NDArray[np.int64]
-    inside: NDArray[np.int64]
-    outside: NDArray[np.int64]
-    totals: NDArray[np.int64]
-    alike: int
-
-    @property
-    def cumulative(self) -> NDArray[np.int64]:
-        """Ends of the outputs' intervals [codes, m + 1, O]; the last row: the classes alike."""
-        inside, outside = self.inside[:, None, :], self.outside[:, None, :]
-        rows = np.where(self.leading.transpose(0, 2, 1), inside, outside)
-        if self.alike:
-            share = self.others * (self.inside // self.alike)
-            share = share + (self.alike - self.others) * (self.outside // self.alike)
-            rows = np.concatenate((rows, share[:, None, :]), axis=1)
-        return rows.cumsum(axis=2)
-
-    def draw(
-        self, ranks: NDArray[np.int64], codes: NDArray[np.int64], generator: np.random.Generator
-    ) -> NDArray[np.bool_]:
-        """Draw sets bool [N, m + g] for labels of ranks [N]; every label takes equal draws."""
-        first, ends = self.leading.shape[2], self.cumulative
-        result = np.zeros((len(ranks), first + self.alike), dtype=np.bool_)
-        rows = max(1, _BLOCK_ENTRIES // max(result.shape[1], ends.shape[2]))
-        for start in range(0, len(ranks), rows):
-            block = slice(start, start + rows)
-            self._draw_block(ranks[block], codes[block], ends, result[block], generator)
-        return result
-
-    def _draw_block(
-        self,
-        ranks: NDArray[np.int64],
-        codes: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        result: NDArray[np.bool_],
-        generator: np.random.Generator,
-    ) -> None:
-        first, index = self.leading.shape[2], np.arange(len(ranks))
-        own = ends[codes, np.minimum(ranks, ends.shape[1] - 1)]
-        high = self.totals[codes] if len(self.totals) > 1 else int(self.totals[0])
-        place = generator.integers(0, high, len(ranks))
-        chosen = (place[:, None] >= own).sum(axis=1)  # O stands for the empty set
-        empty = chosen == own.shape[1]
-        chosen[empty] = 0
-        wanted = np.where(empty, 0, self.others[codes, chosen])
-        result[:, :first] = self.leading[codes, chosen] & ~empty[:, None]
-        if not self.alike:
-            return
-        is_other = ranks >= first
-        begin = np.where(chosen > 0, own[index, chosen - 1], 0)
-        weight = self.inside[codes, chosen] // self.alike * self.others[codes, chosen]
-        held = is_other & ~empty & (place - begin < weight)
-        offset = np.where(is_other, ranks - first, 0)
-        result[:, first:] = _random_subsets(wanted, offset, is_other, held, self.alike, generator)
-
-
 def _random_subsets(
-    sizes: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    decided: NDArray[np.bool_],
+    own: NDArray[np.int64],
     held: NDArray[np.bool_],
+    size: int,
     count: int,
     generator: np.random.Generator,
 ) -> NDArray[np.bool_]:
-    """Draw subsets of `count` elements, bool [N, count], each of a size [N].
+    """Draw subsets of `count` elements, bool [N, count], each of `size`.
 
-    Where it is `decided`, element `offset` belongs to the subset as `held` says. Sampling is
-    sequential from that element on, so that the number of elements left is the same for every row.
+    Element `own` [N] belongs to the subset where it is `held`. Sampling is sequential from that
+    element on, so that the number of elements left is the same for every row.
     """
     small: Any = np.uint8 if count < 256 else np.uint32
-    wanted: NDArray[Any] = sizes.astype(small)
     # Up to 64 elements are bits of a number: turning them is then a shift.
     word: Any = next((kind for bits, kind in _WORDS if count <= bits), None)
-    turned: NDArray[Any] | None = None if word is None else np.zeros(len(sizes), dtype=word)
-    relative = np.empty((count, len(sizes)), dtype=np.bool_) if turned is None else None
+    relative = np.zeros((1 if word else count, len(own)), dtype=word or np.bool_)
+    wanted: NDArray[Any] = np.full(len(own), size, dtype=small)
     for step in range(count):
-        take = generator.integers(0, count - step, len(sizes), dtype=small) < wanted
-        if step == 0:
-            take = np.where(decided, held, take)
+        left = count - step
+        take = held if step == 0 else generator.integers(0, left, len(own), dtype=small) < wanted
         wanted -= take
-        if turned is not None:
-            turned |= take.astype(turned.dtype) << turned.dtype.type(step)
+        if word:
+            relative[0] |= take.astype(word) << word(step)
         else:
-            assert relative is not None
             relative[step] = take
-    if turned is None:
-        assert relative is not None
-        source = (np.arange(count) - offset[:, None]) % count
-        found: NDArray[np.bool_] = relative[source, np.arange(len(sizes))[:, None]]
+    if not word:
+        source = (np.arange(count) - own[:, None]) % count
+        found: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
         return found
-    shift, width = offset.astype(turned.dtype), turned.dtype.type(count)
-    whole = turned.dtype.type((1 << count) - 1)
-    back = np.where(shift > 0, width - shift, 0).astype(turned.dtype)
-    turned = np.where(shift > 0, (turned << shift | turned >> back) & whole, turned)
-    octets = turned.view(np.uint8).reshape(len(sizes), -1)
+    turned, shift = relative[0], own.astype(word)
+    back = np.where(own > 0, count - own, 0).astype(word)
+    whole = word((1 << count) - 1)
+    turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
+    octets = turned.view(np.uint8).reshape(len(own), -1)
     return np.unpackbits(octets, axis=1, count=count, bitorder="little").view(np.bool_)
 
 
 def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
     return Fraction(math.exp(min(epsilon, _LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
-
-
-def _digits(
-    weights: Floats,
-    others: NDArray[np.int64],
-    leading: NDArray[np.bool_],
-    *,
-    g: int,
-    epsilon: float,
-) -> tuple[list[int], list[int], int]:
-    """Return the weights inside and outside [O], and the total, as whole numbers.
-
-    Weights are rounded so that inside <= e^epsilon outside. Rows then add up to different sums; the
-    empty set takes what is left, and is large enough that its probabilities obey the factor too.
-    """
-    factor, unit = _e_epsilon(epsilon), max(g, 1)
-    outside = [int(weight * (_UNIT / unit)) * unit for weight in weights]
-    inside = [math.floor(factor * weight / unit) * unit for weight in outside]
-    sums = [
-        sum(i if holds else o for i, o, holds in zip(inside, outside, row, strict=True))
-        for row in leading.T
-    ]
-    if g:
-        both = zip(inside, outside, others.tolist(), strict=True)
-        sums.append(sum(r * (i // g) + (g - r) * (o // g) for i, o, r in both))
-    spread = max(sums) - min(sums)
-    empty = math.ceil(spread / (factor - 1)) if spread else 0
-    return inside, outside, max(sums) + empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,27 +176,24 @@ class SubsetSelection:
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw a set of classes for each label [N], once: bool [N, K]."""
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
-        leading = np.zeros((1, 0), dtype=np.bool_)
-        others = np.array([self.size])
-        # One output; the number only has to be small enough for its sum to fit.
-        inside, outside, total = _digits(
-            np.array([math.exp(-min(self.epsilon, _LARGEST_EPSILON)) / 2]),
-            others,
-            leading,
-            g=self.num_classes,
-            epsilon=self.epsilon,
-        )
-        book = _Book(
-            leading=leading[None],
-            others=others[None],
-            inside=np.array([inside]),
-            outside=np.array([outside]),
-            totals=np.array([total]),
-            alike=self.num_classes,
-        )
-        sets = book.draw(exact, np.zeros_like(exact), as_discrete_generator(generator))
+        held, rest = self.odds()
+        draws = as_discrete_generator(generator)
+        holds = draws.integers(0, held + rest, len(exact)) < held
+        sets = _random_subsets(exact, holds, self.size, self.num_classes, draws)
         released: AnyArray = like(sets, labels)
         return released
+
+    def odds(self) -> tuple[int, int]:
+        """Return whole numbers h and r; a set holds the label with probability h / (h + r).
+
+        Pr[S | y] is h / C(K-1, k-1) with y in S and r / C(K-1, k) without, over h + r. So h is at
+        most e^epsilon r k / (K - k).
+        """
+        rest = _UNIT
+        factor = _e_epsilon(self.epsilon) * self.size / (self.num_classes - self.size)
+        if factor > 8:  # h + r fits into 62 bits
+            rest = max(1, math.floor(8 * _UNIT / factor))
+        return math.floor(factor * rest), rest
 
     def log_likelihood(self, sets: AnyArray) -> AnyArray:
         """Log-likelihood of every class given sets [N, K], up to a term that classes share."""
@@ -325,14 +218,49 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class _Staircase:
-    """The solution of a program over sets, for classes in falling order of their prior."""
+    """The solution of a program over sets, for classes in falling order of their prior.
 
-    leading: NDArray[np.bool_]
-    others: NDArray[np.int64]
+    Attributes:
+        sets: Bool [O, K].
+        weights: Probability of each set for a label outside it [O].
+        utility: Of this channel.
+        bound: On every channel's.
+    """
+
+    sets: NDArray[np.bool_]
     weights: Floats
-    alike: int
     utility: float
     bound: float
+
+    def digits(self, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Return the weights inside and outside [O], and the total, as whole numbers.
+
+        They are rounded so that inside <= e^epsilon outside. Rows then add up to different sums;
+        the empty set takes the rest, and is large enough that its probabilities obey the factor.
+        """
+        factor = _e_epsilon(epsilon)
+        outside = [int(weight * _UNIT) for weight in self.weights]
+        inside = [math.floor(factor * weight) for weight in outside]
+        sums = np.where(self.sets.T, np.array(inside), np.array(outside)).sum(axis=1)
+        spread = int(sums.max() - sums.min())
+        empty = math.ceil(spread / (factor - 1)) if spread else 0
+        return np.array(inside), np.array(outside), int(sums.max()) + empty
+
+    def draw(
+        self, labels: NDArray[np.int64], epsilon: float, generator: np.random.Generator
+    ) -> NDArray[np.bool_]:
+        """Draw a set for each label [N]: bool [N, K]; every label takes one number."""
+        inside, outside, total = self.digits(epsilon)
+        drawn = generator.integers(0, total, len(labels))
+        ends = np.where(self.sets.T, inside, outside).cumsum(axis=1)
+        chosen = np.empty(len(labels), dtype=np.int64)
+        rows = max(1, _BLOCK_ENTRIES // len(self.sets))
+        for start in range(0, len(labels), rows):
+            block = slice(start, start + rows)
+            chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
+        with_empty = np.vstack((self.sets, np.zeros_like(self.sets[:1])))
+        result: NDArray[np.bool_] = with_empty[chosen]
+        return result
 
 
 def optimal_channel(
@@ -345,6 +273,9 @@ def optimal_channel(
     unbiased: bool = False,
 ) -> Channel:
     """Return the best epsilon-DP channel for labels under a prior.
+
+    With more than ten classes columns are generated until no simple set helps, which leaves a gap
+    to `bound`.
 
     Args:
         prior: Probability of each class [K].
@@ -369,98 +300,158 @@ def optimal_channel(
         return _of_numbers(exact, epsilon, np.asarray(values), np.asarray(outputs), unbiased)
     order = np.argsort(-exact, kind="stable")
     found = _solve_sets(exact[order], epsilon, kind)
-    growth = math.exp(epsilon)
-    inside = np.zeros((len(exact), len(found.weights)))
-    inside[: found.leading.shape[1]] = found.leading.T
-    if found.alike:
-        inside[found.leading.shape[1] :] = found.others / found.alike
-    rows = found.weights * (1 + (growth - 1) * inside)
+    rows = found.weights * (1 + math.expm1(epsilon) * found.sets.T)
     probabilities = np.empty_like(rows)
     probabilities[order] = rows / rows.sum(axis=1, keepdims=True)
     return Channel(probabilities=probabilities, utility=found.utility, bound=found.bound)
 
 
-def _solve_sets(prior: Floats, epsilon: float, utility: Utility) -> _Staircase:
-    """Solve the program for a prior in falling order [K]."""
+def _solve_sets(
+    prior: Floats,
+    epsilon: float,
+    utility: Utility,
+    known: NDArray[np.bool_] | None = None,
+) -> _Staircase:
+    """Solve the program for a prior in falling order [K]; `known` sets [O, K] are tried first."""
     classes = len(prior)
-    first = classes if classes <= _FULL else _LEADING
-    g = classes - first
-    growth, mean = math.exp(epsilon), float(prior[first:].mean()) if g else 0.0
-    subsets = (np.arange(1 << first)[:, None] >> np.arange(first) & 1).astype(np.bool_)
-    members = np.repeat(subsets, g + 1, axis=0)
-    others = np.tile(np.arange(g + 1), len(subsets))
-    useful = members.any(axis=1) | (others > 0)
-    members, others = members[useful], others[useful]
-    held = members @ prior[:first] + others * mean
-    if utility is Utility.CORRECT:
-        best_in = np.where(members, prior[:first], 0.0).max(axis=1, initial=0.0)
-        best_out = np.where(members, 0.0, prior[:first]).max(axis=1, initial=0.0)
-        if g:
-            best_in = np.maximum(best_in, np.where(others > 0, prior[first], 0.0))
-            best_out = np.maximum(best_out, np.where(others < g, prior[first], 0.0))
-        gains = np.maximum(growth * best_in, best_out)
+    starts = np.arange(classes)
+    if classes > _ROWS:  # bundles of equal numbers of unlikely classes, as evenly as may be
+        starts = np.concatenate(
+            (starts[: _ROWS // 2], np.linspace(_ROWS // 2, classes, _ROWS // 2 + 1)[:-1])
+        ).astype(np.int64)
+    mass, count = np.add.reduceat(prior, starts), len(starts)
+    if count <= _FULL:
+        columns = (np.arange(1, 1 << count)[:, None] >> np.arange(count) & 1).astype(np.bool_)
+    elif utility is Utility.CORRECT:  # RRWithPrior is the best: one leading class, or with the rest
+        one = np.eye(count, dtype=np.bool_)
+        with_rest = [one[:k] | (np.arange(count) >= k) for k in range(1, count)]
+        columns = np.concatenate((one, *with_rest))
     else:
-        mass = 1 + (growth - 1) * held
-        gains = growth * epsilon * held - mass * np.log(mass)
-    rows = 1 + (growth - 1) * members.T
-    if g:
-        rows = np.vstack((rows, 1 + (growth - 1) * others / g))
-    scaled, duals = _maximize(gains / growth, rows / growth)  # entries of at most 1
-    weights = scaled / growth
+        columns = _windows(count, best_subset_size(epsilon=epsilon, num_classes=count))
+        if known is not None:
+            columns = np.concatenate((columns, known[:, starts]))
+    weights, duals = _best_weights(columns, mass, epsilon, utility)
+    if utility is Utility.INFORMATION and count > _FULL:
+        for _ in range(_ROUNDS if known is None else _ROUNDS // 3):
+            new = _improving(columns, mass, duals, epsilon)
+            if not len(new):
+                break
+            columns = np.concatenate((columns, new))
+            weights, duals = _best_weights(columns, mass, epsilon, utility)
     kept = weights > 0
-    value = float(gains[kept] @ weights[kept])
+    value = float(_gains(columns[kept], mass, epsilon, utility) @ weights[kept])
     bound = value
-    if utility is Utility.INFORMATION and g:
-        prices = np.concatenate((duals[:first], np.full(g, duals[first] / g)))
-        some = prior[prior > 0]
-        bound = min(_upper_bound(prior, epsilon, prices), float(-(some @ np.log(some))))
-        if g > 1:  # others that are not alike: what is lost by drawing them at random
-            variance = others[kept] * (g - others[kept]) / (g - 1) * prior[first:].var()
-            least = 1 + (growth - 1) * (members[kept] @ prior[:first])
-            value -= float(weights[kept] @ ((growth - 1) ** 2 * variance / (2 * least)))
+    if utility is Utility.INFORMATION and classes > _FULL:
+        prices = np.repeat(duals / np.diff([*starts, classes]), np.diff([*starts, classes]))
+        bound = min(_upper_bound(prior, epsilon, prices), _capacity(epsilon))
     return _Staircase(
-        leading=members[kept],
-        others=others[kept],
+        sets=np.repeat(columns[kept], np.diff([*starts, classes]), axis=1),
         weights=weights[kept],
-        alike=g,
         utility=value,
         bound=bound,
     )
 
 
-def _maximize(gains: NDArray[Any], rows: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Return c >= 0 [columns] with rows @ c = 1 that maximizes gains @ c, and the duals [rows]."""
+def _windows(classes: int, size: int) -> NDArray[np.bool_]:
+    """Return `classes` sets of `size`, of which every class is in equally many: bool [K, K].
+
+    They are windows of a cyclic order, in which the golden ratio scatters likely classes, so that
+    all sets are about as likely.
+    """
+    places = np.argsort(np.argsort(np.arange(classes) * 0.6180339887498949 % 1))
+    found: NDArray[np.bool_] = (places - np.arange(classes)[:, None]) % classes < size
+    return found
+
+
+def _gains(sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Utility) -> Floats:
+    """Return the utility of each set [O] for a weight of 1."""
+    growth = math.exp(epsilon)
+    if utility is Utility.CORRECT:
+        inside = np.where(sets, prior, 0.0).max(axis=1)
+        either: Floats = np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
+        return either
+    held = sets @ prior
+    mass = 1 + (growth - 1) * held
+    gains: Floats = growth * epsilon * held - mass * np.log(mass)
+    return gains
+
+
+def _best_weights(
+    sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Utility
+) -> tuple[Floats, Floats]:
+    """Return the weights [O] with the largest utility, and the price of each class [K]."""
     from scipy.optimize import linprog  # half a second that planning does not need
 
-    found = linprog(-gains, A_eq=rows, b_eq=np.full(len(rows), 1.0), method="highs")
+    growth = math.exp(epsilon)
+    gains = _gains(sets, prior, epsilon, utility) / growth  # entries of at most 1
+    rows = (1 + (growth - 1) * sets.T) / growth
+    found = linprog(-gains, A_eq=rows, b_eq=np.ones(len(rows)), method="highs-ds")
     if not found.success:
         raise ProgramNotSolved(f"the best channel was not found: {found.message}")
-    return np.where(found.x > 1e-13, found.x, 0.0), -found.eqlin.marginals
+    weights: Floats = np.where(found.x > 1e-13, found.x, 0.0) / growth
+    return weights, -found.eqlin.marginals
+
+
+def _improving(
+    columns: NDArray[np.bool_], prior: Floats, prices: Floats, epsilon: float
+) -> NDArray[np.bool_]:
+    """Return sets [O, K] that gain more than they cost, and are not among the columns.
+
+    Candidates are the classes in rising order of price per probability, up to each place, and the
+    best of these with one class added or taken away.
+    """
+    classes, growth = len(prior), math.exp(epsilon)
+
+    def excess(sets: NDArray[np.bool_]) -> Floats:
+        cost = prices.sum() + (growth - 1) * (sets @ prices)
+        result: Floats = _gains(sets, prior, epsilon, Utility.INFORMATION) - cost
+        return result
+
+    places = np.empty(classes, dtype=np.int64)
+    places[np.argsort(prices / np.maximum(prior, 1e-12))] = np.arange(classes)
+    prefixes = places < np.arange(1, classes)[:, None]
+    best = prefixes[np.argsort(-excess(prefixes))[:_LEADING]]
+    changed = (best[:, None, :] ^ np.eye(classes, dtype=np.bool_)).reshape(-1, classes)
+    found = np.unique(np.concatenate((prefixes, changed)), axis=0)
+    over = excess(found)
+    return found[np.argsort(-over)[:classes]][np.sort(-over)[:classes] < -1e-9]
+
+
+def _capacity(epsilon: float) -> float:
+    """Bound the information of any channel under any prior: the largest gain per mass of a set."""
+    peak = epsilon / -math.expm1(-epsilon)
+    return peak - 1 - math.log(peak)
 
 
 def _upper_bound(prior: Floats, epsilon: float, prices: Floats) -> float:
     """Bound the information of any channel by duality, whatever sets its outputs are.
 
-    Sets with fractional members bound all sets. For a given mass the cheapest of them fills classes
-    in the order of price per probability, and the gain less the price is concave along that way.
+    The sets of the leading classes are enumerated; of the others, sets with fractional members
+    bound all sets. For a given mass the cheapest of them fill classes in the order of price per
+    probability, and the gain less the price is concave along that way.
     """
     growth = math.exp(epsilon)
+    first = (np.arange(1 << _LEADING)[:, None] >> np.arange(_LEADING) & 1).astype(np.float64)
+    mass, paid = (first @ each[:_LEADING, None] for each in (prior, prices))  # [2^m, 1]
+    rest, cost = prior[_LEADING:], prices[_LEADING:]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(prior > 0, prices / prior, np.where(prices < 0, -np.inf, np.inf))
+        ratio = np.where(rest > 0, cost / rest, np.where(cost < 0, -np.inf, np.inf))
     order = np.argsort(ratio, kind="stable")
-    mass = np.concatenate(([0.0], prior[order].cumsum()))
-    cost = np.concatenate(([0.0], prices[order].cumsum()))
+    rest, cost, ratio = rest[order], cost[order], ratio[order]
+    added = np.concatenate(([0.0], rest.cumsum()))
+    spent = np.concatenate(([0.0], cost.cumsum()))
     with np.errstate(over="ignore", invalid="ignore"):
-        peak = np.exp(growth * epsilon / (growth - 1) - 1 - ratio[order])
-    inner = np.clip((peak - 1) / (growth - 1), mass[:-1], mass[1:])
-    inner = np.where(np.isfinite(inner), inner, mass[1:])
-    part = np.where(prior[order] > 0, (inner - mass[:-1]) / np.maximum(prior[order], 1e-300), 1.0)
-    points = np.concatenate((mass, inner))
-    paid = np.concatenate((cost, cost[:-1] + part * prices[order]))
+        peak = (np.exp(growth * epsilon / (growth - 1) - 1 - ratio) - 1) / (growth - 1) - mass
+    inner = np.where(np.isfinite(peak), np.clip(peak, added[:-1], added[1:]), added[1:])
+    part = np.where(rest > 0, (inner - added[:-1]) / np.maximum(rest, 1e-300), 1.0)
+    points = np.hstack((np.broadcast_to(added, (len(mass), len(added))), inner)) + mass
+    payments = np.hstack(
+        (np.broadcast_to(spent, (len(mass), len(spent))), spent[:-1] + part * cost)
+    )
     total = 1 + (growth - 1) * points
     gain = growth * epsilon * points - total * np.log(total)
-    excess = float((gain - prices.sum() - (growth - 1) * paid).max())
-    return float(prices.sum()) + max(excess, 0.0)
+    excess = gain - prices.sum() - (growth - 1) * (payments + paid)
+    return float(prices.sum()) + max(float(excess.max()), 0.0)
 
 
 def _of_numbers(
@@ -553,17 +544,22 @@ class StaircaseChannel:
                 f"labels has {len(exact)} entries and prior {len(checked)} rows; "
                 "every label needs a row of its own"
             )
-        order = np.argsort(-checked, axis=1, kind="stable")
+        # Classes that are nearly as likely change places, so that no two always share a set.
+        turns = 1 + 1e-3 * np.random.default_rng(0).random(checked.shape)
+        order = np.argsort(-checked * turns, axis=1, kind="stable")
         try:
-            book, codes = self._book(np.take_along_axis(checked, order, axis=1))
+            channels, codes = self._channels(np.take_along_axis(checked, order, axis=1))
         except ProgramNotSolved as error:
             warnings.warn(f"{error}; subset selection is used instead", stacklevel=2)
             flat = SubsetSelection(epsilon=self.epsilon, num_classes=classes)
             return flat.release(labels, generator=generator)
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(classes)[None], axis=1)
+        ranks = np.argsort(order, axis=1)
         own = ranks[np.arange(len(exact)), exact]
-        sets = book.draw(own, codes, as_discrete_generator(generator))
+        sets = np.empty(checked.shape, dtype=np.bool_)
+        draws, epsilon = as_discrete_generator(generator), min(self.epsilon, _LARGEST_EPSILON)
+        for code, channel in enumerate(channels):
+            rows = np.flatnonzero(codes == code)
+            sets[rows] = channel.draw(own[rows], epsilon, draws)
         released: AnyArray = like(np.take_along_axis(sets, ranks, axis=1), labels)
         return released
 
@@ -572,8 +568,8 @@ class StaircaseChannel:
         del prior  # the same for every channel of this kind
         return sets * self.epsilon
 
-    def _book(self, priors: Floats) -> tuple[_Book, NDArray[np.int64]]:
-        """Return a channel for each prototype of sorted priors [N, K], and each row's prototype."""
+    def _channels(self, priors: Floats) -> tuple[list[_Staircase], NDArray[np.int64]]:
+        """Return the channels of the prototypes of sorted priors [N, K], and each row's [N]."""
         from scipy.cluster.vq import kmeans2, vq
 
         roots = np.sqrt(priors)
@@ -581,28 +577,14 @@ class StaircaseChannel:
         if len(few) > self.prototypes:
             sample = few[:: max(1, len(few) // 10_000)]
             few, _ = kmeans2(sample, self.prototypes, iter=10, minit="++", seed=0)
-        epsilon = min(self.epsilon, _LARGEST_EPSILON)
-        codes = vq(roots, few)[0].astype(np.int64)
-        used, codes = np.unique(codes, return_inverse=True)
-        channels = []
+        few = few[np.argsort((few**4).sum(axis=1))]  # the next one resembles the last
+        used, codes = np.unique(vq(roots, few)[0], return_inverse=True)
+        channels: list[_Staircase] = []
         for root in few[used]:
             prior = -np.sort(-(root**2 + _FLOOR))
-            channels.append(_solve_sets(prior / prior.sum(), epsilon, Utility.INFORMATION))
-        return _bound_together(channels, epsilon), codes.astype(np.int64)
-
-
-def _bound_together(channels: Sequence[_Staircase], epsilon: float) -> _Book:
-    """Put channels of equal numbers of classes into one book."""
-    outputs, g = max(len(each.weights) for each in channels), channels[0].alike
-    shape = (len(channels), outputs)
-    leading = np.zeros((*shape, channels[0].leading.shape[1]), dtype=np.bool_)
-    others, inside, outside = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-    totals = np.empty(len(channels), dtype=np.int64)
-    for code, each in enumerate(channels):
-        count = len(each.weights)
-        leading[code, :count], others[code, :count] = each.leading, each.others
-        found = _digits(each.weights, each.others, each.leading, g=g, epsilon=epsilon)
-        inside[code, :count], outside[code, :count], totals[code] = found
-    return _Book(
-        leading=leading, others=others, inside=inside, outside=outside, totals=totals, alike=g
-    )
+            known = channels[-1].sets if channels else None
+            epsilon = min(self.epsilon, _LARGEST_EPSILON)
+            channels.append(
+                _solve_sets(prior / prior.sum(), epsilon, Utility.INFORMATION, known=known)
+            )
+        return channels, codes.astype(np.int64)

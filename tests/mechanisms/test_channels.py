@@ -87,15 +87,31 @@ def test_no_two_digits_differ_by_more_than_the_factor(
 ) -> None:
     """In whole numbers: each output's weights, and what is left for the empty set."""
     priors = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), size=4)
-    book, _ = StaircaseChannel(epsilon=epsilon)._book(-np.sort(-priors, axis=1))
+    found, _ = StaircaseChannel(epsilon=epsilon)._channels(-np.sort(-priors, axis=1))
     factor = Fraction(math.exp(min(epsilon, 700)))
-    for inside, outside in zip(book.inside.ravel(), book.outside.ravel(), strict=True):
-        assert int(outside) <= int(inside) <= factor * int(outside) or inside == outside == 0
-    ends = book.cumulative
-    for code, total in enumerate(book.totals.tolist()):
-        empty = [total - int(end) for end in ends[code, :, -1]]
+    for channel in found:
+        inside, outside, total = channel.digits(min(epsilon, 30.0))
+        for high, low in zip(inside.tolist(), outside.tolist(), strict=True):
+            assert low <= high <= factor * low
+        sums = np.where(channel.sets.T, inside, outside).sum(axis=1)
+        empty = [total - int(each) for each in sums]
         assert max(empty) <= factor * min(empty)
         assert total < 2**62 and max(empty) < total / 50
+
+
+@given(classes=st.integers(2, 300), size=st.integers(1, 299), epsilon=EPSILONS)
+@settings(deadline=None)
+def test_subset_selection_holds_the_label_with_no_more_than_its_probability(
+    classes: int, size: int, epsilon: float
+) -> None:
+    """Exactly, in the digits that are drawn."""
+    size = 1 + size % (classes - 1)
+    held, rest = SubsetSelection(epsilon=epsilon, num_classes=classes, subset_size=size).odds()
+    assert held * (classes - size) <= Fraction(math.exp(min(epsilon, 700))) * rest * size
+    assert 0 < held + rest < 2**63
+    drawn = min(epsilon, 30.0)
+    weight = size * math.exp(drawn)
+    assert held / (held + rest) == pytest.approx(weight / (weight + classes - size), rel=1e-9)
 
 
 @pytest.mark.parametrize(("classes", "size"), [(2, 1), (5, 2), (10, 3), (70, 2)])
@@ -126,24 +142,30 @@ def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
     channel = channels._solve_sets(
         (prior + 1e-4) / (1 + classes * 1e-4), 1.0, channels.Utility.INFORMATION
     )
+    codes = {tuple(row): code for code, row in enumerate(channel.sets)}
     for rank in (0, classes - 1):
         label = int(np.flatnonzero(shuffled == rank)[0])
         sets = mechanism.release(
             np.full(50_000, label), rows, generator=np.random.default_rng(rank)
         )
-        by_rank = sets[:, np.argsort(shuffled)]
-        share: Any = channel.others / max(channel.alike, 1)
-        members: Any = np.hstack((channel.leading, np.tile(share[:, None], (1, channel.alike))))
-        weights = channel.weights * (1 + math.expm1(1.0) * members[:, rank])
-        expected = weights / weights.sum()
-        first = channel.leading.shape[1]
-        kinds = [*zip(map(tuple, channel.leading), channel.others, strict=True)]
-        seen = [
-            int(((by_rank[:, :first] == kind).all(1) & (by_rank[:, first:].sum(1) == r)).sum())
-            for kind, r in kinds
-        ]
-        assert sum(seen) > 49_900  # the rest is the empty set
-        assert chisquare(seen, expected * sum(seen)).pvalue > 1e-6
+        weights = channel.weights * (1 + math.expm1(1.0) * channel.sets[:, rank])
+        seen = np.zeros(len(weights))
+        for row in sets[:, np.argsort(shuffled)]:
+            if row.any():  # else the empty set, which is rare
+                seen[codes[tuple(row)]] += 1
+        assert seen.sum() > 49_900
+        assert chisquare(seen, weights / weights.sum() * seen.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0])
+def test_many_classes_tell_more_than_subset_selection(alpha: float) -> None:
+    priors = np.random.default_rng(0).dirichlet(np.full(20, alpha), size=5) + 1e-4
+    for prior in priors / priors.sum(1, keepdims=True):
+        found = optimal_channel(prior, 1.0)
+        sets = channels._windows(20, SubsetSelection(epsilon=1.0, num_classes=20).size)
+        weight = 1 / (1 + math.expm1(1.0) * sets[0].mean())
+        flat = weight * channels._gains(sets, prior, 1.0, channels.Utility.INFORMATION).mean()
+        assert flat < found.utility <= found.bound
 
 
 def test_a_flat_prior_gives_subset_selection() -> None:
@@ -166,7 +188,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             [0.5, 0.5], 1.0, "squared_error", values=[0, 1], outputs=[0, 1], unbiased=True
         )
 
-    def unsolved(*arguments: Any) -> None:
+    def unsolved(*arguments: Any, **options: Any) -> None:
         raise ProgramNotSolved("no optimum")
 
     monkeypatch.setattr(channels, "_solve_sets", unsolved)
