@@ -38,11 +38,6 @@ def test_trials_are_counted_by_how_they_ended() -> None:
     }
 
 
-def test_a_trial_that_ran_again_is_not_left_twice() -> None:
-    found = _counts(sweep(a_record("a"), skipped=(a_record("a"), a_record("b")), total=3))
-    assert (found["skipped"], found["left"]) == (2, 1)
-
-
 def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_path: Path) -> None:
     """`--only AGIBI` after `--only ALIBI`: both lines are in the table, the page and the front."""
     (key,) = a_folder(tmp_path, readers=0)
