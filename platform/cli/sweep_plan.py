@@ -1,6 +1,7 @@
 """`labeldp plan SWEEP.py`: a sweep's trials and cost; nothing is started or released."""
 
 import importlib.util
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -34,8 +35,7 @@ class PlanResult:
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
             keys that differ between rows (of a search its axes), how many trials it stands for, the
             epsilon and releases of each, and the processor minutes of each (null if unknown).
-        minutes: Processor minutes of all trials and of what they share; None if some are unknown.
-        shared_minutes: Of that, features, groups of priors and teachers.
+        minutes: Processor minutes of all trials, as this machine took before; None if unknown.
         over_budget: Whether nothing but the budget stands in the way.
     """
 
@@ -51,8 +51,6 @@ class PlanResult:
     spoiled_labels: int
     configurations: list[dict[str, Any]]
     minutes: float | None = None
-    shared_minutes: float | None = None
-    minutes_source: str = ""
     over_budget: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -121,7 +119,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    minutes = planned_minutes(trials, size, results=options.results)
+    minutes = planned_minutes(trials, results=options.results)
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -133,10 +131,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(_costs(known, minutes.trials), known.searches),
-        minutes=minutes.total,
-        shared_minutes=minutes.shared,
-        minutes_source=minutes.source,
+        configurations=_configurations(_costs(known, minutes), known.searches),
+        minutes=None if None in minutes else math.fsum(filter(None, minutes)),
         over_budget=over_budget and len(problems) == 1,
         notes=list(known.notes),
     )
@@ -245,7 +241,7 @@ def words(plan: PlanResult) -> list[Table | str]:
         ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", _minutes(plan)),
+        ("processor minutes", _cell(plan.minutes, "minutes")),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
@@ -266,16 +262,9 @@ def words(plan: PlanResult) -> list[Table | str]:
             rows=facts,
             styles={} if plan.fits else {len(facts) - 1: "bold red"},
         ),
-        *([plan.minutes_source] if plan.minutes_source else []),
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
-
-
-def _minutes(plan: PlanResult) -> str:
-    if plan.minutes is None or plan.shared_minutes is None:
-        return "-"
-    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
 
 
 def _cell(value: object, key: str) -> str:

@@ -1,7 +1,6 @@
 """configuration: overrides, YAML, near misses, wrong types and values, hashes."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -180,23 +179,3 @@ def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
     variants = (Variant(name="one", changes=changes),)
     (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
     assert trial.config.noise.kind is kind
-
-
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [("trainer.lambda", "epsilon = 2 / lambda"), ("trainer.lr", "trainer.learning_rate")],
-)
-def test_what_papers_call_a_setting_is_known(key: str, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=re.escape(words)):
-        with_changes(TrialConfig(), {"method": "lp_mst", key: 1.0})
-
-
-def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
-    assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
-    for changes, words in {
-        ("trainer.noise", "gaussian"): "scale of Laplace noise",
-        ("trainer.epsilon", 4.0): "set one of them",
-        ("trainer.lambda", 0): "must be a finite number above 0",
-    }.items():
-        with pytest.raises(ConfigurationError, match=words):
-            with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})

@@ -11,7 +11,7 @@ from labeldp.platform.sweep.configuration import (
     config_hash,
     with_changes,
 )
-from labeldp.platform.sweep.sweep_check import load_data
+from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import League
 

@@ -19,7 +19,7 @@ from labeldp.platform.records.results import (
     SweepIdentity,
 )
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import sweep_check
+from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
     LEAST_EPSILON,
@@ -30,6 +30,7 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.driver import check
 from labeldp.platform.sweep.open_sweep import learned_facts
 from labeldp.platform.sweep.plan import (
     Plan,
@@ -42,7 +43,6 @@ from labeldp.platform.sweep.plan import (
 from labeldp.platform.sweep.search import Search, searches_of, touching
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
-from labeldp.platform.sweep.sweep_check import check
 from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
@@ -54,9 +54,7 @@ EPSILONS: dict[str, Axis] = {"trainer.epsilon": Grid(0.5, 1.0, 2.0)}
 
 
 def a_size(held_out: int = 0, classes: int = 10) -> DataSize:
-    return DataSize(
-        num_classes=classes, num_labels=1000, held_out=held_out, has_test_split=True, shape=(4,)
-    )
+    return DataSize(num_classes=classes, num_labels=1000, held_out=held_out, has_test_split=True)
 
 
 def small(**changes: Any) -> Sweep:
@@ -67,6 +65,11 @@ def small(**changes: Any) -> Sweep:
 
 def options(folder: Path, **settings: Any) -> SweepOptions:
     return SweepOptions(results=folder / "results", **settings)
+
+
+def started(sweep: Sweep, options: SweepOptions) -> Plan:
+    """The plan that a start accepts."""
+    return check(sweep, options)[0]
 
 
 def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
@@ -89,7 +92,7 @@ def test_what_a_start_refuses_is_a_problem_of_the_plan(
 ) -> None:
     sweep, asked_for = small(**changes), options(tmp_path, **asked)
     with pytest.raises(ValueError) as refused:
-        check(sweep, asked_for)
+        started(sweep, asked_for)
     found = plan_of(sweep, asked_for)
     assert found.problems[0] == str(refused.value) and not found.fits
     assert found.over_budget == isinstance(refused.value, BudgetExceeded)
@@ -103,7 +106,7 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     folder = ResultsFolder(asked.results, sweep="small")
     folder.identify(count_epsilon=0.0123)
     folder.keep(a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 9}))
-    known, begun = plan_of(small(), asked), check(small(), asked).plan
+    known, begun = plan_of(small(), asked), started(small(), asked)
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
     assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
@@ -126,7 +129,7 @@ def test_what_is_refused_leaves_no_folder(
     tmp_path: Path, settings: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        check(small(), options(tmp_path, **settings))
+        started(small(), options(tmp_path, **settings))
     assert not (tmp_path / "results").exists()
 
 
@@ -136,17 +139,17 @@ def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
 ) -> None:
     """A new store is opened beside Ray's start, and MLflow tries for minutes."""
     with monkeypatch.context() as patched:
-        patched.setattr(sweep_check, "load_data", None)
+        patched.setattr(driver, "load_data", None)
         with pytest.raises(TrackingUnusable, match="--results DIR"):
-            check(small(), options(tmp_path / name))
+            started(small(), options(tmp_path / name))
     assert not (tmp_path / name).exists()
     elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
-    assert check(small(), options(tmp_path / name, tracking_uri=elsewhere)).plan.trials
+    assert started(small(), options(tmp_path / name, tracking_uri=elsewhere)).trials
 
 
 def audit_of(folder: Path, **overrides: int | None) -> tuple[int | None, int | None]:
     changes = {f"audit.{name}": value for name, value in overrides.items()}
-    audit = check(small(), options(folder, overrides=changes)).plan.audit
+    audit = started(small(), options(folder, overrides=changes)).audit
     return audit.canaries, audit.coin_canaries
 
 
@@ -154,13 +157,13 @@ def test_canaries_that_nobody_states_are_a_share_and_hashed_as_the_number(tmp_pa
     unstated = {"canaries": None, "coin_canaries": None}
     assert audit_of(tmp_path, **unstated) == (14, 0)  # of 1,437 digits
     overrides = {"audit.canaries": 14, "audit.coin_canaries": 0}
-    stated = check(small(), options(tmp_path, overrides=overrides))
+    stated = started(small(), options(tmp_path, overrides=overrides))
     nothing_said = {f"audit.{name}": value for name, value in unstated.items()}
-    assert check(small(), options(tmp_path, overrides=nothing_said)).plans == stated.plans
+    assert started(small(), options(tmp_path, overrides=nothing_said)).by_hash == stated.by_hash
 
 
 def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
-    assert learned_facts(check(small(), options(tmp_path)).plan, SweepIdentity()) == {}
+    assert learned_facts(started(small(), options(tmp_path)), SweepIdentity()) == {}
     base = with_changes(
         TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
     )
@@ -174,7 +177,7 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
         space={"trainer.learning_rate": LogUniform(0.01, 0.1)},
         search=OptunaSearch(trials=6),
     )
-    checked = check(searching, options(tmp_path))
+    checked = started(searching, options(tmp_path))
     plan = {
         "learned_epsilon": 6 * 0.25,
         "learned_counts": 6 * 0.25,
@@ -182,12 +185,12 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
         "learned_releases": False,
     }
     # The baseline, which has no bound, is left out.
-    assert learned_facts(checked.plan, SweepIdentity()) == plan
+    assert learned_facts(checked, SweepIdentity()) == plan
     dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
-    assert learned_facts(checked.plan, SweepIdentity.from_json(dearer)) == dearer
+    assert learned_facts(checked, SweepIdentity.from_json(dearer)) == dearer
     wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
-    checked = check(wide, options(tmp_path, max_epsilon_total=50.0))
-    found = learned_facts(checked.plan, SweepIdentity())
+    checked = started(wide, options(tmp_path, max_epsilon_total=50.0))
+    found = learned_facts(checked, SweepIdentity())
     assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)
 
 
@@ -201,35 +204,33 @@ def own_file(folder: Path, *, classes: int) -> dict[str, Any]:
 
 
 def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> None:
-    checked = check(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
-    plan = checked.plan
+    plan = started(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
     assert plan.audit.spoiled == 0 and plan.size.held_out == 30
     # Free is what the cheapest trial pays, and what makes the counts of use is more.
     assert plan.count_epsilon == 0.5
     assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
-    dropped, priced = plan.notes
-    assert "the 20 wrong labels that sweep 'small'" in dropped
+    (priced,) = plan.notes
     assert "epsilon 0.5 for each of 4 counts" in priced
     # With the key that the folder then keeps, another grid asks at the same price.
-    checked.folder.identify(count_epsilon=plan.count_epsilon)
+    ResultsFolder(tmp_path / "results", sweep="small").identify(count_epsilon=plan.count_epsilon)
     wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
-    assert check(small(), options(tmp_path, overrides=wider)).plan.count_epsilon == 0.5
+    assert started(small(), options(tmp_path, overrides=wider)).count_epsilon == 0.5
 
 
 def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_path: Path) -> None:
     own = own_file(tmp_path, classes=2)
-    assert check(small(), options(tmp_path, overrides=own)).plan.audit.spoiled == 0
+    assert started(small(), options(tmp_path, overrides=own)).audit.spoiled == 0
     with pytest.raises(ValueError, match=r"audit\.canaries is 30, and there are 2 classes"):
-        check(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
-    coins = check(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30})).plan
+        started(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
+    coins = started(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30}))
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
 
 
 def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
     own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
     with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon; 0\.5 would do"):
-        check(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
-    unasked = check(small(), options(tmp_path, overrides=own)).plan  # who wants no choice may look
+        started(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
+    unasked = started(small(), options(tmp_path, overrides=own))  # who wants no choice may look
     assert "too much to choose a trial by" in unasked.notes[-1]
 
 
