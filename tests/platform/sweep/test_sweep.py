@@ -191,7 +191,7 @@ def test_lines_are_chosen_by_name_or_its_beginning_in_the_sweeps_order() -> None
 
 def test_names_of_no_line_are_refused() -> None:
     for name in ("ALIBY", "A"):
-        with pytest.raises(ConfigurationError, match="lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
+        with pytest.raises(ConfigurationError, match=r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
             chosen(only=(name,))
     with pytest.raises(ConfigurationError, match="leave nothing"):
         chosen(only=("ALIBI",), without=("ALIBI",))
