@@ -280,9 +280,10 @@ class SubsetFamily:
         classes, size = self.num_classes, self.subset_size
         if size is None:
             size = best_subset_size(epsilon=strength, num_classes=classes)
-        odds = size * math.exp(strength) + classes - size
-        one = size * (classes - size) * (math.exp(strength) + 1) / (odds * (classes - 1))
-        return ThreePointChannel(largest=strength, informative=one)
+        both = size * (size - 1) * math.exp(strength)
+        neither = (classes - size) * (classes - size - 1)
+        silent = (both + neither) / (classes - 1) / (size * math.exp(strength) + classes - size)
+        return ThreePointChannel(largest=strength, informative=1 - silent)
 
 
 @dataclass(frozen=True, kw_only=True)
