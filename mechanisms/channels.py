@@ -33,6 +33,13 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, like
 from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.label_channels import (
+    Agreement,
+    PurePerLabel,
+    SubsetFamily,
+    best_subset_size,
+    subset_information,
+)
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
 Floats = NDArray[np.float64]
@@ -59,22 +66,6 @@ class Utility(StrEnum):
 
 class ProgramNotSolved(RuntimeError):
     """The solver of linear programs found no optimum."""
-
-
-def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
-    """Nats that a set of k classes tells about a label that is uniform among K, for each k."""
-    rest = (num_classes - sizes) * math.exp(-epsilon)  # in units of e^epsilon
-    nats: Floats = math.log(num_classes) - np.log(sizes + rest) - epsilon * rest / (sizes + rest)
-    return nats
-
-
-def best_subset_size(*, epsilon: float, num_classes: int) -> int:
-    """The k in 1..K-1 that tells most under a flat prior; of equally good ones the smallest."""
-    _validate.positive(epsilon=epsilon)
-    _validate.whole(num_classes=num_classes, minimum=2)
-    sizes = np.arange(1, num_classes)
-    nats = subset_information(epsilon=epsilon, num_classes=num_classes, sizes=sizes)
-    return int(sizes[nats >= nats.max() * (1 - 1e-13)][0])
 
 
 def _random_subsets(
@@ -120,25 +111,16 @@ def _e_epsilon(epsilon: float) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetSelection:
-    """A set of k classes around the label: pure epsilon-DP, the best for a flat prior.
+class SubsetSelection(PurePerLabel):
+    """A set of k classes around the label: pure epsilon-DP, the best for a flat prior."""
 
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        num_classes: K, at least 2.
-        subset_size: k in 1..K-1; None for the best. 1 is randomized response.
-    """
-
-    epsilon: float
-    num_classes: int
-    subset_size: int | None = None
+    subset_size: int | None = None  # k in 1..K-1; None for the best, 1 for randomized response
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters and choose k."""
-        _validate.positive(epsilon=self.epsilon)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
+        super().__post_init__()
         best = best_subset_size(epsilon=self.epsilon, num_classes=self.num_classes)
         if self.subset_size is None:
             object.__setattr__(self, "subset_size", best)
@@ -151,7 +133,7 @@ class SubsetSelection:
 
     @property
     def size(self) -> int:
-        """K, as a number."""
+        """The number k."""
         assert self.subset_size is not None
         return self.subset_size
 
@@ -169,9 +151,16 @@ class SubsetSelection:
         return float(nats[0])
 
     @property
-    def event(self) -> PureEvent:
-        """The cost of one release of a label."""
-        return PureEvent(epsilon=self.epsilon)
+    def agreement(self) -> Agreement:
+        """Whether the set holds the predicted class."""
+        # Of the other classes each is in the set with the same probability.
+        wrong = (self.size - self.keep_probability) / (self.num_classes - 1)
+        return Agreement(wrong=wrong, gain=self.keep_probability - wrong)
+
+    @property
+    def family(self) -> SubsetFamily:
+        """Sets of this size at any epsilon."""
+        return SubsetFamily(num_classes=self.num_classes, subset_size=self.size)
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw a set of classes for each label [N], once: bool [N, K]."""
@@ -201,12 +190,11 @@ class SubsetSelection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Channel:
+class OptimalChannel:
     """An optimal channel.
 
     Attributes:
-        probabilities: Of each output given each class [K, O]; rows add up to 1. With more than ten
-            classes an output is a kind of set: some leading classes and a number of others.
+        probabilities: Of each output given each class [K, O]; rows add up to 1.
         utility: Nats, probability, or expected squared error.
         bound: No channel does better than this.
     """
@@ -271,7 +259,7 @@ def optimal_channel(
     values: Sequence[float] | Floats | None = None,
     outputs: Sequence[float] | Floats | None = None,
     unbiased: bool = False,
-) -> Channel:
+) -> OptimalChannel:
     """Return the best epsilon-DP channel for labels under a prior.
 
     With more than ten classes columns are generated until no simple set helps, which leaves a gap
@@ -303,7 +291,7 @@ def optimal_channel(
     rows = found.weights * (1 + math.expm1(epsilon) * found.sets.T)
     probabilities = np.empty_like(rows)
     probabilities[order] = rows / rows.sum(axis=1, keepdims=True)
-    return Channel(probabilities=probabilities, utility=found.utility, bound=found.bound)
+    return OptimalChannel(probabilities=probabilities, utility=found.utility, bound=found.bound)
 
 
 def _solve_sets(
@@ -456,7 +444,7 @@ def _upper_bound(prior: Floats, epsilon: float, prices: Floats) -> float:
 
 def _of_numbers(
     prior: Floats, epsilon: float, values: Floats, outputs: Floats, unbiased: bool
-) -> Channel:
+) -> OptimalChannel:
     """Return the channel onto `outputs` with the least expected squared error.
 
     Ghazi et al. (ICLR 2023, arXiv:2212.06074); unbiased: Badanidiyuru et al. (NeurIPS 2023,
@@ -497,7 +485,7 @@ def _of_numbers(
             + ("; an unbiased channel needs wider outputs" if unbiased else "")
         )
     table = np.clip(found.x[: classes * count].reshape(classes, count), 0.0, None)
-    return Channel(
+    return OptimalChannel(
         probabilities=table / table.sum(axis=1, keepdims=True),
         utility=float(found.fun),
         bound=float(found.fun),

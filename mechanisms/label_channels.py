@@ -248,20 +248,42 @@ class ThreePointChannel:
         return channel_epsilon(self, delta=delta)
 
 
+def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
+    """Nats that a set of k classes tells about a label that is uniform among K, for each k."""
+    rest = (num_classes - sizes) * math.exp(-epsilon)  # in units of e^epsilon
+    nats: Floats = math.log(num_classes) - np.log(sizes + rest) - epsilon * rest / (sizes + rest)
+    return nats
+
+
+def best_subset_size(*, epsilon: float, num_classes: int) -> int:
+    """The k in 1..K-1 that tells most under a flat prior; of equally good ones the smallest."""
+    _validate.positive(epsilon=epsilon)
+    _validate.whole(num_classes=num_classes, minimum=2)
+    sizes = np.arange(1, num_classes)
+    nats = subset_information(epsilon=epsilon, num_classes=num_classes, sizes=sizes)
+    return int(sizes[nats >= nats.max() * (1 - 1e-13)][0])
+
+
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponseFamily:
-    """Randomized response on K classes; strength is epsilon."""
+class SubsetFamily:
+    """Subset selection on K classes; size 1 is randomized response. Strength is epsilon."""
 
     num_classes: int  # K, at least 2
+    subset_size: int | None = None  # None for the best size at each epsilon
     strongest: float = 80.0
 
     def __post_init__(self) -> None:
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
     def channel(self, strength: float) -> ThreePointChannel:
-        """Return the channel of that epsilon: one of the two labels comes out, or a third."""
-        third = (self.num_classes - 2) / (math.exp(strength) + self.num_classes - 1)
-        return ThreePointChannel(largest=strength, informative=1 - third)
+        """Return the channel of that epsilon: the set holds one of the two labels, or not one."""
+        classes, size = self.num_classes, self.subset_size
+        if size is None:
+            size = best_subset_size(epsilon=strength, num_classes=classes)
+        both = size * (size - 1) * math.exp(strength)
+        neither = (classes - size) * (classes - size - 1)
+        silent = (both + neither) / (classes - 1) / (size * math.exp(strength) + classes - size)
+        return ThreePointChannel(largest=strength, informative=1 - silent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from labeldp.mechanisms.label_channels import (
     Agreement,
     PerLabel,
     PurePerLabel,
-    RandomizedResponseFamily,
+    SubsetFamily,
 )
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
@@ -99,9 +99,9 @@ class RandomizedResponse(PurePerLabel):
         return Agreement(wrong=flip, gain=flip * math.expm1(self.epsilon) if flip else 1.0)
 
     @property
-    def family(self) -> RandomizedResponseFamily:
+    def family(self) -> SubsetFamily:
         """Randomized response at any epsilon."""
-        return RandomizedResponseFamily(num_classes=self.num_classes)
+        return SubsetFamily(num_classes=self.num_classes, subset_size=1)
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels, once: int64 [N]."""

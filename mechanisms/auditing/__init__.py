@@ -56,7 +56,7 @@ from labeldp.mechanisms.label_channels import (
     Family,
     GaussianFamily,
     LaplaceFamily,
-    RandomizedResponseFamily,
+    SubsetFamily,
 )
 
 __all__ = [
@@ -75,8 +75,8 @@ __all__ = [
     "OneRunAudit",
     "PureCurve",
     "RandomizedResponseCurve",
-    "RandomizedResponseFamily",
     "ReleaseAudit",
+    "SubsetFamily",
     "advantage_bound",
     "audit_moments",
     "audit_release",

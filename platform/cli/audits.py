@@ -54,7 +54,8 @@ def one_run(
     families: dict[str | None, auditing.Family] = {
         "gaussian": auditing.GaussianFamily(),
         "laplace": auditing.LaplaceFamily(),
-        "rr": auditing.RandomizedResponseFamily(num_classes=classes),
+        "rr": auditing.SubsetFamily(num_classes=classes, subset_size=1),
+        "subset": auditing.SubsetFamily(num_classes=classes),
     }
     if scores is None or truth is None:
         result = {

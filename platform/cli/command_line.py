@@ -165,10 +165,10 @@ VERBS = (
         _CONFIDENCE,
         choice(
             "--family",
-            ("gaussian", "laplace", "rr"),
+            ("gaussian", "laplace", "rr", "subset"),
             "also bound epsilon tightly, if noise of this family was put on each label by itself",
         ),
-        whole("--classes", "of --family rr; 2 is careful for any number", default=2),
+        whole("--classes", "of --family rr and subset; 2 is careful for any number", default=2),
         flag(
             "--guesses-fixed",
             "--guesses was fixed before any release was seen: a larger bound of --family, and the "

@@ -1,25 +1,22 @@
 """What the fault tests share: a cluster, and the small sweep's end when nothing happens to it."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
-from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending
+from tests.faults.small_sweep import SWEEP
+from tests.faults.sweep_runs import Ending, run_here
+from tests.faults.without_cluster import without_cluster
 
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
-    """Run the small sweep once, in peace; processes that share the tests share it too."""
-    mine = tmp_path_factory.getbasetemp()
-    together = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
-    results = together / "undisturbed" / "results"
-    with FileLock(together / "undisturbed.lock", timeout=TIME_LIMIT_SECONDS):
-        if not (results / "report.html").exists():
-            with Driver(results) as driver:
-                driver.finish()
+    """Run the small sweep once, in peace, in this process."""
+    results = tmp_path_factory.mktemp("undisturbed") / "results"
+    with without_cluster():
+        code, said = run_here(SWEEP, "--results", str(results))
+    assert code == 0, said
     return Ending.of(results)
 
 

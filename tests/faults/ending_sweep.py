@@ -1,12 +1,9 @@
 """Two trials on one release, and a driver that kills itself at a write of its choosing.
 
-    python ending_sweep.py --results DIR --json --kill-at 17
-
-counts what it writes from the record of the last trial on: files of the results folder, statements
-and commits of the tracking store, and its own end. At the 17th it ends as by a
-power cut, before it does it; a text names the first one that it is part of. Without `--kill-at` it
-writes what it counted into `DIR.moments`. With `--without-cluster` vault and trials are in its own
-process.
+It counts what it writes from the record of the last trial on: files of the results folder,
+statements and commits of the tracking store, and its own end. With `--kill-at 17` it ends at the
+17th as by a power cut, before it does it; without, it writes what it counted into `DIR.moments`.
+Vault and trials are in its own process.
 """
 
 import atexit
@@ -17,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-TRIALS, RELEASES = 2, 1
+TRIALS = 2
 
 
 class Moments:
@@ -53,8 +50,7 @@ class Moments:
         if not self._begun or threading.current_thread() is not threading.main_thread():
             return
         self.passed.append(what)
-        named = not self._kill_at.isdecimal() and self._kill_at and self._kill_at in what
-        if named or str(len(self.passed)) == self._kill_at:
+        if str(len(self.passed)) == self._kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _statement(self, connection: Any, cursor: Any, statement: str, *others: Any) -> None:
@@ -89,6 +85,7 @@ def main() -> None:
     from labeldp.platform.sweep.space import Grid
     from labeldp.platform.sweep.sweep import Sweep
     from labeldp.trainers.settings.methods import AlibiConfig
+    from tests.faults.without_cluster import without_cluster
 
     sweep = Sweep(
         name="ending",
@@ -106,14 +103,5 @@ def main() -> None:
         kill_at = arguments[place + 1]
         del arguments[place : place + 2]
     Moments(Path(arguments[arguments.index("--results") + 1]), kill_at).watch()
-    if "--without-cluster" not in arguments:
-        sweep_command.main(sweep, arguments)
-    arguments.remove("--without-cluster")
-    from tests.faults.without_cluster import without_cluster
-
     with without_cluster():
         sweep_command.main(sweep, arguments)
-
-
-if __name__ == "__main__":
-    main()

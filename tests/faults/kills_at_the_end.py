@@ -71,7 +71,6 @@ def _drive(results: Path, *arguments: str) -> None:
     os.dup2(log, 2)
     atexit._clear()  # what is to be done at the end of the process that this one is a fork of
     sys.argv = ["ending_sweep.py", "--results", str(results), "--json", *arguments]
-    sys.argv.append("--without-cluster")
     try:
         ending_sweep.main()
     finally:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from tests.faults.processes import wait_until
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, records
@@ -21,12 +20,7 @@ class Mischief:
     def __enter__(self) -> None:
         self._thread.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._called_off.set()
         self._thread.join(timeout=60)
         if error is None and self._error is not None:

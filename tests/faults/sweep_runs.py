@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from mlflow.tracking import MlflowClient
@@ -56,12 +55,7 @@ class Driver:
     def __enter__(self) -> "Driver":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.processes()
         self._process.kill()
         self._process.communicate()
@@ -88,17 +82,6 @@ class Driver:
     def seen(self) -> list[Process]:
         """All processes that were found so far, ended ones too."""
         return list(self._seen)
-
-    def memory(self) -> int:
-        """Return the most memory that the driver itself ever held, in bytes."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return int(peak.split()[1]) * 1024
-
-    def cpu_seconds(self) -> float:
-        """Return the time that the driver itself has computed; other work does not count."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def wait_for_records(self, number: int) -> None:
         """Wait until so many trials are in the results folder."""

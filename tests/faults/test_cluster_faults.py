@@ -1,6 +1,5 @@
-"""On a cluster: a trial's worker, the vault's home, a whole node and the tracking server die."""
+"""On a cluster: whole nodes and the tracking server die."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,34 +10,11 @@ from labeldp.platform.records import recorder
 from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.sweep import Resources
 from tests.faults.mischief import Mischief
-from tests.faults.processes import Process, family, titled
 from tests.faults.small_sweep import SWEEP, TRIALS
 from tests.faults.sweep_runs import Ending, check_tracking, records, run_here
 from tests.faults.tracking_server import TrackingServer
 
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
-
-
-def kill(title: str, killed: list[Process]) -> None:
-    """Kill an actor of this test's cluster."""
-    victim = titled(family(os.getpid()), f"ray::{title}")[0]
-    victim.end()
-    killed.append(victim)
-
-
-def test_actors_may_die(cluster: Any, undisturbed: Ending, tmp_path: Path) -> None:
-    results, killed = tmp_path / "results", list[Process]()
-    acts = [
-        (1, lambda: kill("ImplicitFunc", killed)),
-        (2, lambda: kill("HomeActor", killed)),
-        (3, lambda: kill("Keeper", killed)),
-    ]
-    with Mischief(results, acts):
-        code, said = run_here(SWEEP, "--results", str(results), "--address", cluster.address)
-    assert code == 0, said
-    assert len(killed) == 3 and not any(process.alive for process in killed)
-    assert Ending.of(results) == undisturbed
-    check_tracking(results)
 
 
 def test_nodes_and_the_tracking_server_may_die(

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import ray
 
-from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep, plan
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.configuration import with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Sweep
-from tests.faults.small_sweep import SWEEP, TRIALS
+from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
 
 pytestmark = pytest.mark.ray_cluster
@@ -25,13 +24,6 @@ QUICK = Sweep(
     base=with_changes(SWEEP.base, {"trainer.epochs": 1}),
     space={"trainer.epsilon": Grid(1.0, 2.0)},
 )
-
-
-class Answering:
-    """An actor that is there."""
-
-    def answer(self) -> str:
-        return "here"
 
 
 def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Path) -> None:
@@ -70,23 +62,15 @@ def test_the_vault_refuses_what_a_plan_did_not_foresee(
     assert failed["over_budget"] and "the budget is epsilon 2.5" in failed["reason"]
 
 
-def test_a_sweep_that_runs_out_of_time_goes_on_later(
-    cluster: Any, undisturbed: Ending, tmp_path: Path
-) -> None:
+def test_a_sweep_that_runs_out_of_time_goes_on_later(cluster: Any, tmp_path: Path) -> None:
     command = ["--results", str(tmp_path), "--address", cluster.address]
-    code, said = run_here(SWEEP, *command, "--max-minutes", "0.001")
+    code, said = run_here(QUICK, *command, "--max-minutes", "0.001")
     assert code == 1, said
-    assert f"{TRIALS} trials are left; run the same command again" in said
+    assert "2 trials are left; run the same command again" in said
     assert records(tmp_path) == []
-    code, said = run_here(SWEEP, *command)
+    code, said = run_here(QUICK, *command)
     assert code == 0, said
-    assert Ending.of(tmp_path) == undisturbed
-
-
-def test_a_sweep_of_too_many_trials(tmp_path: Path) -> None:
-    code, said = run_here(SWEEP, "--results", str(tmp_path / "results"), "--max-trials", "5")
-    assert code == 2 and "has 6 trials, more than the 5 that --max-trials allows" in said
-    assert not (tmp_path / "results").exists()
+    assert len(records(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,21 +92,13 @@ def test_a_trial_that_no_node_can_ever_hold(
     assert not (tmp_path / "vault.db").exists()
 
 
-def test_a_private_cluster_does_not_wait_for_nodes_either(tmp_path: Path) -> None:
-    code, said = run_here(
-        replace(QUICK, resources=Resources(cpus=4096)), "--results", str(tmp_path)
-    )
-    assert code == 3 and "a trial needs 4096 CPU" in said
-
-
 def test_a_private_cluster_leaves_this_process_fit_for_others(cluster: Any) -> None:
     # Ray closes a private cluster by a token, and would go on asking for it.
     with connected("local"):
         pass
     with connected(cluster.address):
-        actor: Any = ray.remote(num_cpus=0)(Answering).remote()
-        assert ray.get(actor.answer.remote(), timeout=60) == "here"
-        ray.kill(actor)
+        answer: Any = ray.remote(num_cpus=0)(lambda: "here").remote()
+        assert ray.get(answer, timeout=60) == "here"
 
 
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:
@@ -147,9 +123,3 @@ def test_a_cluster_of_another_version_of_ray(
     code, said = run_here(QUICK, "--results", str(tmp_path), "--address", "auto")
     assert code == 2
     assert "2.59.0" in said and "2.60.0" in said and "the same versions" in said
-
-
-def test_the_results_of_another_sweep(tmp_path: Path) -> None:
-    ResultsFolder(tmp_path, sweep="memorization").identify()
-    code, said = run_here(QUICK, "--results", str(tmp_path))
-    assert code == 2 and "holds sweep 'memorization', not 'quick'" in said

@@ -1,71 +1,66 @@
 """A private cluster is private: loopback only, no exporters, and its token and files the owner's.
 
-The sweep runs in a home of its own, so that Ray makes its token anew.
+The sweep runs in a home of its own, so that Ray makes its token anew. A driver that is asked to end
+ends its cluster too.
 """
 
 import os
 import socket
 import stat
-from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
+from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.sweep import cluster
 from tests.faults.listening import Listening, is_loopback, listening
-from tests.faults.processes import Process, family
-from tests.faults.sweep_runs import Driver
+from tests.faults.processes import family, wait_until
+from tests.faults.small_sweep import TRIALS
+from tests.faults.sweep_runs import Driver, identity, records
 
 #: What `ray start --head` needs: GCS, dashboard, Ray Client, agent, two exporters of metrics.
 DEFAULT_PORTS = {6379, 8265, 10001, 52365, 44217, 44227}
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Driver]]:
-    """A sweep that has finished a trial and is busy with the next, and its home."""
-    home = tmp_path_factory.mktemp("home")
-    results = tmp_path_factory.mktemp("sweep") / "results"
-    with Driver(results, environment={"HOME": str(home)}) as driver:
+@pytest.mark.ray_cluster
+def test_a_sweep_on_a_private_cluster_is_closed_to_others_and_ends_when_asked(
+    tmp_path: Path,
+) -> None:
+    home, results = tmp_path / "home", tmp_path / "results"
+    home.mkdir()
+    with Driver(results, "seed=[0,1,2]", environment={"HOME": str(home)}) as driver:
         driver.wait_for_records(1)
-        yield home, driver
+        processes = driver.processes()
+        found = listening(processes)
+        print(*found, sep="\n")
+        # The head, the scheduler twice, Ray's agents, the driver and a worker at least.
+        assert len(found) >= 6 and any(title.startswith("ray::") for _, _, title in found)
+        assert [line for line in found if not is_loopback(line[0])] == []
+        assert {port for _, port, _ in found}.isdisjoint(DEFAULT_PORTS)
+        title = next(each.title for each in processes if "raylet_socket_name" in each.title)
+        session = Path(title.partition("--raylet_socket_name=")[2].split()[0]).parents[1]
+        ports = [path.read_text() for path in session.glob("metrics_export_port_*")]
+        assert ports == ["-1"]  # Ray's own word for an exporter that is off
+        token = home / ".ray" / "auth_token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600 and len(token.read_text()) > 30
+        # Ray opens its own folders to all on purpose; they lie below one that is closed.
+        assert any(
+            folder.stat().st_uid == os.geteuid() and stat.S_IMODE(folder.stat().st_mode) == 0o700
+            for folder in session.parents
+        )
 
-
-def _session(processes: list[Process]) -> Path:
-    title = next(process.title for process in processes if "raylet_socket_name" in process.title)
-    return Path(title.partition("--raylet_socket_name=")[2].split()[0]).parents[1]
-
-
-@pytest.mark.ray_cluster
-def test_during_a_sweep_nothing_listens_beyond_loopback(running: tuple[Path, Driver]) -> None:
-    driver = running[1]
-    processes = driver.processes()
-    found = listening(processes)
-    print(*found, sep="\n")
-    # The head, the scheduler twice, Ray's agents, the driver and a worker at least.
-    assert len(found) >= 6 and any(title.startswith("ray::") for _, _, title in found)
-    assert [line for line in found if not is_loopback(line[0])] == []
-    assert {port for _, port, _ in found}.isdisjoint(DEFAULT_PORTS)
-
-
-@pytest.mark.ray_cluster
-def test_the_agent_exports_no_metrics(running: tuple[Path, Driver]) -> None:
-    session = _session(running[1].processes())
-    ports = [path.read_text() for path in session.glob("metrics_export_port_*")]
-    assert ports == ["-1"]  # Ray's own word for an exporter that is off
-
-
-@pytest.mark.ray_cluster
-def test_token_and_session_are_their_owners(running: tuple[Path, Driver]) -> None:
-    home, driver = running
-    token = home / ".ray" / "auth_token"
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600 and len(token.read_text()) > 30
-    session = _session(driver.processes())
-    # Ray opens its own folders to all on purpose; they lie below one that is closed.
-    assert any(
-        folder.stat().st_uid == os.geteuid() and stat.S_IMODE(folder.stat().st_mode) == 0o700
-        for folder in session.parents
-    )
+        driver.terminate()
+        assert driver.ended(seconds=60) == ExitCode.INTERRUPTED
+        wait_until(
+            lambda: not any(process.alive for process in driver.seen),
+            what="all that it started ends",
+            seconds=30,
+        )
+        assert "interrupted; finished trials are kept" in driver.log
+        assert "Traceback" not in driver.log
+    assert 1 <= len(records(results)) < 3 * TRIALS
+    assert identity(results)["parent_run_id"]
 
 
 def test_a_folder_that_others_can_enter_is_not_used(
@@ -82,31 +77,23 @@ def test_a_folder_that_others_can_enter_is_not_used(
     assert cluster._closed_folder() not in (usual, opened)
 
 
-def test_an_earlier_token_is_tightened_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("linked", [False, True])
+def test_an_earlier_token_is_tightened_and_kept_and_no_link_is_followed(
+    linked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     cluster.tighten_token()  # nothing there, nothing made
     assert list(tmp_path.iterdir()) == []
     token = tmp_path / ".ray" / "auth_token"
     token.parent.mkdir()
-    token.write_text("secret")
-    token.chmod(0o644)
+    file = tmp_path / "elsewhere" if linked else token
+    file.write_text("secret")
+    file.chmod(0o644)
+    if linked:
+        token.symlink_to(file)
     cluster.tighten_token()
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600 and token.read_text() == "secret"
-
-
-def test_what_a_token_links_to_is_left_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_text("not a token")
-    elsewhere.chmod(0o644)
-    (tmp_path / ".ray").mkdir()
-    (tmp_path / ".ray" / "auth_token").symlink_to(elsewhere)
-    cluster.tighten_token()
-    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o644
+    assert stat.S_IMODE(file.stat().st_mode) == (0o644 if linked else 0o600)
+    assert token.read_text() == "secret"
 
 
 def test_what_listens_is_found_with_its_address() -> None:

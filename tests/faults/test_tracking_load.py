@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import shown
 from tests.faults.stub_server import StubServer
 from tests.faults.sweep_runs import run_here
 from tests.platform.sweep.examples import a_record, a_sweep
@@ -51,19 +50,3 @@ def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert code == 2
     assert "can't be used" in said and "http://user:***@127.0.0.1:9" in said
     assert "planted" not in said
-
-
-@pytest.mark.parametrize(
-    ("uri", "harmless"),
-    [
-        ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
-        (
-            "postgresql+psycopg://me:pass@host:5432/runs",
-            "postgresql+psycopg://me:***@host:5432/runs",
-        ),
-        ("https://:token@host", "https://:***@host"),
-        ("sqlite:////srv/a:b@c.db", "sqlite:////srv/a:b@c.db"),
-    ],
-)
-def test_passwords_are_not_shown(uri: str, harmless: str) -> None:
-    assert shown(uri) == harmless

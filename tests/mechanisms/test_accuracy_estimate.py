@@ -11,6 +11,7 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget
@@ -29,6 +30,7 @@ RELEASES: dict[str, PerLabel] = {
     "Laplace": LaplaceNoise(epsilon=1.0, num_classes=CLASSES),
     "Gaussian": GaussianNoise(noise_std=2.0, num_classes=CLASSES),
     "randomized response": RandomizedResponse(epsilon=1.0, num_classes=CLASSES),
+    "subsets": SubsetSelection(epsilon=1.0, num_classes=CLASSES),
     "flipped bits": BitFlip(epsilon=1.0, num_classes=CLASSES),
     "no noise": NoNoise(num_classes=CLASSES),
 }

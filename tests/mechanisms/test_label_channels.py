@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing.release_audit import ratio_scores
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
     Channel,
@@ -16,7 +17,7 @@ from labeldp.mechanisms.label_channels import (
     GaussianFamily,
     LaplaceFamily,
     PerLabel,
-    RandomizedResponseFamily,
+    SubsetFamily,
     mean_error,
 )
 from labeldp.mechanisms.randomized_response import (
@@ -29,8 +30,17 @@ CASES: list[tuple[PerLabel, Family, float]] = [
     (LaplaceNoise(epsilon=0.7, num_classes=3), LaplaceFamily(), 0.7),
     (LaplaceNoise(epsilon=3.0, num_classes=10), LaplaceFamily(), 3.0),
     (GaussianNoise(noise_std=1.5, num_classes=4), GaussianFamily(), math.sqrt(2) / 1.5),
-    (RandomizedResponse(epsilon=1.0, num_classes=2), RandomizedResponseFamily(num_classes=2), 1.0),
-    (RandomizedResponse(epsilon=2, num_classes=10), RandomizedResponseFamily(num_classes=10), 2.0),
+    (
+        RandomizedResponse(epsilon=1.0, num_classes=2),
+        SubsetFamily(num_classes=2, subset_size=1),
+        1.0,
+    ),
+    (
+        RandomizedResponse(epsilon=2, num_classes=10),
+        SubsetFamily(num_classes=10, subset_size=1),
+        2.0,
+    ),
+    (SubsetSelection(epsilon=1.0, num_classes=10), SubsetFamily(num_classes=10), 1.0),
     (BitFlip(epsilon=2.0, num_classes=5), BitFlipFamily(), 2.0),
 ]
 
@@ -85,7 +95,7 @@ def test_a_stronger_channel_errs_less_and_costs_more(family: Family, strength: f
 
 def test_epsilon_at_a_delta_is_the_mechanisms_own() -> None:
     # Randomized response: keep - e^epsilon other = delta.
-    channel = RandomizedResponseFamily(num_classes=10).channel(2.0)
+    channel = SubsetFamily(num_classes=10, subset_size=1).channel(2.0)
     keep = math.exp(2) / (math.exp(2) + 9)
     other = (1 - keep) / 9
     assert channel.epsilon(delta=1e-3) == pytest.approx(math.log((keep - 1e-3) / other))

@@ -173,7 +173,7 @@ def test_no_output_speaks_for_a_class_by_more_than_epsilon_and_one_does_by_epsil
     assert apart.max() == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["RandomizedResponse", "BitFlip"])
+@pytest.mark.parametrize("name", ["RandomizedResponse", "SubsetSelection", "BitFlip"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: float) -> None:
     """Up to a constant for each output, which BitFlip leaves out: compared between classes."""

@@ -31,6 +31,7 @@ from labeldp.trainers.settings.methods import (
     PriorLabelsConfig,
     PriorSettings,
     PriorSource,
+    Randomizer,
     RecommenderConfig,
     StagedMomentsConfig,
 )
@@ -75,6 +76,7 @@ METHODS = {
     "randomized response": Method(
         config=AlibiConfig(**LEARNER, noise=Noise.RANDOMIZED_RESPONSE, dropout=0.2)
     ),
+    "subset selection": Method(config=AlibiConfig(**LEARNER, noise=Noise.SUBSET)),
     "a convolutional network, augmented": Method(
         config=replace(
             AlibiConfig(**LEARNER), model=ModelName.WIDE_RESNET28, width=1, epochs=2, augment=True
@@ -90,6 +92,9 @@ METHODS = {
         config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, dropout=0.3), releases=2
     ),
     "ALIBI with moments": Method(config=AlibiPriorConfig(**LEARNER, prior=MOMENTS), releases=2),
+    "optimal channel under moments": Method(
+        config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL), releases=2
+    ),
     "cluster labels": Method(config=PriorLabelsConfig(**LEARNER, prior=CLUSTERS)),
     "moment labels": Method(config=PriorLabelsConfig(**LEARNER, prior=MOMENTS)),
     "staged moments": Method(
@@ -100,6 +105,9 @@ METHODS = {
         shared=False,
     ),
     "LP-MST": Method(config=_LP_MST, releases=2, shared=False),
+    "LP-MST by optimal channels": Method(
+        config=replace(_LP_MST, randomizer=Randomizer.OPTIMAL), releases=2, shared=False
+    ),
     "LP-MST, retrained": Method(config=replace(_LP_MST, stages=1, retrain_epochs=3), accuracy=0.25),
     "convex": Method(config=ConvexConfig(epsilon=4.0, epochs=4), accuracy=0.6),
     "ratings": Method(

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
@@ -99,7 +99,7 @@ def targets_of(
     """Turn a release into targets, in single precision on the device.
 
     Args:
-        values: Noisy vectors [M, K] of additive noise, or labels [M].
+        values: Noisy vectors [M, K] of additive noise, sets of classes bool [M, K], or labels [M].
         mechanism: Of their release.
         post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
             without noise are taken as they are by every rule.
@@ -111,8 +111,8 @@ def targets_of(
     if isinstance(mechanism, NoNoise):
         spread = (1 - smoothing) * noisy + smoothing / mechanism.num_classes
         return FixedTargets(soft_labels=_single(spread if smoothing else noisy, device))
-    additive = isinstance(mechanism, LaplaceNoise | GaussianNoise)
-    log_likelihood = mechanism.log_likelihood(noisy if additive else values)
+    of_labels = isinstance(mechanism, RandomizedResponse)
+    log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
         return BayesTargets(log_likelihood=_single(log_likelihood, device))
     uniform = np.zeros(mechanism.num_classes)
@@ -123,7 +123,7 @@ def targets_of(
 
 
 def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
-    """Noisy vectors as they are, labels as one-hot vectors [M, K]."""
+    """Noisy vectors and sets as they are, labels as one-hot vectors [M, K]."""
     classes = mechanism.num_classes
     name = type(mechanism).__name__
     if isinstance(mechanism, RandomizedResponse | NoNoise):
@@ -318,14 +318,19 @@ def start_with_prior(
     spent, _ = config.prior.split(config.epsilon)
     prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
     mechanism = config.mechanism(data.num_classes)
-    release = labels.release(mechanism)
-    targets = targets_of(release.values, mechanism, PostProcessing.MAP_WITH_PRIOR)
-    assert isinstance(targets, BayesTargets), "noise is not NONE"
+    if isinstance(mechanism, StaircaseChannel):
+        values = labels.release(mechanism, prior).values
+        log_likelihood = _single(mechanism.log_likelihood(values), None)
+    else:
+        values = labels.release(mechanism).values
+        targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+        assert isinstance(targets, BayesTargets), "noise is not NONE"
+        log_likelihood = targets.log_likelihood
     return AlibiPrior(
         config,
         data=data,
         prior=prior,
-        log_likelihood=targets.log_likelihood,
+        log_likelihood=log_likelihood,
         weight=config.prior_weight,
         seed=seed,
         performance=performance,

@@ -26,8 +26,8 @@ from labeldp.trainers.settings.methods import ConsensusConfig
 from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, Trainer
 
-#: Returns the examples that are in use [M] and their noisy labels [M].
-NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[np.int64]]]
+#: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
+NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
 
 
 class Consensus(Trainer):
@@ -51,6 +51,7 @@ class Consensus(Trainer):
         self._done = 0
         self._figures: dict[str, float] = {}
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._labels = torch.empty(0, dtype=torch.int64)
         self._second: Learner | None = None
 
     def epoch(self) -> EpochMetrics:
@@ -88,6 +89,7 @@ class Consensus(Trainer):
             "figures": dict(self._figures),
             "first": self._first.state_dict(),
             "rows": torch.from_numpy(self._rows.copy()),
+            "labels": self._labels.cpu().clone(),
             "second": None if self._second is None else self._second.state_dict(),
         }
 
@@ -96,7 +98,7 @@ class Consensus(Trainer):
         self._done = int(state["done"])
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
-        self._rows = state["rows"].numpy()
+        self._rows, self._labels = state["rows"].numpy(), state["labels"]
         self._second = None
         if state["second"] is not None:
             self._second = self._new_second()
@@ -109,16 +111,15 @@ class Consensus(Trainer):
         """Keep the examples whose noisy label is the model's own guess."""
         rows, noisy = self._noisy()
         guesses = self._first.predict(self._data.train_features[torch.from_numpy(rows)]).argmax(1)
-        agreeing = guesses == noisy
+        agreeing = guesses == noisy if noisy.ndim == 1 else noisy[np.arange(len(noisy)), guesses]
         self._figures["first_round_accuracy"] = self._first.evaluate()
         self._figures["consensus_share"] = float(agreeing.mean())
         # A model that agrees with nothing has nothing to teach: then all labels stay.
-        self._rows = rows[agreeing] if agreeing.any() else rows
+        if not agreeing.any():
+            agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
+        self._rows, self._labels = rows[agreeing], torch.from_numpy(guesses[agreeing])
 
     def _new_second(self) -> Learner:
-        rows, noisy = self._noisy()
-        by_row = np.zeros(len(self._data.train_features), dtype=np.int64)
-        by_row[rows] = noisy
         learner = Learner(
             self._second_config,
             data=self._data,
@@ -126,7 +127,7 @@ class Consensus(Trainer):
             performance=self._performance,
             examples=self._rows,
         )
-        self._labels = torch.from_numpy(by_row[self._rows]).to(learner.device)
+        self._labels = self._labels.to(learner.device)
         return learner
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -144,8 +145,11 @@ def start(
     """Request the release and set the first round up."""
     first = config.first()
     release = labels.release(first.mechanism(data.num_classes))
-    # A noisy vector's largest entry is its likeliest class, by all mechanisms there are.
-    noisy = release.values if release.values.ndim == 1 else release.values.argmax(1)
+    # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
+    # several.
+    noisy = release.values
+    if np.issubdtype(noisy.dtype, np.floating):
+        noisy = noisy.argmax(1)
     rows = np.arange(len(noisy))
     return Consensus(
         Alibi(first, data=data, release=release, seed=seed, performance=performance),

@@ -32,6 +32,7 @@ from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.randomized_response import (
     NoNoise,
     RandomizedResponse,
@@ -53,13 +54,16 @@ def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[
     """Vectors [N, K] that are the one-hot true labels on average, each with the sum 1.
 
     Args:
-        values: Noisy labels [N], or noisy vectors [N, K].
+        values: Noisy labels [N], noisy vectors or sets of classes [N, K].
         mechanism: Of their release.
     """
     classes = mechanism.num_classes
     if isinstance(mechanism, LaplaceNoise | GaussianNoise):
         excess = (values.sum(1, keepdims=True) - 1) / classes
         return np.asarray(values - excess, dtype=np.float32)
+    if isinstance(mechanism, SubsetSelection):
+        agreement = mechanism.agreement
+        return np.asarray((values - agreement.wrong) / agreement.gain, dtype=np.float32)
     own, shared = 1.0, 0.0
     if isinstance(mechanism, RandomizedResponse):
         own, shared = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
@@ -79,6 +83,11 @@ def label_variance(mechanism: LabelMechanism) -> float:
             own, _ = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
             keep = mechanism.keep_probability
             return own**2 * (1 - keep**2 - (1 - keep) ** 2 / (classes - 1))
+        case SubsetSelection():
+            # The set has k members, so that its squared distance from its mean needs no covariance.
+            agreement, keep = mechanism.agreement, mechanism.keep_probability
+            mean = keep**2 + (classes - 1) * agreement.wrong**2
+            return (mechanism.size - mean) / agreement.gain**2
         case LaplaceNoise() | GaussianNoise():
             return (classes - 1) * mechanism.noise_std**2
 

@@ -28,6 +28,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
@@ -52,13 +53,13 @@ class _Part:
 
     Attributes:
         rows: Positions of training examples [M].
-        noisy: Their released labels [M].
+        noisy: Their released labels [M], or sets bool [M, K].
         evidence: Targets of the loss [M, K].
-        mean_top_k: Of the prior that they were released under.
+        mean_top_k: Of the prior that they were released under; the mean size of sets.
     """
 
     rows: NDArray[np.intp]
-    noisy: NDArray[np.int64]
+    noisy: NDArray[Any]
     evidence: NDArray[np.float32]
     mean_top_k: float
 
@@ -99,7 +100,7 @@ class LpMst(OneNetwork):
         self.config = config
         self._data, self._labels, self._seed = data, labels, seed
         self._performance = Performance() if performance is None else performance
-        self._mechanism = RRWithPrior(epsilon=config.epsilon if epsilon is None else epsilon)
+        self._mechanism = config.mechanism(config.epsilon if epsilon is None else epsilon)
         self._parts = partition(
             len(data.train_features), shares=config.shares, seed=config.partition_seed
         )
@@ -145,8 +146,8 @@ class LpMst(OneNetwork):
         }
         return {**self._figures, **second}
 
-    def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """Return the examples [M] whose labels are in use, and those labels [M] as released."""
+    def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return the examples [M] whose labels are in use, and what was released of them."""
         return (
             np.concatenate([part.rows for part in self._released]),
             np.concatenate([part.noisy for part in self._released]),
@@ -175,12 +176,12 @@ class LpMst(OneNetwork):
         self._release(prior)
         top_k = self._released[-1].mean_top_k
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
-        if self._data.has_test_split:
+        if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
             possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
             test_labels = self._data.test_labels
             hits = possible[np.arange(len(test_labels)), test_labels]
             self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
-        if config.filter_earlier:
+        if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
             earlier = sum(len(part.rows) for part in self._released[:-1])
             self._released[:-1] = [
                 part.only(self._among_top(before, part, int(top_k))) for part in self._released[:-1]
@@ -199,6 +200,11 @@ class LpMst(OneNetwork):
     def _release(self, prior: NDArray[np.float64]) -> None:
         rows = self._parts[len(self._released)]
         noisy = self._labels.release(self._mechanism, prior, indices=rows).values
+        if isinstance(self._mechanism, StaircaseChannel):
+            evidence = self._mechanism.log_likelihood(noisy).astype(np.float32)
+            size = float(noisy.sum(1).mean())
+            self._released.append(_Part(rows=rows, noisy=noisy, evidence=evidence, mean_top_k=size))
+            return
         top_k = self._mechanism.top_k(prior)
         if self._released:  # the first stage's, without a model before it, are all alike
             stage = len(self._released) + 1
@@ -236,7 +242,9 @@ class LpMst(OneNetwork):
         return learner
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return robust_loss(self.config.loss, logits, self._evidence[rows])
+        sets = isinstance(self._mechanism, StaircaseChannel)
+        loss = RobustLoss.FORWARD if sets else self.config.loss
+        return robust_loss(loss, logits, self._evidence[rows])
 
 
 def evidence_of(

@@ -13,6 +13,7 @@ from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
@@ -38,17 +39,24 @@ from labeldp.trainers.settings.base import (
 from labeldp.trainers.settings.training import LearnerConfig, Model
 from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
-LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | NoNoise
+LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."
 _DELTA = "At which epsilon holds; used by Gaussian noise and other releases that are not pure."
 
 
 class Noise(StrEnum):
-    """Noise on each label. NONE is the baseline without any privacy."""
+    """Noise on each label.
+
+    SUBSET releases a set of classes around the label: the best pure noise without a prior, and
+    RANDOMIZED_RESPONSE where sets of one are best. OPTIMAL is the best pure noise under a prior,
+    and needs one. NONE is the baseline without any privacy.
+    """
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     RANDOMIZED_RESPONSE = "randomized_response"
+    SUBSET = "subset"
+    OPTIMAL = "optimal"
     NONE = "none"
 
 
@@ -68,8 +76,21 @@ def label_mechanism(
             return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
         case Noise.RANDOMIZED_RESPONSE:
             return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+        case Noise.SUBSET:
+            return SubsetSelection(epsilon=epsilon, num_classes=num_classes)
+        case Noise.OPTIMAL:
+            raise ValueError(
+                "noise is optimal, which needs a prior; use subset, or method=alibi_prior"
+            )
         case Noise.NONE:
             return NoNoise(num_classes=num_classes)
+
+
+class Randomizer(StrEnum):
+    """Release of LP-MST's stages: as published, or sets of classes from the best pure channel."""
+
+    RR_WITH_PRIOR = "rr_with_prior"
+    OPTIMAL = "optimal"
 
 
 class PriorSource(StrEnum):
@@ -243,12 +264,14 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
 
 
 @settings
-class AlibiPriorConfig(LearnerConfig, NoisyLabels):
+class AlibiPriorConfig(LearnerConfig, StartedMethod):
     """Settings of ALIBI with a prior."""
 
     started_by = "labeldp.trainers.methods.alibi:start_with_prior"
 
+    noise: Noise = key(Noise.LAPLACE, "Noise on each label; OPTIMAL is made for the prior.")
     epsilon: Positive = key(1.0, "Privacy loss per label, of prior and noisy labels together.")
+    delta: Share = key(USUAL_DELTA, _DELTA)
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.CLUSTERS), "The prior and its share of epsilon."
     )
@@ -261,16 +284,21 @@ class AlibiPriorConfig(LearnerConfig, NoisyLabels):
         if self.noise is Noise.NONE:
             raise ValueError("noise is none; a prior has a place beside noisy labels only")
 
-    def mechanism(self, num_classes: int) -> LabelMechanism:
+    def mechanism(self, num_classes: int) -> LabelMechanism | StaircaseChannel:
         """Return what is done to the labels with the part of epsilon that the prior leaves."""
         _, left = self.prior.split(self.epsilon)
+        if self.noise is Noise.OPTIMAL:
+            return StaircaseChannel(epsilon=left)
         return label_mechanism(self.noise, epsilon=left, delta=self.delta, num_classes=num_classes)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay: for the noisy labels, and before that for the prior."""
         spent, _ = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
-        return PlannedCharge.of(self.mechanism(num_classes), before=before)
+        mechanism = self.mechanism(num_classes)
+        under = (mechanism, self.prior, self.epsilon, self.delta)
+        release = under if self.noise is Noise.OPTIMAL else None
+        return PlannedCharge.of(mechanism, release=release, before=before)
 
 
 @settings
@@ -430,6 +458,11 @@ class LpMstConfig(LearnerConfig, StartedMethod):
         None,
         "Share of the labels of each stage; null for 65% and 35%, or equal shares.",
     )
+    randomizer: Randomizer = key(
+        Randomizer.RR_WITH_PRIOR,
+        "How the stages release labels. Sets of OPTIMAL are learned from by FORWARD, and none is "
+        "dropped.",
+    )
     temperature: Positive = key(
         0.5, "Of the prior: below 1 it sharpens the last stage's predictions."
     )
@@ -463,6 +496,12 @@ class LpMstConfig(LearnerConfig, StartedMethod):
             )
         checked_shares(self.splits, stages=self.stages)
 
+    def mechanism(self, epsilon: float) -> RRWithPrior | StaircaseChannel:
+        """Return what is done to the labels of every stage."""
+        if self.randomizer is Randomizer.OPTIMAL:
+            return StaircaseChannel(epsilon=epsilon)
+        return RRWithPrior(epsilon=epsilon)
+
     @property
     def shares(self) -> tuple[float, ...]:
         """Share of the labels that each stage releases."""
@@ -482,7 +521,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
         """
         spent, left = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
-        mechanism = RRWithPrior(epsilon=left)
+        mechanism = self.mechanism(left)
         if self.stages == 1:
             alone = self.prior.source is PriorSource.UNIFORM
             release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)

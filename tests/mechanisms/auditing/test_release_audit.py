@@ -20,6 +20,7 @@ from labeldp.mechanisms.auditing.release_audit import (
 from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel, mean_error
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -33,6 +34,7 @@ def mechanisms(epsilon: float) -> dict[str, PerLabel]:
         "laplace": LaplaceNoise(epsilon=epsilon, num_classes=CLASSES),
         "gaussian": GaussianNoise(noise_std=std, num_classes=CLASSES),
         "rr": RandomizedResponse(epsilon=epsilon, num_classes=CLASSES),
+        "subset": SubsetSelection(epsilon=epsilon, num_classes=CLASSES),
         "bit_flip": BitFlip(epsilon=epsilon, num_classes=CLASSES),
     }
 
@@ -46,7 +48,7 @@ def proven(mechanism: PerLabel, *, claimed: PerLabel, seed: int) -> float:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "subset", "bit_flip"])
 def test_power_at_ten_thousand_canaries(kind: str, epsilon: float) -> None:
     """The mean bound, by the law of the errors, for which one release stands in the next test."""
     mechanism = mechanisms(epsilon)[kind]

@@ -27,7 +27,7 @@ from labeldp.mechanisms.label_channels import (
     Family,
     GaussianFamily,
     LaplaceFamily,
-    RandomizedResponseFamily,
+    SubsetFamily,
 )
 
 DELTA = 1e-5
@@ -70,7 +70,7 @@ def test_chances_are_those_of_attacks_that_are_played() -> None:
     [
         (GaussianFamily(), 0.5),
         (LaplaceFamily(), 1.0),
-        (RandomizedResponseFamily(num_classes=10), 2.0),
+        (SubsetFamily(num_classes=10, subset_size=1), 2.0),
     ],
 )
 def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
@@ -95,15 +95,15 @@ def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
 
 RUNS = 2_000
 FOLLOWING = [
-    *((RandomizedResponseFamily(num_classes=10), 2.0, size) for size in (200, 1_000, 5_000)),
-    *((RandomizedResponseFamily(num_classes=100), 4.6, size) for size in (1_000, 5_000, 20_000)),
+    *((SubsetFamily(num_classes=10, subset_size=1), 2.0, size) for size in (200, 1_000, 5_000)),
+    *((SubsetFamily(num_classes=100, subset_size=1), 4.6, size) for size in (1_000, 5_000, 20_000)),
     (BitFlipFamily(), 4.0, 1_000),
 ]
 
 
 def _shares(family: Family, epsilon: float) -> tuple[float, float, float]:
     """Chances that an output speaks for the true candidate, for the other one, and for neither."""
-    if isinstance(family, RandomizedResponseFamily):
+    if isinstance(family, SubsetFamily):
         other = 1 / (math.exp(epsilon) + family.num_classes - 1)
         return math.exp(epsilon) * other, other, (family.num_classes - 2) * other
     flip = 1 / (1 + math.exp(epsilon / 2))

@@ -19,6 +19,10 @@ from labeldp.platform.records.tracking_address import (
 
 def test_passwords_are_not_shown(tmp_path: Path) -> None:
     assert shown("https://me:secret@host/x") == "https://me:***@host/x"
+    assert shown("postgresql+psycopg://me:pass@host:5432/x") == (
+        "postgresql+psycopg://me:***@host:5432/x"
+    )
+    assert shown("https://:token@host") == "https://:***@host"
     assert shown(default_uri(tmp_path)) == f"sqlite:///{tmp_path}/mlflow.db"
 
 

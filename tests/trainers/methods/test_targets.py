@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
@@ -19,6 +20,7 @@ MECHANISMS: list[LabelMechanism] = [
     GaussianNoise(noise_std=0.7, num_classes=4),
     RandomizedResponse(epsilon=2.0, num_classes=4),
     NoNoise(num_classes=4),
+    SubsetSelection(epsilon=2.0, num_classes=4, subset_size=2),
 ]
 LABELS = np.random.default_rng(0).integers(4, size=50)
 
