@@ -1,26 +1,18 @@
 """Every audit of every trained model, and the truth about the canaries that audits need.
 
 Two kinds of canaries are planted before labels are locked away: wrong labels for the memorization
-attack, and labels chosen by coins for the one-run audit. A model's confidences on both come in, and
-figures go out. Figures that depend on the canaries' labels are the owner's alone and begin with
-`private/`, except the `epsilon_m_*`, which the contract names (`accuracy_figures.py`).
+attack, and labels chosen by coins for the one-run audit. Figures that depend on their labels are
+the owner's alone and begin with `private/`, except the `epsilon_m_*`, which the contract names
+(`accuracy_figures.py`).
 
 Where a model is made of one release, by a mechanism that acted on each label by itself, that
 release is audited too: the likelihood ratio is the best attack on it, and one run proves nearly all
 there is to prove (`auditing.release_audit`).
-
->>> labels = np.arange(600) % 10
->>> settings = AuditSettings(canaries=100, coin_canaries=100)
->>> planted = PlantedCanaries.draw(labels, num_classes=10, settings=settings, secret=b"key")
->>> planted.positions.size, np.unique(planted.positions).size
-(200, 200)
->>> int((planted.plant(labels) != labels).sum())
-200
 """
 
 import hmac
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,14 +102,6 @@ class AttackEvidence:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AuditFindings:
-    """Figures of one model by name, and the evidence, which stays with the owner of the labels."""
-
-    figures: Mapping[str, float]
-    evidence: AttackEvidence
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class PlantedCanaries:
     """The canaries of a sweep and the truth about them; it never leaves the vault's home."""
 
@@ -182,17 +166,18 @@ class PlantedCanaries:
         delta: float,
         curve: Curve | None,
         released: OwnRelease | None = None,
-    ) -> AuditFindings:
+    ) -> tuple[dict[str, float], AttackEvidence]:
         """Audit one model, by its probabilities on `positions` [M + C, K], and its own release.
 
         (epsilon, delta) is proven for the run; `curve` is the family of its mechanism, if one is
         known, and `released` the model's only input, if that is one release of each label by
-        itself. Each bound has the `confidence` by itself.
+        itself. Each bound has the `confidence` by itself. Returns figures by name, and the
+        evidence, which stays with the owner of the labels.
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
             evidence = AttackEvidence(own=nobody, others=nobody[:, None], coin_margins=nobody)
-            return AuditFindings(figures=dict(_NO_ATTACK), evidence=evidence)
+            return dict(_NO_ATTACK), evidence
         rows = _validate.probabilities(
             confidences, name="confidences", num_classes=self.num_classes
         )
@@ -200,13 +185,19 @@ class PlantedCanaries:
             raise ValueError(
                 f"confidences has {len(rows)} rows for {len(self.positions)} canaries; one each"
             )
-        own, others = self._pairs(rows)
-        size = len(own)
+        size = 0 if self.mislabeled is None else len(self.mislabeled.positions)
+        own, others = self._pairs(rows[:size])
+        # A guess chooses from K - 1 wrong labels, or from the 2 of a coin.
+        candidates = 2 if self.mislabeled is None else max(2, self.num_classes - 1)
         figures = _memorization(own, others, confidence)
         figures["label_inference_bound"] = advantage_bound(
-            epsilon=epsilon, candidates=self._candidates, delta=delta
+            epsilon=epsilon, candidates=candidates, delta=delta
         )
-        figures |= self._label_inference(rows)
+        accuracy = self._label_inference(rows[:size], rows[size:])
+        if accuracy is not None:
+            figures["private/label_inference_accuracy"] = accuracy
+            # Any guess without the model is as good as the next, on average.
+            figures["private/label_inference_advantage"] = accuracy - 1 / candidates
         margins = np.empty(0)
         if self.coins is not None:
             scores = candidate_scores(rows[size:], self.coins.candidates)
@@ -217,48 +208,35 @@ class PlantedCanaries:
                     released, scores, self.coins, delta=delta, confidence=confidence
                 )
         evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
-        return AuditFindings(figures=figures, evidence=evidence)
-
-    @property
-    def _candidates(self) -> int:
-        """The number of labels a guess chooses from: K - 1 wrong ones, or 2 by a coin."""
-        return 2 if self.mislabeled is None else max(2, self.num_classes - 1)
+        return figures, evidence
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
         if self.mislabeled is None:
             return np.empty(0), np.empty((0, self.num_classes - 2))
-        rows = rows[: len(self.mislabeled.positions)]
         every = np.arange(len(rows))
         other = np.ones(rows.shape, dtype=bool)
         other[every, self.mislabeled.labels] = other[every, self.mislabeled.true_labels] = False
         return rows[every, self.mislabeled.labels], rows[other].reshape(len(rows), -1)
 
-    def _label_inference(self, rows: NDArray[np.float64]) -> dict[str, float]:
-        """How much better a reader of the model guesses labels, knowing which ones are wrong.
+    def _label_inference(
+        self, mislabeled: NDArray[np.float64], tossed: NDArray[np.float64]
+    ) -> float | None:
+        """How often a reader of the model guesses planted labels, knowing which ones are wrong.
 
         For labels drawn at random the best guess without the model is known, so that there is no
         bias.
         """
-        size = 0 if self.mislabeled is None else len(self.mislabeled.positions)
         if self.num_classes > 2 and self.mislabeled is not None:
-            wrong = rows[:size].copy()
-            wrong[np.arange(size), self.mislabeled.true_labels] = -1.0
-            guesses, planted = wrong.argmax(axis=1), self.mislabeled.labels
-        elif self.coins is not None:  # of two classes one is wrong: nothing is left to guess
-            both = np.full_like(rows[size:], -1.0)
-            candidates = self.coins.candidates
-            np.put_along_axis(both, candidates, np.take_along_axis(rows[size:], candidates, 1), 1)
-            guesses, planted = both.argmax(axis=1), self.coins.labels
-        else:
-            return {}
-        # Any guess without the model is as good as the next, on average.
-        chance = 1 / self._candidates
-        accuracy = float((guesses == planted).mean())
-        return {
-            "private/label_inference_accuracy": accuracy,
-            "private/label_inference_advantage": accuracy - chance,
-        }
+            wrong = mislabeled.copy()
+            wrong[np.arange(len(wrong)), self.mislabeled.true_labels] = -1.0
+            return float((wrong.argmax(axis=1) == self.mislabeled.labels).mean())
+        if self.coins is None:
+            return None
+        # Of two classes one is wrong: nothing is left to guess.
+        both, candidates = np.full_like(tossed, -1.0), self.coins.candidates
+        np.put_along_axis(both, candidates, np.take_along_axis(tossed, candidates, 1), 1)
+        return float((both.argmax(axis=1) == self.coins.labels).mean())
 
 
 def evidence_path(results: Path, trial: str) -> Path:
@@ -364,11 +342,9 @@ def _mislabeled(
 
 
 def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
-    # PCG64, though its state can be recovered: nothing secret depends on that here. All places and
-    # candidates together may reveal the state of their stream, which a keyed hash made and which
-    # leads neither to the secret nor to the stream of the coins; some coins may reveal the other
-    # coins, which are labels made up here and nobody's. And a vault is bound to its labels, coins
-    # included: other coins would shut every results folder that is there.
+    # PCG64, though its state can be recovered: places and candidates may reveal the state of their
+    # stream, which leads neither to the secret nor to the coins; some coins may reveal the other
+    # coins, which are labels made up here and nobody's.
     digest = hmac.digest(secret, b"coin canaries: " + stream, "sha256")
     return np.random.default_rng(int.from_bytes(digest, "big"))
 

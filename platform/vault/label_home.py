@@ -54,7 +54,7 @@ from labeldp.platform.records.results import VoteConsensus, consensus_path, writ
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
-    AuditFindings,
+    AttackEvidence,
     PlantedCanaries,
     curve_of,
     evidence_path,
@@ -398,11 +398,10 @@ class LabelHome:
                 "once, since exact figures for chosen confidences would reveal the canaries' "
                 "labels. It can be audited again when the driver has started it again"
             )
-        findings = self._findings(confidences, confidence, keys, delta)
+        figures, evidence = self._findings(confidences, confidence, keys, delta)
         if self._results is not None:
-            findings.evidence.write(evidence_path(self._results, trial))
-        audit = {"digest": digest, "figures": dict(findings.figures)}
-        self._write(trial, {**page, "audit": audit})
+            evidence.write(evidence_path(self._results, trial))
+        self._write(trial, {**page, "audit": {"digest": digest, "figures": figures}})
 
     def begin(self, authority: bytes, trial: str) -> None:
         """Open a page for a trial that starts, and forget the findings of its earlier start.
@@ -451,11 +450,11 @@ class LabelHome:
         found = {"private/training_accuracy": float((guesses == self._truth).mean())}
         if not len(self._canaries.positions):
             return found
-        return {**found, **self._findings(confidences, confidence, keys, delta).figures}
+        return {**found, **self._findings(confidences, confidence, keys, delta)[0]}
 
     def _findings(
         self, confidences: NDArray[Any], confidence: float, keys: Sequence[str], delta: float
-    ) -> AuditFindings:
+    ) -> tuple[dict[str, float], AttackEvidence]:
         epsilon, used_delta = self.epsilon(keys, delta)
         charges = self.charges(keys)
         return self._canaries.audit(

@@ -23,7 +23,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.private_files import NotOurs, private_file, replacing
-from labeldp.trainers.data.files import FileRefused, open_regular
+from labeldp.trainers.data.files import open_regular
 
 SCHEMA_VERSION = 1
 
@@ -45,8 +44,9 @@ CREATE TABLE IF NOT EXISTS charges (
     position INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE REFERENCES releases (key),
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL NOT NULL,
     made TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT);
 """
-_IDENTITY = "CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT)"
+_ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
 
 #: SQLite takes a thousand million bytes for one value: a longer one continues in `release_parts`.
 _PART_BYTES = 900_000_000
@@ -56,8 +56,21 @@ class StoreUnusable(ValueError):
     """A vault store that can't be used as it is; the message says why and what to do."""
 
 
-class StoreOfOtherLabels(StoreUnusable, OtherLabels):
-    """A vault store whose releases are of other labels."""
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite, NumPy and JSON into `StoreUnusable`."""
+    try:
+        yield
+    except StoreUnusable:
+        raise
+    except NotOurs as error:
+        raise StoreUnusable(f"{error}, with --results") from error
+    except Exception as error:
+        raise StoreUnusable(
+            f"{path} can't be used as a vault store ({type(error).__name__}: {error}); check who "
+            "may read it and free the disk; after a crash start the sweep again. If that does not "
+            f"help, restore it from a copy, {_ELSEWHERE}"
+        ) from error
 
 
 class SqliteStore:
@@ -78,9 +91,7 @@ class SqliteStore:
         self._charges: list[Charge] = []
         self._read_up_to = 0
         self._reading = threading.Lock()
-        # A second reader gets the array that the first one still holds, and not a copy of it.
-        self._held: WeakValueDictionary[str, NDArray[Any]] = WeakValueDictionary()
-        try:
+        with _explained(path):
             refuse_if_gone(path)
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             private_file(path)
@@ -107,15 +118,6 @@ class SqliteStore:
             known = _known(path)
             if known is None or known[0] != self.id:
                 _testify(path, self.id, lines)
-        except NotOurs as error:
-            raise StoreUnusable(f"{error}, with --results") from error
-        except StoreUnusable:
-            raise
-        except Exception as error:  # SQLite's own kinds, and those of bytes that were damaged
-            raise StoreUnusable(
-                f"{path} can't be used as a vault store ({error}); move it away, free the disk, or "
-                "choose another folder with --results"
-            ) from error
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -129,49 +131,33 @@ class SqliteStore:
         finally:
             connection.close()  # without COMMIT: rolled back
 
-    @contextmanager
-    def _reporting_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # SQLite's, NumPy's and JSON's own kinds
-            raise StoreUnusable(
-                f"{self.path} can't be read as a vault store ({type(error).__name__}: {error}); "
-                "restore it from a copy, or choose another folder with --results and count what "
-                "this one spent as spent"
-            ) from error
-
     def salt(self) -> bytes:
         """Return the store's secret random bytes."""
         return bytes(self._salt)
 
     def bind(self, labels_digest: str) -> None:
         """Tie a new store to the labels of this digest; refuse one with releases of others."""
-        with self._reporting_damage(), self._connection() as connection:
+        with _explained(self.path), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
         if bound != labels_digest:
-            raise StoreOfOtherLabels(
+            raise OtherLabels(
                 f"{self.path} holds the releases and the ledger of other labels (another data set, "
                 "data.limit, noise.seed or other canaries); choose another folder with --results"
             )
 
     def release(self, key: str) -> NDArray[Any] | None:
         """Return the values stored at `key`, or None."""
-        held = self._held.get(key)
-        if held is not None:
-            return held
         query = "SELECT content FROM releases WHERE key = ?"
         further = "SELECT content FROM release_parts WHERE key = ? ORDER BY part"
-        with self._reporting_damage():
+        with _explained(self.path):
             with self._connection() as connection:
                 row = connection.execute(query, (key,)).fetchone()
                 parts = connection.execute(further, (key,)).fetchall()
             if row is None:
                 return None
-            content = b"".join(part for (part,) in (row, *parts)) if parts else row[0]
-            self._held[key] = values = _read_array(content)
-        return values
+            return _read_array(b"".join(part for (part,) in (row, *parts)) if parts else row[0])
 
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order."""
@@ -180,7 +166,7 @@ class SqliteStore:
             "WHERE position > ? ORDER BY position"
         )
         # Lines are only ever added, so each is read once: a long sweep needs them all the time.
-        with self._reading, self._reporting_damage():
+        with self._reading, _explained(self.path):
             with self._connection() as connection:
                 rows = connection.execute(query, (self._read_up_to,)).fetchall()
             for position, *row in rows:
@@ -218,8 +204,6 @@ class SqliteStore:
         # contradiction; a full disk costs the witness, not the release.
         with suppress(OSError):
             _testify(self.path, self.id, lines + 1)
-        if not values.flags.writeable:
-            self._held[charge.key] = values
         return True
 
 
@@ -236,8 +220,8 @@ def refuse_if_gone(path: Path) -> None:
     there = path.exists() and path.stat().st_size > 0
     if not there and (known := _known(path)) is not None and known[1] > 0:
         raise StoreUnusable(
-            f"{path} is gone, and with it a ledger of {known[1]} lines; restore it from a copy, or "
-            "choose another folder with --results and count what this one spent as spent"
+            f"{path} is gone, and with it a ledger of {known[1]} lines; restore it from a copy, "
+            f"{_ELSEWHERE}"
         )
 
 
@@ -250,7 +234,6 @@ def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple
     # The file system's own number and the file's number in it. The number of a device would not
     # do: restarts give devices other ones.
     here, inode = str(path.resolve()), f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
-    connection.execute(_IDENTITY)
     found = connection.execute("SELECT id, path, inode FROM identity").fetchone()
     if found is None:
         found = (secrets.token_hex(16), here, inode)
@@ -270,16 +253,14 @@ def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple
     if known is None and lines > 0:
         raise StoreUnusable(
             f"{witness(path)} is gone, so nobody knows whether all lines of the ledger in {path} "
-            f"are there: it holds {lines}; restore the file from a copy, or choose another folder "
-            "with --results and count what this one spent as spent"
+            f"are there: it holds {lines}; restore the file from a copy, {_ELSEWHERE}"
         )
     # A witness of no lines was left by a start that released nothing.
     if known is not None and known[1] > 0 and (known[0] != own or known[1] > lines):
         what = f"{known[1]} lines are known" if known[0] == own else "another vault was here"
         raise StoreUnusable(
             f"{path} has lost lines of its ledger: it holds {lines}, and {what} to "
-            f"{witness(path).name} beside it; restore the latest file from a copy, or choose "
-            "another folder with --results and count what this one spent as spent"
+            f"{witness(path).name} beside it; restore the latest file from a copy, {_ELSEWHERE}"
         )
     return str(own), lines
 
@@ -289,13 +270,12 @@ def _count_lines(connection: sqlite3.Connection) -> int:
 
 
 def _testify(path: Path, vault: str, lines: int) -> None:
-    """Write down that the store of this id has so many lines; the ledger has them already."""
     with replacing(witness(path)) as file:
         file.write(f"{vault} {lines}\n".encode())
 
 
 def _known(path: Path) -> tuple[str, int] | None:
-    """Id and number of lines that the witness of the store at `path` knows; None without one."""
+    """Id and number of lines by the witness of the store at `path`; None without one."""
     try:
         vault, lines = witness(path).read_text().split()
         return vault, int(lines)
@@ -304,8 +284,7 @@ def _known(path: Path) -> tuple[str, int] | None:
     except ValueError as error:
         raise StoreUnusable(
             f"{witness(path)} is damaged; it says how many lines the ledger beside it must have: "
-            "restore it from a copy, or choose another folder with --results and count what this "
-            "one spent as spent"
+            f"restore it from a copy, {_ELSEWHERE}"
         ) from error
 
 
@@ -326,12 +305,12 @@ def _another_is_at(there: Path, here: Path, own: str) -> bool:
 class KeptLedger:
     """All lines of a vault on disk, read without touching it.
 
-    Nothing is made, settled or closed, so that a backup, a copy, and a folder that a sweep holds
-    now can be read. The store's secret and the values of releases stay behind.
+    Backups, copies and folders that a sweep holds now can be read too. The store's secret and the
+    values of releases stay behind.
 
     Attributes:
-        labels: Equal for stores that hold the very same labels under the same secret, and for no
-            others. Different ones prove nothing: their labels may be equal all the same.
+        labels: Equal for stores of the same labels under the same secret. Different ones prove
+            nothing: their labels may be equal all the same.
         lines: In the order in which they were charged, each with its time in UTC by the clock of
             the machine that drew it, as `2026-11-21T23:40:15Z`.
     """
@@ -385,29 +364,16 @@ def read_ledger(path: Path) -> KeptLedger:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        open_regular(path).close()
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
-    except FileNotFoundError as error:
+    if not path.exists():
         raise StoreUnusable(
             f"{path} is not there: a results folder has its ledger in a file of that name; check "
             "the folder"
-        ) from error
-    except FileRefused as error:
-        raise StoreUnusable(str(error)) from error
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnusable(f"{path} can't be read ({error}); check who may read it") from error
-    try:
-        yield connection
-    except StoreUnusable:
-        raise
-    except Exception as error:  # SQLite's own kinds, and those of bytes that were damaged
-        raise StoreUnusable(
-            f"{path} can't be read as a vault store ({type(error).__name__}: {error}); if a sweep "
-            "was cut off, start it again to settle the file; if not, restore it from a copy"
-        ) from error
-    finally:
-        connection.close()
+        )
+    with _explained(path):
+        open_regular(path).close()
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
+            yield connection
 
 
 def _charge_of_row(

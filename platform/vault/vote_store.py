@@ -36,6 +36,19 @@ class VoteStoreUnusable(ValueError):
     """A folder or file of votes that can't be used; the message says why and what to do."""
 
 
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except NotOurs as error:
+        raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
+    except OSError as error:
+        raise VoteStoreUnusable(
+            f"votes can't be kept in {path} ({error.strerror or error}); free the disk, or choose "
+            "another folder with --results, and run again: votes that are there are kept"
+        ) from error
+
+
 class VoteStore:
     """A folder of votes, readable by its owner only.
 
@@ -45,16 +58,9 @@ class VoteStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
+        with _explained(folder):
             private_folder(folder)
             self.salt = _secret(folder / "salt")
-        except NotOurs as error:
-            raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
-        except OSError as error:
-            raise VoteStoreUnusable(
-                f"votes can't be kept in {folder} ({error.strerror}); make it writable, or choose "
-                "another folder with --results"
-            ) from error
 
     def key(self, *, labels: NDArray[np.int64], facts: Mapping[str, Any]) -> str:
         """Return the address of an ensemble's votes.
@@ -84,6 +90,7 @@ class VoteJournal:
             "queries": queries,
             "classes": classes,
         }
+        self._head = _MAGIC + json.dumps(self._header).encode() + b"\n"
         self._classes = classes
         self._votes: dict[int, NDArray[np.uint8]] = {}
         self._file: BinaryIO | None = None
@@ -110,7 +117,7 @@ class VoteJournal:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the file for writing; the lock goes with the process, however it ends."""
-        with self._telling_why():
+        with _explained(self.path):
             self._file = self._opened()
         try:
             yield
@@ -121,7 +128,7 @@ class VoteJournal:
                 self._file.close()
             raise
         else:
-            with self._telling_why():
+            with _explained(self.path):
                 os.fsync(self._file.fileno())
                 self._file.close()
         finally:
@@ -139,7 +146,7 @@ class VoteJournal:
         assert self._file is not None, "append outside of writing()"
         ids = np.asarray(teachers, dtype="<u4").tobytes()
         body = ids + votes.tobytes()
-        with self._telling_why():
+        with _explained(self.path):
             self._file.write(_RECORD.pack(len(teachers), votes.size, zlib.crc32(body)) + body)
             self._file.flush()
             if time.monotonic() - self._synced > _SYNC_SECONDS:
@@ -169,22 +176,6 @@ class VoteJournal:
                 file.close()
             raise
         return file
-
-    @contextmanager
-    def _telling_why(self) -> Iterator[None]:
-        try:
-            yield
-        except NotOurs as error:
-            raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
-        except OSError as error:
-            raise VoteStoreUnusable(
-                f"votes can't be written to {self.path} ({error.strerror or error}); free the "
-                "disk, and run again: votes that are there are kept"
-            ) from error
-
-    @property
-    def _head(self) -> bytes:
-        return _MAGIC + json.dumps(self._header).encode() + b"\n"
 
     def _read(self) -> None:
         self._votes.clear()

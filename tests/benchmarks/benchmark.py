@@ -1,25 +1,42 @@
-"""A hot path beside its reference as one record, and the rule by which a measurement is judged."""
+"""A hot path beside its reference as one record, and how both are timed."""
 
+import os
+import platform
+import re
+import statistics
+import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
-#: On a busy machine a mark is divided by this, and a limit multiplied.
-WIDENED = 2.0
-#: Share of the time of a run in which it could have run and was not let to: above it others were.
-_WAITED = 0.1
+import numpy as np
+import torch
 
 
-class Clock(StrEnum):
+def _children_seconds() -> float:
+    used = os.times()
+    return used.children_user + used.children_system
+
+
+class Clock(Enum):
     """PROCESSOR time leaves out what others on the machine take; WALL is for disks.
 
     CHILDREN is the processor time of processes that were started and have ended.
     """
 
-    PROCESSOR = "processor"
-    CHILDREN = "children"
-    WALL = "wall"
+    PROCESSOR = (time.process_time,)
+    CHILDREN = (_children_seconds,)
+    WALL = (time.perf_counter,)
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        """Time one run."""
+        (now,) = self.value
+        began: float = now()
+        work()
+        return float(now() - began)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +67,8 @@ class Benchmark:
         reference: What it is timed against.
         prepare: Makes the work, in a scratch folder of its own.
         mark: The least ratio that passes: half of what was seen.
-        most_seconds: The longest that it may take; no limit if not given.
-        most_megabytes: The most memory beside what was held before; likewise.
-        clock: What it is timed by.
+        most_seconds: The longest that it may take.
+        most_megabytes: The most memory beside what was held before.
         rounds: How often both are run, in turn.
     """
 
@@ -61,79 +77,100 @@ class Benchmark:
     reference: str
     prepare: Callable[[Path], Work]
     mark: float
-    most_seconds: float | None = None
-    most_megabytes: float | None = None
+    most_seconds: float = float("inf")
+    most_megabytes: float = float("inf")
     clock: Clock = Clock.PROCESSOR
     rounds: int = 5
 
+    def measure(self, scratch: Path) -> dict[str, Any]:
+        """Return medians, peak memory, load and verdict; `scratch` is a folder for files.
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What was measured.
+        The machine is busy where its load was above its cores before, or others ran in a tenth of
+        the time in which this process could have run; marks are then halved, and limits doubled.
 
-    Attributes:
-        seconds: Median of the hot path, by the benchmark's clock.
-        reference_seconds: Median of the reference, for all of the work.
-        rounds: How many runs of each the medians are of.
-        peak_megabytes: Most memory of its first run, beside what was held before; None where the
-            kernel does not tell.
-        waited: Share of the time in which this process could have run and others did.
-        load_before: Load average of the last minute.
-        load_after: The same afterwards, this run included.
-    """
-
-    seconds: float
-    reference_seconds: float
-    rounds: int
-    peak_megabytes: float | None
-    waited: float
-    load_before: float
-    load_after: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times as fast as the reference."""
-        return self.reference_seconds / self.seconds
-
-    def is_busy(self, *, cores: int) -> bool:
-        """Whether others used the machine, before or meanwhile."""
-        return self.load_before > cores or self.waited > _WAITED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Whether figures pass.
-
-    Attributes:
-        passed: Whether they do.
-        busy: Whether the marks were widened for it.
-        words: What fell short, or that the machine was busy; empty if nothing is to be said.
-    """
-
-    passed: bool
-    busy: bool
-    words: str
+        Raises:
+            AssertionError: Both sides do not give the same.
+        """
+        load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+        torch.set_num_threads(1)
+        work = self.prepare(scratch)
+        peak = _peak_megabytes(work.ours)
+        work.check()
+        began, waited = time.perf_counter(), _waited_seconds()
+        ours, reference = [], []
+        for _ in range(self.rounds):
+            ours.append(self.clock.seconds(work.ours))
+            reference.append(self.clock.seconds(work.reference) / work.part)
+        share = (_waited_seconds() - waited) / (time.perf_counter() - began)
+        seconds = statistics.median(ours)
+        ratio = statistics.median(reference) / seconds
+        busy = load > cores or share > 0.1
+        room = 2.0 if busy else 1.0
+        short = []
+        if ratio < self.mark / room:
+            short.append(f"ratio {ratio:.3g} is under its mark {self.mark / room:.3g}")
+        if seconds > self.most_seconds * room:
+            short.append(f"{seconds:.3g} s are above {self.most_seconds * room:.3g}")
+        if peak is not None and peak > self.most_megabytes * room:
+            short.append(f"{peak:.3g} MB are above {self.most_megabytes * room:.3g}")
+        return {
+            "seconds": seconds,
+            "reference_seconds": statistics.median(reference),
+            "ratio": ratio,
+            "peak_megabytes": peak,
+            "load_before": load,
+            "waited": share,
+            "busy": busy,
+            "passed": not short,
+            "words": "; ".join(short),
+        }
 
 
-def judge(benchmark: Benchmark, figures: Figures, *, cores: int) -> Verdict:
-    """Compare figures with the benchmark's mark and limits, widened on a busy machine."""
-    busy = figures.is_busy(cores=cores)
-    room = WIDENED if busy else 1.0
-    short = []
-    if figures.ratio < benchmark.mark / room:
-        short.append(f"ratio {figures.ratio:.3g} is under its mark {benchmark.mark / room:.3g}")
-    limits = (
-        ("seconds", figures.seconds, benchmark.most_seconds),
-        ("megabytes", figures.peak_megabytes, benchmark.most_megabytes),
+def commit() -> str:
+    """Return the commit of the code, "and changes" where files differ from it."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+    found = git("rev-parse", "--short", "HEAD") or "unknown"
+    return f"{found} and changes" if git("status", "--porcelain", "-uno") else found
+
+
+def machine() -> str:
+    """Return processor, cores, memory, path of bfloat16 and versions."""
+    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    name = re.search(r"model name\s*: (.*)", about)
+    bf16 = "AMX" if "amx_bf16" in about else "AVX-512" if "avx512_bf16" in about else "none"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return (
+        f"{name[1] if name else platform.machine()}, {len(os.sched_getaffinity(0))} cores, "
+        f"{memory:.1f} GB, bf16: {bf16}; Python {platform.python_version()}, torch "
+        f"{torch.__version__}, numpy {np.__version__}"
     )
-    for unit, seen, most in limits:
-        if seen is not None and most is not None and seen > most * room:
-            short.append(f"{seen:.3g} {unit} are above {most * room:.3g}")
-    words = [*short]
-    if busy:
-        words.append(
-            f"busy machine (load {figures.load_before:.1f} before and {figures.load_after:.1f} "
-            f"after on {cores} cores, {figures.waited:.0%} of the time others ran): marks are "
-            f"{WIDENED:g} times as wide"
-        )
-    return Verdict(passed=not short, busy=busy, words="; ".join(words))
+
+
+def _peak_megabytes(work: Callable[[], object]) -> float | None:
+    """Most memory of one run, beside what the process held before; None where nobody tells."""
+    try:
+        # Sets the high-water mark of resident memory back to what is resident now.
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _kilobytes("VmRSS")
+        work()
+        return max(_kilobytes("VmHWM") - before, 0) / 1e3
+    except OSError:
+        work()
+        return None
+
+
+def _kilobytes(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def _waited_seconds() -> float:
+    """How long this thread could have run and did not; 0 where the kernel does not tell."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0

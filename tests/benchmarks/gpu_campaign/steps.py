@@ -28,9 +28,10 @@ from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.methods import LpMstConfig, PriorSettings, StagedMomentsConfig
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 from labeldp.trainers.trainer import Trainer, TrainerConfig
+from tests.benchmarks.benchmark import commit as commit_here
+from tests.benchmarks.benchmark import machine
 from tests.benchmarks.gpu import Sizes, Speed, Stopwatch, planned, yardstick
 from tests.benchmarks.gpu_campaign.place import Place, StepLabels
-from tests.benchmarks.machine import this_machine
 
 #: States are written at most so often, and at the end of a call.
 KEEP_SECONDS = 20.0
@@ -75,16 +76,13 @@ class Step(Protocol):
 
 
 def facts(performance: Performance, *, commit: str | None) -> dict[str, Any]:
-    """Return device, processor, precision, versions, commit and date."""
-    machine = this_machine()
+    """Return device, processor and versions, precision, commit and date."""
     cuda = performance.torch_device().type == "cuda"
     return {
         "accelerator": torch.cuda.get_device_name() if cuda else "none",
-        "processor": machine.processor,
-        "cores": machine.cores,
-        "versions": machine.versions,
+        "machine": machine(),
         "precision": performance.precision_here().value,
-        "commit": commit or machine.commit,
+        "commit": commit or commit_here(),
         "date": datetime.now(UTC).date().isoformat(),
     }
 

@@ -79,7 +79,11 @@ def _why_not(place: Place, name: str) -> str:
 
 
 def _made_on(found: dict[str, Any]) -> str:
-    device = found["processor"] if found["accelerator"] == "none" else found["accelerator"]
+    device = (
+        found["machine"].partition(",")[0]
+        if found["accelerator"] == "none"
+        else found["accelerator"]
+    )
     return f"{device}, {found['commit']}"
 
 

@@ -1,11 +1,6 @@
-"""Teachers for tests of the pool: quick, deterministic, and on demand failing or deadly."""
+"""Teachers for tests of the pool: quick and deterministic."""
 
-import os
-import signal
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,46 +24,13 @@ def shards_of(teachers: int) -> list[Shard]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Simulated:
-    """Votes at once, but for some teachers.
-
-    Attributes:
-        fails: Raises an error whenever this teacher is in the batch.
-        dies: Ends its own process, as an out-of-memory killer would.
-        times: How often it does so, counted by files in `notes`; None for always.
-        notes: A folder.
-        seconds: How long a batch takes.
-    """
-
-    fails: int | None = None
-    dies: int | None = None
-    times: int | None = None
-    notes: Path | None = None
-    seconds: float = 0.0
-
-    def __call__(
-        self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
-    ) -> NDArray[np.uint8]:
-        """Vote."""
-        assert data == "public data"
-        assert [shard.labels[0] for shard in shards] == [t % CLASSES for t in teachers]
-        if self.seconds:
-            time.sleep(self.seconds)
-        if self.notes is not None:
-            name = f"{'-'.join(map(str, teachers))}.{time.monotonic_ns()}"
-            (self.notes / name).touch()
-        if self.fails in teachers and self._again(teachers):
-            raise RuntimeError("the features of this teacher are bewitched")
-        if self.dies in teachers and self._again(teachers):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return np.stack([_votes_of(teacher) for teacher in teachers])
-
-    def _again(self, teachers: Sequence[int]) -> bool:
-        if self.times is None:
-            return True
-        assert self.notes is not None
-        return tries_of(self.notes, teachers) <= self.times
+def simulated(
+    teachers: Sequence[int], shards: Sequence[Shard], data: Any = "public data"
+) -> NDArray[np.uint8]:
+    """Vote at once."""
+    assert data == "public data"
+    assert [shard.labels[0] for shard in shards] == [t % CLASSES for t in teachers]
+    return np.stack([_votes_of(teacher) for teacher in teachers])
 
 
 class Unloadable:
@@ -78,16 +40,7 @@ class Unloadable:
         """Do the damage."""
         return _refuse, ()
 
-    def __call__(
-        self, teachers: Sequence[int], shards: Sequence[Shard], data: Any
-    ) -> NDArray[np.uint8]:
-        """Never called."""
-        raise AssertionError
-
-
-def tries_of(notes: Path, teachers: Sequence[int]) -> int:
-    """How often a batch was begun."""
-    return len(list(notes.glob(f"{'-'.join(map(str, teachers))}.*")))
+    __call__ = staticmethod(simulated)
 
 
 def _refuse() -> None:

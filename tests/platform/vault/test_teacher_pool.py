@@ -20,7 +20,7 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.platform.sweep.cluster import Capacity, connected
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.vault import teacher_pool
-from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
+from labeldp.platform.vault.teacher_actor import TeacherActor
 from labeldp.platform.vault.teacher_pool import (
     GROWN_ACTORS,
     MACHINES,
@@ -30,16 +30,15 @@ from labeldp.platform.vault.teacher_pool import (
     train_ensemble,
 )
 from labeldp.platform.vault.vote_store import VoteJournal
-from tests.faults.processes import Process, family, titled, wait_until
+from tests.faults.processes import family, titled, wait_until
 from tests.platform.sweep.examples import a_cluster
 from tests.platform.sweep.simulated_teachers import (
     CLASSES,
     QUERIES,
-    Simulated,
     Unloadable,
     expected_votes,
     shards_of,
-    tries_of,
+    simulated,
 )
 from tests.platform.sweep.virtual_ray import VirtualRay, put_in_place
 
@@ -52,16 +51,12 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
     return VoteJournal(folder / "v", key="k", teachers=teachers, queries=QUERIES, classes=CLASSES)
 
 
-# How large a pool is, and its lines of progress
-
-
 @pytest.mark.parametrize(
     ("each", "cluster", "actors"),
     [
         (Resources(cpus=0.5), a_cluster((2, 0)), 4),
         # Three cores in two places hold two actors of two cores, not three.
         (Resources(cpus=2), a_cluster((3, 0), (3, 0)), 2),
-        (Resources(cpus=1, gpus=0.25), a_cluster((16, 1)), 4),
         (Resources(cpus=4, gpus=0.25), a_cluster((8, 1), (8, 0)), 2),
         (Resources(cpus=0.1), a_cluster((0.3, 0)), 3),
         # One that does not fit now is requested all the same: a node may come back.
@@ -96,7 +91,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., V
         folder.mkdir()
         journal = a_journal(folder, teachers)
         train_ensemble(
-            Simulated(),
+            simulated,
             data=None,
             shards=shards_of(teachers),
             batch=batch,
@@ -115,22 +110,6 @@ def first_is_slow(ids: Sequence[int]) -> float:
     return 100.0 if ids == [0] else 10.0
 
 
-def test_progress_is_printed_now_and_then(simulate: Any) -> None:
-    printed = simulate(lambda ids: 4.0, teachers=10, actors=1).lines
-    assert printed == [
-        "teachers: 3/10, 900 per hour, about 28 s left",
-        "teachers: 6/10, 900 per hour, about 16 s left",
-        "teachers: 9/10, 900 per hour, about 4 s left",
-    ]
-
-
-def test_nothing_waits_behind_a_straggler(simulate: Any) -> None:
-    virtual = simulate(lambda ids: 500.0 if ids == [3] else 10.0, teachers=40, actors=4)
-    assert virtual.now == 500.0
-    last = max(sent for actor in virtual.actors for sent, _ in actor.batches)
-    assert last == 120.0  # 39 batches on the three others
-
-
 def test_idle_actors_are_let_go(simulate: Any) -> None:
     no_room = {"starts": lambda number: 1e6 if number == 3 else 0.0}
     virtual = simulate(first_is_slow, teachers=5, actors=4, **no_room)
@@ -145,6 +124,15 @@ def test_a_failure_when_the_others_are_gone_is_tried_again(simulate: Any) -> Non
     dies = {"dies": lambda number: 50.0 if number == 0 else INFINITY}
     dying = simulate(first_is_slow, teachers=3, actors=3, **dies)
     assert dying.now == 150.0 and len(dying.actors) == 4
+
+
+def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
+    simulate: Any, tmp_path: Path
+) -> None:
+    named = r"2 of 6 teachers could .*; teacher 2 failed 3 times.*RuntimeError: .*bewitched.* of 4 "
+    with pytest.raises(EnsembleIncomplete, match=named):
+        simulate(lambda ids: 5.0, teachers=6, actors=2, batch=2, fails=[[2, 3]] * TRIES)
+    assert a_journal(tmp_path / "0", 6).finished == {0, 1, 4, 5}
 
 
 def test_a_machine_that_goes_away_says_nothing_of_the_batch(simulate: Any) -> None:
@@ -163,12 +151,6 @@ def test_a_machine_that_goes_away_says_nothing_of_the_batch(simulate: Any) -> No
         simulate(lambda ids: 540.0, **one, dies=lambda number: 60.0, machines_die=True)
 
 
-def test_a_thousand_actors_are_asked_about_together(simulate: Any) -> None:
-    virtual = simulate(lambda ids: 10.0, teachers=1_000, actors=500)
-    assert virtual.now == 20.0
-    assert virtual.waits <= 2 * 3  # starts, and two rounds
-
-
 def test_batches_are_always_the_same_ones(simulate: Any) -> None:
     dies = {"dies": lambda number: 40.0}
     virtual = simulate(lambda ids: 3.0 * len(ids), teachers=50, actors=3, batch=4, **dies)
@@ -185,24 +167,15 @@ def cluster() -> Iterator[Capacity]:
         yield capacity
 
 
-def train(
-    folder: Path,
-    vote: VoteFunction,
-    *,
-    actors: int = 2,
-    each: Resources = QUARTER,
-    say: Callable[[str], None] = lambda line: None,
-) -> int:
-    data = ray.put("public data")
+def train(folder: Path, vote: Any = simulated, **changes: Any) -> int:
+    given: dict[str, Any] = {"actors": 2, "each": QUARTER, **changes}
     return train_ensemble(
         vote,
-        data=data,
+        data=ray.put("public data"),
         shards=shards_of(TEACHERS),
         batch=2,
         journal=a_journal(folder),
-        actors=actors,
-        each=each,
-        say=say,
+        **given,
     )
 
 
@@ -210,56 +183,19 @@ def train(
 def test_every_teacher_votes_once_and_never_again(
     cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def actors() -> list[Process]:
-        return titled(family(os.getpid()), "ray::TeacherActor")
+    def actors() -> int:
+        return len(titled(family(os.getpid()), "ray::TeacherActor"))
 
     monkeypatch.setattr(teacher_pool, "_TELL_SECONDS", 0.0)
-    told: list[str] = []
-    pools: list[list[Process]] = []
-
-    def tell(line: str) -> None:
-        told.append(line)
-        pools.append(actors())
-
-    assert train(tmp_path, Simulated(), say=tell) == TEACHERS
+    told: list[tuple[str, int]] = []
+    say: Callable[[str], None] = lambda line: told.append((line.split()[1], actors()))  # noqa: E731
+    assert train(tmp_path, say=say) == TEACHERS
     np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
-    assert [line.split()[1] for line in told] == [f"{done}/12," for done in range(2, 14, 2)]
-    assert pools[0]
+    assert [done for done, _ in told] == [f"{done}/12," for done in range(2, 14, 2)]
+    assert told[0][1]
     wait_until(lambda: not actors(), what="the pool's actors end", seconds=30)
     # A second run has nothing to do: not even an actor that could not start would matter.
     assert train(tmp_path, Unloadable()) == 0
-
-
-@pytest.mark.ray_cluster
-@pytest.mark.fault
-@pytest.mark.parametrize(
-    ("harm", "words"), [("fails", "RuntimeError: .*bewitched"), ("dies", "Actor")]
-)
-def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
-    harm: str, words: str, cluster: Capacity, tmp_path: Path
-) -> None:
-    def folder(name: str) -> Path:
-        (tmp_path / name / "notes").mkdir(parents=True)
-        return tmp_path / name
-
-    twice = folder("twice")
-    train(twice, Simulated(**{harm: 5}, times=TRIES - 1, notes=twice / "notes"))
-    np.testing.assert_array_equal(a_journal(twice).votes(), expected_votes(TEACHERS))
-    for first in range(0, TEACHERS, 2):
-        expected = TRIES if first == 4 else 1
-        assert tries_of(twice / "notes", [first, first + 1]) == expected
-
-    always = folder("always")
-    message = (
-        rf"2 of 12 teachers could not be trained; teacher 4 failed 3 times.*{words}.*10 teachers"
-    )
-    with pytest.raises(EnsembleIncomplete, match=message):
-        train(always, Simulated(**{harm: 5}, notes=always / "notes"))
-    assert tries_of(always / "notes", [4, 5]) == TRIES
-    assert a_journal(always).finished == set(range(TEACHERS)) - {4, 5}
-    # The cause is mended: only those two are trained.
-    assert train(always, Simulated()) == 2
-    np.testing.assert_array_equal(a_journal(always).votes(), expected_votes(TEACHERS))
 
 
 @pytest.mark.ray_cluster
@@ -272,9 +208,9 @@ def test_actors_that_do_not_start(
         hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
-            train(tmp_path, Simulated(), each=Resources(cpus=cluster.cpus + 1))
+            train(tmp_path, each=Resources(cpus=cluster.cpus + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
-    assert train(tmp_path, Simulated(), actors=5, each=Resources(cpus=cluster.cpus / 2)) == TEACHERS
+    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.cpus / 2)) == TEACHERS
 
 
 # A member

@@ -1,7 +1,6 @@
 """vote_store: batches of votes land whole, crashes cost the record being written, one writer."""
 
 import errno
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -41,35 +40,23 @@ def test_votes_come_back_in_order_whatever_the_order_of_writing(tmp_path: Path) 
     np.testing.assert_array_equal(fill(tmp_path / "w", [0, 1]).votes(), VOTES)
 
 
-def test_one_byte_per_vote(tmp_path: Path) -> None:
-    fill(tmp_path / "v", list(range(6)))
-    overhead = (tmp_path / "v").stat().st_size - VOTES.size
-    assert 0 < overhead < 300
-
-
-@pytest.mark.parametrize("cut", [1, 5, 20, 60, 87, 88])
-def test_a_record_that_was_cut_off_is_dropped_and_the_rest_kept(cut: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [0, 1, 5, 20, 60, 87, 88])
+def test_a_record_that_was_cut_off_or_changed_is_dropped_and_the_rest_kept(
+    cut: int, tmp_path: Path
+) -> None:
     path = tmp_path / "v"
     fill(path, [0, 1])
     whole = path.stat().st_size
     fill(path, [2, 3])
     size = path.stat().st_size
     assert size - whole > cut
-    with open(path, "r+b") as file:
-        file.truncate(size - cut)
+    content = bytearray(path.read_bytes())
+    content[-10] ^= not cut  # a bit that flipped
+    path.write_bytes(content[: size - cut])
     assert a_journal(path).finished == {0, 1}
     journal = fill(path, [2, 3], [4, 5])
     assert journal.finished == set(range(6))
     np.testing.assert_array_equal(a_journal(path).votes(), VOTES)
-
-
-def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "v"
-    fill(path, [0, 1], [2, 3])
-    content = bytearray(path.read_bytes())
-    content[-10] ^= 1
-    path.write_bytes(content)
-    assert a_journal(path).finished == {0, 1}
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
@@ -126,18 +113,6 @@ def test_a_first_line_that_was_cut_off_is_written_again(cut: int, tmp_path: Path
     assert a_journal(path).finished == set()
     np.testing.assert_array_equal(fill(path, [0, 1, 2], [3, 4, 5]).votes(), VOTES)
     np.testing.assert_array_equal(a_journal(path).votes(), VOTES)
-
-
-def test_an_error_of_the_one_who_writes_passes_through(tmp_path: Path) -> None:
-    path = tmp_path / "v"
-    journal = a_journal(path)
-    with pytest.raises(TimeoutError, match="nothing to do with disks"):
-        with journal.writing():
-            journal.append([0], VOTES[[0]])
-            raise TimeoutError("nothing to do with disks")  # an OSError, but not of this file
-    assert a_journal(path).finished == {0}
-    with a_journal(path).writing():  # and the lock is free
-        pass
 
 
 @pytest.mark.parametrize(
@@ -208,15 +183,11 @@ def test_addresses_tell_labels_and_settings_apart_and_folders_too(tmp_path: Path
     assert len(others | {key}) == 4
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(VoteStoreUnusable, match=r"can't be kept in .*--results"):
-        VoteStore(tmp_path / "file" / "votes")
-    assert os.listdir(tmp_path) == ["file"]
-
-
 def test_a_damaged_secret_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     (tmp_path / "salt").write_bytes(b"short")
     with pytest.raises(VoteStoreUnusable, match=r"salt is damaged; move"):
         VoteStore(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(VoteStoreUnusable, match=r"can't be kept in .*--results"):
+        VoteStore(tmp_path / "file" / "votes")
