@@ -51,11 +51,7 @@ class SweepOutcome:
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
-    """Report on all trials of a sweep's folder, those of earlier commands too, and close its run.
-
-    Raises:
-        VaultLost: The vault is gone.
-    """
+    """Report on all trials of a sweep's folder, those of earlier commands too; close its run."""
     recorder = sweep.recorder
     folder = recorder.folder
     charges = sweep.home.ledger()

@@ -112,7 +112,7 @@ def test_luck_is_the_largest_draw_of_noise(candidates: int) -> None:
     [(1, 0.9, False), (2, 0.09, False), (2, 0.11, True), (9, 0.06, False), (9, 0.07, True)],
 )
 def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bool) -> None:
-    found = ChoiceNoise(candidates=candidates, noise=noise, epsilon=0.05)
+    found = ChoiceNoise(candidates=candidates, noise=noise)
     assert found.swamps is refused
     if not refused:
         found.refuse(instead="-")
@@ -121,13 +121,6 @@ def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bo
         found.refuse(instead="toss a coin")
     text = str(caught.value)
     assert f"{100 * noise:.1f} points" in text and text.endswith("or toss a coin")
-
-
-def test_the_price_that_a_refusal_names_is_enough() -> None:
-    before = ChoiceNoise(candidates=12, noise=0.2, epsilon=0.05)
-    with pytest.raises(ValueError, match=r"evaluation\.epsilon; 0\.17 would do"):
-        before.refuse(instead="-")
-    assert not ChoiceNoise(candidates=12, noise=0.2 * 0.05 / 0.17).swamps
 
 
 def test_finished_trials_are_told_apart_only_beyond_their_noise() -> None:

@@ -40,7 +40,7 @@ from labeldp.platform.sweep.plan import (
     prepare,
     with_count_price,
 )
-from labeldp.platform.sweep.search import Search, searches_of, touching
+from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
 from labeldp.trainers.settings.methods import Noise
@@ -228,7 +228,7 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
 
 def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
     own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
-    with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon; 0\.5 would do"):
+    with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon"):
         started(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
     unasked = started(small(), options(tmp_path, overrides=own))  # who wants no choice may look
     assert "too much to choose a trial by" in unasked.notes[-1]
@@ -324,19 +324,13 @@ INTERACTIVE = {
 def test_axes_that_decide_a_release_touch_it(
     key: str, axis: Axis, settings: dict[str, Any], touched: bool
 ) -> None:
-    assert touching(a_search({key: axis}, **settings), a_size()) == [key] * touched
+    assert touches_releases(a_search({key: axis}, **settings), a_size()) is touched
 
 
-def test_only_the_guilty_axis_is_named_the_price_of_counts_too() -> None:
-    axes: dict[str, Axis] = {
-        "trainer.learning_rate": RATE,
-        "trainer.epsilon": Choice(1.0, 2.0),
-        "trainer.momentum": Uniform(0.0, 0.9),
-    }
-    assert touching(a_search(axes), a_size()) == ["trainer.epsilon"]
+def test_the_price_of_counts_touches_a_release_of_held_out_labels() -> None:
     axis: dict[str, Axis] = {"evaluation.epsilon": Choice(0.05, 0.5)}
-    assert touching(a_search(axis), a_size()) == []
-    assert touching(a_search(axis), a_size(100)) == ["evaluation.epsilon"]
+    assert not touches_releases(a_search(axis), a_size())
+    assert touches_releases(a_search(axis), a_size(100))
 
 
 def cost(

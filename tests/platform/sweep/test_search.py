@@ -1,6 +1,5 @@
 """search: what is tried next, and a search that is cut off and continued runs the same trials."""
 
-import builtins
 import json
 import math
 import shutil
@@ -14,6 +13,7 @@ from labeldp import load
 from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.report.ledger import read_folder
+from labeldp.platform.sweep import search
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
     AshaStop,
@@ -47,14 +47,14 @@ def searching(**space: Axis) -> Sweep:
 
 
 def only(**space: Axis) -> Search:
-    (search,) = searches_of(replace(searching(**space), variants=()))
-    return search
+    (found,) = searches_of(replace(searching(**space), variants=()))
+    return found
 
 
 def test_one_search_for_each_variant_at_each_point_of_its_grids() -> None:
     searches = searches_of(searching(trainer__learning_rate=LogUniform(0.01, 0.1)))
-    names = ["ALIBI epsilon=0.5", "ALIBI epsilon=2.0", "AGIBI epsilon=0.5", "AGIBI epsilon=2.0"]
-    assert [search.name for search in searches] == [*names, "no privacy"]
+    points = [dict(search.point) for search in searches]
+    assert points == [{"trainer.epsilon": epsilon} for epsilon in (0.5, 2.0, 0.5, 2.0)] + [{}]
     assert [search.size for search in searches] == [12] * 5
     assert len({search.id for search in searches}) == 5
 
@@ -71,9 +71,9 @@ def test_the_name_of_a_search_outlives_a_start_and_more_trials() -> None:
 
 
 def test_an_end_of_an_axis_that_cant_be_used_is_refused_beforehand() -> None:
-    search = only(trainer__momentum=Uniform(0.0, 1.5))
+    wide = only(trainer__momentum=Uniform(0.0, 1.5))
     with pytest.raises(ConfigurationError, match="momentum is 1"):
-        _ = search.probed
+        _ = wide.probed
 
 
 AXES: dict[str, RandomAxis] = {
@@ -112,14 +112,7 @@ def test_what_was_told_decides_and_nothing_else() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     check_installed()
-    found = builtins.__import__
-
-    def without(name: str, *more: Any, **others: Any) -> Any:
-        if name == "optuna":
-            raise ImportError(name)
-        return found(name, *more, **others)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(search, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"labeldp\[search\]"):
         check_installed()
 
