@@ -9,7 +9,7 @@
 
 Around each row, learning rate and weight decay are searched (half, one and two times): the nine
 trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`. `--preset home`:
-unsearched; each level by randomized response too (docs/fast_network.md).
+unsearched; each level by subset selection and randomized response too.
 
 Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`.
 """
@@ -24,7 +24,7 @@ from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 FACTORS = (0.5, 1.0, 2.0)
-AT_HOME = (Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
+AT_HOME = (Noise.SUBSET, Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
 LEVELS = {"very high": 8.1, "high": 6.3, "medium": 3.0, "low": 2.0}
 
 

@@ -130,7 +130,7 @@ def test_sweeps_of_the_pages_can_be_planned(
         return
     sweep = load_sweep(str(path))
     given = command_of(sweep).make_context("sweep", words[1:]).params
-    asked = plan_options(sweep, given, results=Path())
+    asked = plan_options(sweep, given)
     # Without a key that could be wrong the small size says as much, in a tenth of the time.
     assert prepare(sweep, replace(asked, smoke=asked.smoke or not asked.overrides))[1]
 

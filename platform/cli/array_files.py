@@ -17,7 +17,8 @@ class ArrayFileError(ValueError):
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:
     """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`."""
-    path, _, key = address.partition(":") if ".npz:" in address else (address, "", "")
+    path, archive, key = address.partition(".npz:")
+    path += ".npz" if archive else ""
     try:
         array = _csv_numbers(path) if path.endswith(".csv") else _numpy_array(path, key)
     except OSError as error:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms import auditing
-from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.vote_leakage import reconstruct
@@ -16,43 +15,43 @@ from labeldp.platform.cli.array_files import read_array
 
 def memorization(
     *, confidences: str, canary_labels: str, true_labels: str, confidence: float
-) -> dict[str, Any]:
+) -> auditing.MemorizationAudit:
     """Interval of the memorization attack, as published and corrected."""
-    found = auditing.memorization_interval(
+    return auditing.memorization_interval(
         read_array(confidences, what="--confidences"),
         read_array(canary_labels, what="--canary-labels"),
         read_array(true_labels, what="--true-labels"),
         confidence=confidence,
     )
-    keys = ("epsilon_low", "epsilon_high", "threshold", "guesses")
-    return {
-        "paper": {key: getattr(found.paper, key) for key in keys},
-        "corrected": {key: getattr(found.corrected, key) for key in keys},
-        "ceiling": found.ceiling,
-        "canaries": found.canaries,
-    }
 
 
 def one_run(
     *,
     scores: str | None,
     truth: str | None,
-    delta: float,
-    confidence: float,
     family: str | None,
     classes: int,
     guesses_fixed: bool,
+    delta: float,
+    confidence: float,
     **counts: Any,
 ) -> dict[str, Any]:
     """Bound the epsilon of one training run from below, from counts or from scores.
 
-    With a family, also what it proves if each label had noise of that family by itself. From
-    scores, fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of
-    guesses may follow the release. `counts` are canaries, guesses and correct, or all None.
+    With a family, also the bound if each label had noise of that family by itself. From scores,
+    fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of guesses may
+    follow the release. `counts` are canaries, guesses and correct, or all None.
     """
-    _check_input(counts, {"scores": scores, "truth": truth})
+    files = {"scores": scores, "truth": truth}
+    given = {name for name, value in {**counts, **files}.items() if value is not None}
+    if given not in (set(counts), set(files)):
+        named = " and ".join(f"--{name}" for name in [*counts, *files] if name in given)
+        raise ValueError(
+            f"{named or 'nothing to audit'} is given; give --canaries, --guesses and --correct, or "
+            "--scores and --truth"
+        )
     settings: dict[str, Any] = {"delta": delta, "confidence": confidence}
-    families: dict[str, auditing.Family] = {
+    families: dict[str | None, auditing.Family] = {
         "gaussian": auditing.GaussianFamily(),
         "laplace": auditing.LaplaceFamily(),
         "rr": auditing.SubsetFamily(num_classes=classes, subset_size=1),
@@ -62,7 +61,7 @@ def one_run(
         result = {
             "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
             "ceiling": auditing.one_run_ceiling(canaries=counts["canaries"], **settings),
-            **{key: counts[key] for key in ("guesses", "correct", "canaries")},
+            **counts,
         }
         if family is not None:
             result["epsilon_tight"] = auditing.tight_lower_bound(
@@ -84,14 +83,13 @@ def one_run(
 def moments(
     *,
     epsilon: float,
-    delta: float | None,
+    delta: float,
     canaries: int,
     classes: int,
     confidence: float,
     seed: int | None,
 ) -> dict[str, Any]:
     """Bound the epsilon of moment labels' noise by Dirac canaries, beside the charged one."""
-    delta = USUAL_DELTA if delta is None else delta
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
     audit = auditing.audit_moments(
         LabelMoments(noise_std=noise_std, num_classes=classes),
@@ -104,30 +102,21 @@ def moments(
 
 
 def observational(
-    *,
-    confidences: str,
-    labels: str,
-    proxy: str,
-    proxy_log_error: float,
-    confidence: float,
-    seed: int | None,
-) -> dict[str, Any]:
+    *, confidences: str, labels: str, proxy: str, seed: int | None, **assumed: float
+) -> auditing.ObservationalAudit:
     """Bound a model's epsilon from labels that nobody spoiled, given a good proxy."""
-    found = auditing.observational_audit(
+    return auditing.observational_audit(
         read_array(confidences, what="--confidences"),
         labels=read_array(labels, what="--labels"),
         proxy=read_array(proxy, what="--proxy"),
-        proxy_log_error=proxy_log_error,
-        confidence=confidence,
         generator=np.random.default_rng(seed),
+        **assumed,
     )
-    return asdict(found)
 
 
 def vote_leakage(*, counts: str, noise_std: float, teachers: int) -> dict[str, Any]:
     """Vote histograms from counts of a service's answers, and how long it took."""
-    answers = read_array(counts, what="--counts")
-    rows = answers[None] if answers.ndim == 1 else answers
+    rows = np.atleast_2d(read_array(counts, what="--counts"))
     started = time.perf_counter()
     histograms = reconstruct(rows, noise_std, teachers)
     seconds = time.perf_counter() - started
@@ -136,23 +125,6 @@ def vote_leakage(*, counts: str, noise_std: float, teachers: int) -> dict[str, A
         "histograms": histograms.tolist(),
         "seconds": seconds,
         "notes": [
-            f"row {row}: all answers are class {int(rows[row].argmax())}; that class leads by far, "
-            "but the shares of the other classes can't be determined"
-            for row in one_class
+            f"row {row}: all answers are one class; other shares are open" for row in one_class
         ],
     }
-
-
-def _check_input(counts: dict[str, Any], files: dict[str, Any]) -> None:
-    """Refuse anything but all counts and no file, or all files and no count."""
-    given = {name for name, value in {**counts, **files}.items() if value is not None}
-    if given in (set(counts), set(files)):
-        return
-    ways = "--canaries, --guesses and --correct, or --scores and --truth"
-    if not given:
-        raise ValueError(f"nothing to audit is given; give {ways}")
-    started = counts if given & set(counts) else files
-    missing = [f"--{name}" for name in started if name not in given]
-    without = f" without {' and '.join(missing)}" if missing else ""
-    named = ", ".join(f"--{name}" for name in [*counts, *files] if name in given)
-    raise ValueError(f"{named} can't be used together{without}; give {ways}")

@@ -4,15 +4,18 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, NoReturn, TextIO
 
-import click
 from rich import box
 from rich.console import Console
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
+
+from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.records.results import dumps
+from labeldp.platform.sweep.sweep import CannotFit, Unfinished
 
 #: Rows shown of one table; `--json` prints all of them.
 MOST_ROWS = 50
@@ -34,41 +37,33 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows of texts under names of columns; `styles` has styles such as `bold red` by row."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    styles: Mapping[int, str] = field(default_factory=dict)
-
-
 #: A result for a person: a text, or tables and lines of text.
 Words = str | Sequence[Table | str]
 
 
-def exit_code(error: BaseException) -> ExitCode | None:
-    """Return the code of an error; None for a defect of ours."""
-    # They take SciPy along, which `--help` does not need.
-    from labeldp.mechanisms.ledger import BudgetExceeded
-    from labeldp.platform.sweep.sweep import CannotFit, Unfinished
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The result of a command.
 
-    codes: dict[tuple[type[BaseException], ...], ExitCode] = {
-        (BudgetExceeded,): ExitCode.OVER_BUDGET,
-        (CannotFit,): ExitCode.CANNOT_FIT,
-        (Unfinished,): ExitCode.NOT_OK,
-        (KeyboardInterrupt,): ExitCode.INTERRUPTED,
-        (ValueError, OSError, MemoryError): ExitCode.BAD_INPUT,
-    }
-    return next((code for kinds, code in codes.items() if isinstance(error, kinds)), None)
+    Attributes:
+        facts: A dict or a dataclass of plain values, for `--json`.
+        words: For a person; the facts, one a line, if None.
+        code: NOT_OK for facts whose `ok` is False and DONE for others, if None.
+    """
+
+    facts: Any
+    words: Words | None = None
+    code: ExitCode | None = None
 
 
-def code_of_result(result: Any) -> ExitCode:
-    """Return NOT_OK for a result whose `ok` is False, and DONE for all others."""
-    plain = _plain(result)
-    not_ok = isinstance(plain, dict) and plain.get("ok") is False
-    return ExitCode.NOT_OK if not_ok else ExitCode.DONE
+#: Errors that are not defects of ours, and their codes; the first that fits.
+_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitCode], ...] = (
+    (BudgetExceeded, ExitCode.OVER_BUDGET),
+    (CannotFit, ExitCode.CANNOT_FIT),
+    (Unfinished, ExitCode.NOT_OK),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    ((ValueError, OSError, MemoryError), ExitCode.BAD_INPUT),
+)
 
 
 def explained(error: BaseException) -> str:
@@ -76,54 +71,40 @@ def explained(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, MemoryError):
-        more = str(error) or "no further details"
-        return f"error: this machine has too little memory for that ({more})"
+        return f"error: this machine has too little memory for that ({error})"
     return f"error: {error}"
 
 
-def plain_text(result: Any, indent: str = "") -> str:
+def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
     """Return nested results for a person: one `name: value` a line."""
     lines = []
-    for name, inner in _plain(result).items():
+    for name, inner in facts.items():
         if isinstance(inner, dict):
-            lines += [f"{indent}{name}:"]
+            lines.append(f"{indent}{name}:")
             lines += [plain_text(inner, indent + "  ")] if inner else []
         elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
             lines.append(f"{indent}{name}:")
-            for item in inner:
-                lines.append(
-                    f"{indent}  - " + ", ".join(f"{k} {_short(v)}" for k, v in item.items())
-                )
+            items = (", ".join(f"{k} {_short(v)}" for k, v in item.items()) for item in inner)
+            lines += [f"{indent}  - {item}" for item in items]
         else:
             lines.append(f"{indent}{name}: {_short(inner)}")
     return "\n".join(lines)
 
 
-def run_command(command: click.Command, arguments: Sequence[str], *, program: str) -> int:
-    """Run a command line and return its exit code; a wrong argument is refused in one line."""
-    try:
-        ended = command.main(list(arguments), prog_name=program, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return ExitCode.BAD_INPUT
-    except click.ClickException as error:
-        print(f"error: {' '.join(error.format_message().split())}", file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    return int(ended or 0)
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def perform(
     run: Callable[[], Any],
     *,
     json: bool,
-    text: Callable[[Any], Words] = plain_text,
-    code: Callable[[Any], ExitCode] = code_of_result,
     explain: Callable[[BaseException], str] = explained,
 ) -> ExitCode:
     """Run a command, print its result, and return how it ended.
 
-    `run` returns a dataclass or a dict of plain values; its ValueError is the user's mistake. A
-    defect, an error that has no exit code, is raised.
+    `run` returns an `Answer` or its facts; its ValueError is the user's mistake. A defect, an error
+    that has no exit code, is raised.
     """
     before = warnings.formatwarning
 
@@ -137,20 +118,43 @@ def perform(
     try:
         result = run()
     except (Exception, KeyboardInterrupt) as error:
-        ended = exit_code(error)
+        ended = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
         if ended is None:
             raise
         print(explain(error), file=sys.stderr)
         return ended
     finally:
         warnings.formatwarning = before
+    answer = result if isinstance(result, Answer) else Answer(facts=result)
+    facts: Any = answer.facts if isinstance(answer.facts, dict) else asdict(answer.facts)
+    words = plain_text(facts) if answer.words is None else answer.words
     try:
-        print(_json(result) if json else shown(text(result)))
+        print(dumps(facts) if json else shown(words))
         sys.stdout.flush()
     except BrokenPipeError:
         # `| head` has read enough. Python would complain once more as it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code(result)
+    if answer.code is not None:
+        return answer.code
+    return ExitCode.NOT_OK if facts.get("ok") is False else ExitCode.DONE
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    styles: Mapping[int, str] | None = None,
+) -> list[Table | str]:
+    """Return rows of texts under names of columns; `styles`: row -> style such as `bold red`."""
+    drawing = Table(header_style="bold", pad_edge=False)
+    for column in columns:  # texts, and no markup: brackets are shown as they are
+        drawing.add_column(Text(column), overflow="fold")
+    for number, row in enumerate(rows[:MOST_ROWS]):
+        drawing.add_row(*map(Text, row), style=(styles or {}).get(number))
+    more = len(rows) - MOST_ROWS
+    left_out = [f"... and {more} more; --json has them all"] if more > 0 else []
+    return [*([title] if title else []), drawing, *left_out]
 
 
 def shown(words: Words, *, stream: TextIO | None = None) -> str:
@@ -159,52 +163,19 @@ def shown(words: Words, *, stream: TextIO | None = None) -> str:
     A terminal gets colors, rules, and its own width. Other programs get padded columns and one line
     for each row.
     """
-    if isinstance(words, str):
-        return words
     where = stream or sys.stdout
-    on_terminal = where.isatty() and os.environ.get("TERM") != "dumb"
-    console = Console(file=where, highlight=False, width=None if on_terminal else 100_000)
+    terminal = where.isatty() and os.environ.get("TERM") != "dumb"
+    console = Console(file=where, highlight=False, width=None if terminal else 100_000)
     lines: list[str] = []
-    for part in words:
+    for part in [words] if isinstance(words, str) else words:
         if isinstance(part, str):
             lines.append(part)
             continue
-        lines += [part.title] if part.title else []
+        part.box, part.padding = (box.SIMPLE_HEAD, (0, 1)) if terminal else (None, (0, 2, 0, 0))
         with console.capture() as capture:
-            console.print(_drawn(part, on_terminal=on_terminal))
+            console.print(part)
         lines += [line.rstrip() for line in capture.get().rstrip().splitlines()]
-        more = len(part.rows) - MOST_ROWS
-        lines += [f"... and {more} more; --json has them all"] if more > 0 else []
     return "\n".join(lines)
-
-
-def _drawn(table: Table, *, on_terminal: bool) -> RichTable:
-    # Texts, and no markup: brackets are shown as they are.
-    drawing = RichTable(
-        box=box.SIMPLE_HEAD if on_terminal else None,
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 1) if on_terminal else (0, 2, 0, 0),
-    )
-    for column in table.columns:
-        drawing.add_column(Text(column), overflow="fold")
-    for number, row in enumerate(table.rows[:MOST_ROWS]):
-        drawing.add_row(*map(Text, row), style=table.styles.get(number, ""))
-    return drawing
-
-
-def _json(result: Any) -> str:
-    from labeldp.platform.records.results import dumps  # it takes SciPy along
-
-    return dumps(_plain(result))
-
-
-def _plain(result: Any) -> Any:
-    return asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def interrupt(number: int, frame: object) -> NoReturn:

@@ -13,20 +13,10 @@ from typing import Any
 
 import click
 
-from labeldp.platform.cli.command import (
-    ExitCode,
-    code_of_result,
-    perform,
-    plain_text,
-    run_command,
-)
 
-_HERE = "labeldp.platform.cli"
-
-
-def option(names: str, help: str = "", **more: Any) -> click.Option:
+def option(names: str, help: str = "", metavar: str | None = None, **more: Any) -> click.Option:
     """Return an option by its names, which blanks separate."""
-    return click.Option(names.split(), help=help, **more)
+    return click.Option(names.split(), help=help, metavar=metavar, **more)
 
 
 def choice(name: str, values: Sequence[str], help: str = "", **more: Any) -> click.Option:
@@ -39,55 +29,44 @@ def argument(name: str, metavar: str, help: str, **more: Any) -> click.Argument:
     return click.Argument([name], metavar=metavar, help=help, **more)
 
 
-number = partial(option, type=float, metavar="X")
-whole = partial(option, type=int, metavar="N")
+number = partial(option, type=float)
+whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
-_required = partial(option, required=True)
-_required_number = partial(number, required=True)
 _array = partial(option, metavar="FILE[:key]")
-_root = option("--root", "folder of the data sets; LABELDP_DATA by default", metavar="DIR")
-_device = choice("--device", ("auto", "cpu", "cuda"), default="auto")
-_confidence = number("--confidence", default=0.95)
+_FOLDER = click.Path(exists=True, file_okay=False)
+_ROOT = option("--root", "folder of the data sets; LABELDP_DATA by default", "DIR")
+_DEVICE = choice("--device", ("auto", "cpu", "cuda"), default="auto")
+_CONFIDENCE = number("--confidence", default=0.95)
+_EPSILON = number("--epsilon", required=True)
+_DELTA = number("--delta", required=True)
+_SEED = whole("--seed", "makes the noise repeatable")
+_CHOOSE_BY = choice("--choose-by", ("test", "estimated"), "accuracy that trials are compared by")
+_PURE = number("--delta", "changes nothing: this noise is pure and holds at delta 0 already")
+_VOTES = _array("--votes", "[N, K] counts; leave it out for the price of any votes")
+_QUERIES = whole("--queries", "without --votes; the number of answers by default")
+_AGGREGATORS = ("confident", "gnmax", "lnmax")
+_ACCOUNTING = choice(
+    "--accounting",
+    ("decision", "counts"),
+    "price what is released (decision) or, as published, all noisy counts (counts)",
+    default="decision",
+)
 
 JSON = flag("--json", "print one JSON object")
 
 #: Options that decide which trials a sweep has, and what they may cost.
 PLAN_OPTIONS = (
     flag("--smoke", "the small size: minutes on two cores"),
-    option(
-        "--preset",
-        "another size that the sweep has a name for, such as home: full data on two cores",
-        metavar="NAME",
-    ),
-    option(
-        "--only",
-        "run this line of the comparison and no other, by the beginning of its name; can be given "
-        "several times",
-        multiple=True,
-        metavar="NAME",
-    ),
-    option(
-        "--without",
-        "leave out this line of the comparison, such as the baseline without noise; as --only",
-        multiple=True,
-        metavar="NAME",
-    ),
-    option("--results", "results folder; a sweep resumes from trials in it", metavar="DIR"),
-    number("--max-epsilon-total", "budget of the sweep", metavar="E"),
+    option("--preset", "another size of the sweep, such as home: full data on two cores", "NAME"),
+    option("--only", "run the lines that begin so; can be repeated", "NAME", multiple=True),
+    option("--without", "leave out the lines that begin so; can be repeated", multiple=True),
+    option("--results", "results folder; a sweep resumes from trials in it", "DIR"),
+    number("--max-epsilon-total", "budget of the sweep"),
     whole("--max-trials", "refuse a larger sweep"),
-    choice(
-        "--choose-by",
-        ("test", "estimated"),
-        "accuracy that trials are compared by: test by default, where there is a test split; a "
-        "search takes estimated, and test only on request",
-    ),
-    choice(
-        "--search",
-        ("optuna",),
-        "learn from finished trials which settings to try next (docs/search.md)",
-    ),
+    _CHOOSE_BY,
+    choice("--search", ("optuna",), "learn from finished trials what to try next (docs/search.md)"),
     whole("--trials", "trials of each search; 40 by default"),
-    whole("--search-seed", "seed of the search; 0 by default", metavar="S"),
+    whole("--search-seed", "seed of the search; 0 by default"),
     choice("--stop", ("asha",), "end trials early that fall behind (docs/search.md)"),
     argument(
         "overrides",
@@ -98,43 +77,18 @@ PLAN_OPTIONS = (
     ),
 )
 
-_PURE = number(
-    "--delta", "changes nothing: this noise is pure, and its epsilon holds at delta 0 already"
-)
-_VOTES = option(
-    "--votes", "[N, K] counts; leave it out for the price of any votes", metavar="FILE[:key]"
-)
-_QUERIES = whole(
-    "--queries", "number of queries, without --votes; that of the answers by default", metavar="Q"
-)
-_ACCOUNTING = choice(
-    "--accounting",
-    ("decision", "counts"),
-    "price what is released (decision) or, as published, all noisy counts (counts)",
-    default="decision",
-)
-_AGGREGATORS = ("confident", "gnmax", "lnmax")
-
 
 class Verb(click.Command):
     """A command of the table.
 
     Attributes:
         words: Its name, after that of its group if it has one.
-        run: `module:function`; the function takes the options by name and returns a dataclass or a
-            dict of plain values. A ValueError is the user's mistake.
-        code: `module:function` that returns the exit code of a result.
+        run: `module:function` of labeldp; the function takes the options by name and returns an
+            `Answer` or its facts. A ValueError is the user's mistake.
     """
 
     def __init__(
-        self,
-        words: str,
-        run: str,
-        summary: str,
-        example: str,
-        *params: click.Parameter,
-        text: str | None = None,
-        code: str | None = None,
+        self, words: str, run: str, summary: str, example: str, *params: click.Parameter
     ) -> None:
         super().__init__(
             words.rpartition(" ")[2],
@@ -145,70 +99,61 @@ class Verb(click.Command):
             callback=self._perform,
         )
         self.words, self.run, self.summary, self.example = words, run, summary, example
-        self.text, self.code = text, code
 
-    def _perform(self, json: bool, **given: Any) -> ExitCode:
-        def carry_out() -> Any:
-            return _function(self.run)(**given)
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Import its function."""
+        found: Callable[..., Any] = resolve_name(f"labeldp.{self.run}")
+        return found
 
-        def text(result: Any) -> Any:
-            return (_function(self.text) if self.text else plain_text)(result)
-
-        def code(result: Any) -> ExitCode:
-            found: ExitCode = (_function(self.code) if self.code else code_of_result)(result)
-            return found
-
-        return perform(carry_out, json=json, text=text, code=code)
-
-
-def _function(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = resolve_name(name)
-    return found
+    def _perform(self, json: bool, **given: Any) -> int:
+        perform = resolve_name("labeldp.platform.cli.command:perform")
+        return int(perform(lambda: self.function(**given), json=json))
 
 
 VERBS = (
     Verb(
         "audit memorization",
-        f"{_HERE}.audits:memorization",
+        "platform.cli.audits:memorization",
         "the paper's attack from saved confidences",
         "labeldp audit memorization --confidences C.npy --canary-labels P.npy --true-labels T.npy",
         _array("--confidences", "[N, K] on the canaries, rows summing to 1", required=True),
         _array("--canary-labels", "[N] planted labels", required=True),
         _array("--true-labels", "[N]", required=True),
-        _confidence,
+        _CONFIDENCE,
     ),
     Verb(
         "audit moments",
-        f"{_HERE}.audits:moments",
+        "platform.cli.audits:moments",
         "is the noise of moment labels what is charged?",
         "labeldp audit moments --epsilon 1 --delta 1e-5",
         number("--epsilon", "that is charged", default=1.0),
-        number("--delta", "1e-5, the usual one, by default"),
+        number("--delta", default=1e-5),
         whole("--canaries", default=2000),
-        whole("--classes", default=10, metavar="K"),
-        _confidence,
-        whole("--seed", "of a repeatable audit"),
+        whole("--classes", default=10),
+        _CONFIDENCE,
+        _SEED,
     ),
     Verb(
         "audit observational",
-        f"{_HERE}.audits:observational",
+        "platform.cli.audits:observational",
         "a bound without canaries, given a proxy's error",
         "labeldp audit observational --confidences C.npy --labels Y.npy --proxy Q.npy "
         "--proxy-log-error .2",
         _array("--confidences", "[N, K] of the model", required=True),
         _array("--labels", "[N] that it was trained on", required=True),
         _array("--proxy", "[N, K] of a model that never saw these labels", required=True),
-        _required_number(
+        number(
             "--proxy-log-error",
             "largest |log p - log proxy|, p the law of true labels: an assumption of yours",
-            metavar="TAU",
+            required=True,
         ),
-        _confidence,
-        whole("--seed", "of a repeatable audit"),
+        _CONFIDENCE,
+        _SEED,
     ),
     Verb(
         "audit one-run",
-        f"{_HERE}.audits:one_run",
+        "platform.cli.audits:one_run",
         "a valid lower bound from one model",
         "labeldp audit one-run --canaries 1000 --guesses 400 --correct 300",
         whole("--canaries"),
@@ -217,18 +162,13 @@ VERBS = (
         _array("--scores", "in place of the three counts"),
         _array("--truth", "the secret coins beside --scores"),
         number("--delta", default=0.0),
-        _confidence,
+        _CONFIDENCE,
         choice(
             "--family",
             ("gaussian", "laplace", "rr", "subset"),
             "also bound epsilon tightly, if noise of this family was put on each label by itself",
         ),
-        whole(
-            "--classes",
-            "of --family rr and subset; 2 is careful for any number",
-            default=2,
-            metavar="K",
-        ),
+        whole("--classes", "of --family rr and subset; 2 is careful for any number", default=2),
         flag(
             "--guesses-fixed",
             "--guesses was fixed before any release was seen: a larger bound of --family, and the "
@@ -237,70 +177,63 @@ VERBS = (
     ),
     Verb(
         "audit vote-leakage",
-        f"{_HERE}.audits:vote_leakage",
+        "platform.cli.audits:vote_leakage",
         "vote histograms from a service's answers",
         "labeldp audit vote-leakage --counts ANSWERS.npy --noise-std 60 --teachers 250",
         _array("--counts", "[N, K] answers", required=True),
-        _required_number("--noise-std"),
-        whole("--teachers", required=True, metavar="T"),
+        number("--noise-std", required=True),
+        whole("--teachers", required=True),
     ),
     Verb(
         "calibrate gaussian",
-        "labeldp.mechanisms.calibration:calibrate_gaussian",
+        "mechanisms.calibration:calibrate_gaussian",
         "gaussian noise for an epsilon",
         "labeldp calibrate gaussian --epsilon 1 --delta 1e-5",
-        _required_number("--epsilon"),
-        _required_number("--delta"),
+        _EPSILON,
+        _DELTA,
     ),
     Verb(
         "calibrate laplace",
-        f"{_HERE}.prices:calibrate_laplace",
+        "platform.cli.prices:calibrate_laplace",
         "laplace noise for an epsilon",
         "labeldp calibrate laplace --epsilon 2",
-        _required_number("--epsilon"),
+        _EPSILON,
         _PURE,
     ),
     Verb(
         "calibrate pate",
-        f"{_HERE}.prices:calibrate_pate",
+        "platform.cli.prices:calibrate_pate",
         "aggregator noise for an epsilon",
         "labeldp calibrate pate --epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         _VOTES,
-        _required_number("--epsilon"),
-        _required_number("--delta"),
-        choice(
-            "--aggregator", _AGGREGATORS, "confident by default; --votes are for confident alone"
-        ),
+        _EPSILON,
+        _DELTA,
+        choice("--aggregator", _AGGREGATORS, "with --votes confident alone", default="confident"),
         _QUERIES,
-        whole(
-            "--teachers",
-            "T, of which the threshold is a share where there are no votes to choose it from",
-            metavar="T",
-        ),
+        whole("--teachers", "without --votes: the threshold is a share of them"),
         _ACCOUNTING,
-        whole("--answer", required=True, metavar="K"),
+        whole("--answer", required=True),
     ),
     Verb(
         "calibrate rr",
-        f"{_HERE}.prices:calibrate_rr",
+        "platform.cli.prices:calibrate_rr",
         "rr noise for an epsilon",
         "labeldp calibrate rr --epsilon 2 --classes 10",
-        _required_number("--epsilon"),
-        whole("--classes", default=10, metavar="K"),
+        _EPSILON,
+        whole("--classes", default=10),
         _PURE,
     ),
     Verb(
         "config",
-        f"{_HERE}.config_keys:config",
+        "platform.cli.config_keys:config",
         "every configuration key: type, default, bounds, meaning",
         "labeldp config alibi --match epsilon",
         argument("method", "[METHOD]", "its keys only, such as alibi", required=False),
-        option("--match", "only keys and meanings with this text", metavar="TEXT"),
-        text=f"{_HERE}.config_keys:words",
+        option("--match", "only keys and meanings with this text"),
     ),
     Verb(
         "data check",
-        f"{_HERE}.data_sets:check",
+        "platform.cli.data_sets:check",
         "verify one, or see what is in a file of your own",
         "labeldp data check FILE.csv --label-column bought --classes no,yes --hold-out none",
         argument(
@@ -310,111 +243,87 @@ VERBS = (
             "are of such a file, which is read as a sweep would read it",
             required=False,
         ),
-        _root,
-        option("--features", "the same as FILE", metavar="X.npy"),
-        option("--labels", "of features in an .npy", metavar="y.npy"),
-        option("--label-column", "of a table; label by default", metavar="NAME"),
-        option("--split-column", "holds train or test; split by default", metavar="NAME"),
-        option("--drop", "columns to leave out", metavar="A,B,..."),
-        option("--keep", "columns that look like identifiers and are features", metavar="A,B,..."),
-        option("--test", "rows for testing; their labels are public", metavar="FILE"),
-        option("--test-labels", "of rows for testing in an .npy", metavar="t.npy"),
-        choice(
-            "--hold-out",
-            ("public", "none"),
-            "without a test split: publish one label in five, or none",
-        ),
+        _ROOT,
+        option("--features", "the same as FILE", "X.npy"),
+        option("--labels", "of features in an .npy", "y.npy"),
+        option("--label-column", "of a table; label by default", "NAME"),
+        option("--split-column", "holds train or test; split by default", "NAME"),
+        option("--drop", "columns to leave out", "A,B,..."),
+        option("--keep", "columns that look like identifiers and are features", "A,B,..."),
+        option("--test", "rows for testing; their labels are public", "FILE"),
+        option("--test-labels", "of rows for testing in an .npy", "t.npy"),
+        choice("--hold-out", ("public", "none"), "if no rows are for testing: 1 in 5, or none"),
         whole("--seed", "decides which rows --hold-out public takes", default=0),
-        option("--classes", "how many, or their names in order", metavar="K|A,B,..."),
-        text=f"{_HERE}.data_sets:check_words",
+        option("--classes", "how many, or their names in order", "K|A,B,..."),
     ),
     Verb(
         "data fetch",
-        f"{_HERE}.data_sets:fetch_set",
+        "platform.cli.data_sets:fetch_set",
         "get a data set",
         "labeldp data fetch cifar100",
         argument("name", "NAME", "a data set of `labeldp data list`"),
-        _root,
+        _ROOT,
     ),
     Verb(
-        "data list",
-        f"{_HERE}.data_sets:list_sets",
-        "what there is",
-        "labeldp data list",
-        _root,
-        text=f"{_HERE}.data_sets:list_words",
+        "data list", "platform.cli.data_sets:list_sets", "what there is", "labeldp data list", _ROOT
     ),
     Verb(
         "doctor",
-        f"{_HERE}.doctor:examine",
+        "platform.cli.doctor:examine",
         "versions, devices, Ray, tracking, data sets; what is missing",
         "labeldp doctor",
-        text=f"{_HERE}.doctor:words",
     ),
     Verb(
         "embed",
-        f"{_HERE}.encoders:embed",
+        "platform.cli.encoders:embed",
         "vectors of images by a public encoder, for private training on them",
         "labeldp embed cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
-        argument(
-            "source", "SOURCE", "a folder of images, an .npz or .npy of them, or a data set's name"
-        ),
-        _required(
+        argument("source", "SOURCE", "a folder, .npz or .npy of images, or a data set's name"),
+        option(
             "--encoder",
             "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
             "pretrained:NAME, which is trained here on a data set with public labels",
-            metavar="E",
+            required=True,
         ),
-        _required(
+        option(
             "-o --to --out out",
             "features are written there; FILE.npy.json beside them records the encoder",
-            metavar="FILE.npy",
+            "FILE.npy",
+            required=True,
         ),
-        option(
-            "--weights",
-            "a file, random, or the library's name for them; the library's own by default",
-            metavar="W",
-        ),
+        option("--weights", "a file, random, or the library's name; the library's own by default"),
         whole("--image-size", "side of the square that images become; the encoder's by default"),
         choice("--pool", ("cls", "mean"), "of a sequence of vectors: the first, or the mean"),
-        option(
-            "--trained-on",
-            "training data of the weights; shown with every result",
-            default="",
-            metavar="TEXT",
-        ),
-        option("--trained-by", "by whom", default="", metavar="TEXT"),
-        flag(
-            "--no-outside-data",
-            "the weights have seen nothing but these images, and no secret label of theirs",
-        ),
+        option("--trained-on", "data of the weights; shown with every result", default=""),
+        option("--trained-by", "by whom", default=""),
+        flag("--no-outside-data", "the weights saw only these images, and no secret label"),
         flag("--public-labels", "the labels of pretrained:NAME are nobody's secret"),
         flag("--half", "write half precision"),
         flag("--replace", "replace a file that is there"),
         whole("--batch-size", "images at a time", default=256),
         whole("--seed", "of random weights, and of an encoder that is trained here", default=0),
-        _device,
-        _root,
+        _DEVICE,
+        _ROOT,
     ),
     Verb(
         "epsilon gaussian",
-        "labeldp.mechanisms.calibration:price_gaussian",
+        "mechanisms.calibration:price_gaussian",
         "Gaussian noise on one-hot labels",
         "labeldp epsilon gaussian --noise-std 5.3 --delta 1e-5",
-        _required_number("--noise-std"),
-        _required_number("--delta"),
+        number("--noise-std", required=True),
+        _DELTA,
     ),
     Verb(
         "epsilon laplace",
-        "labeldp.mechanisms.calibration:price_laplace",
+        "mechanisms.calibration:price_laplace",
         "Laplace noise on one-hot labels",
         "labeldp epsilon laplace --scale 1",
-        number("--scale", "of the noise; give this or --noise-std", metavar="B"),
-        number("--noise-std", "B * sqrt 2", metavar="S"),
+        number("--scale", "of the noise; give this or --noise-std"),
+        number("--noise-std", "the scale times sqrt 2"),
     ),
     Verb(
         "epsilon pate",
-        f"{_HERE}.prices:epsilon_pate",
+        "platform.cli.prices:epsilon_pate",
         "answers of a teacher ensemble",
         "labeldp epsilon pate --aggregator confident --sigma1 200 --sigma2 40 --queries 1000 "
         "--answer 300 --delta 1e-5",
@@ -422,108 +331,83 @@ VERBS = (
         choice("--aggregator", _AGGREGATORS, required=True),
         number("--sigma1"),
         number("--threshold"),
-        _required_number(
+        number(
             "--sigma2",
             "of the noise on every count of an answer: its standard deviation; of lnmax the "
             "Laplace scale, which is a sweep's trainer.sigma2 divided by sqrt 2",
+            required=True,
         ),
-        _required_number("--delta"),
+        _DELTA,
         _QUERIES,
         choice("--conversion", ("improved", "mironov"), default="improved"),
         _ACCOUNTING,
-        whole("--answer", "stop after so many answers; needed without --votes", metavar="K"),
-        whole("--seed", "of the realised answers"),
+        whole("--answer", "stop after so many answers; needed without --votes"),
+        _SEED,
     ),
     Verb(
         "epsilon rr",
-        f"{_HERE}.prices:epsilon_rr",
+        "platform.cli.prices:epsilon_rr",
         "randomized response",
         "labeldp epsilon rr --keep-probability .7 --classes 10",
-        _required_number("--keep-probability"),
-        whole("--classes", required=True, metavar="K"),
+        number("--keep-probability", required=True),
+        whole("--classes", required=True),
     ),
     Verb(
         "epsilon select",
-        "labeldp.mechanisms.selection:selection_price",
+        "mechanisms.selection:selection_price",
         "picking the best of a random number of trials",
         "labeldp epsilon select --epsilon 1 --mean-trials 10 --distribution geometric",
-        _required_number("--epsilon", "of one trial"),
-        _required_number("--mean-trials"),
+        number("--epsilon", "of one trial", required=True),
+        number("--mean-trials", required=True),
         number("--delta", default=0.0),
         number("--trial-delta", default=0.0),
         choice("--distribution", ("geometric", "logarithmic", "poisson"), required=True),
     ),
     Verb(
         "ledger",
-        "labeldp.platform.report.ledger_words:ledger_report",
+        "platform.cli.reports:ledger",
         "what was released of labels, when and at what price, over several folders",
         "labeldp ledger results/quickstart --csv ledger.csv",
         argument(
-            "folders",
-            "FOLDER...",
-            "results of a sweep",
-            nargs=-1,
-            required=True,
-            type=click.Path(exists=True, file_okay=False),
+            "folders", "FOLDER...", "results of a sweep", nargs=-1, required=True, type=_FOLDER
         ),
-        option("--csv", "write every line to this table", metavar="FILE"),
-        number("--delta", "at which epsilon is stated; the trials' by default", metavar="D"),
-        text=f"{_HERE}.reports:ledger_words",
+        option("--csv", "write every line to this table", "FILE"),
+        number("--delta", "at which epsilon is stated; the trials' by default"),
     ),
     Verb(
         "plan",
-        f"{_HERE}.sweep_plan:plan",
+        "platform.cli.sweep_plan:plan",
         "a sweep's trials and cost; starts nothing",
         "labeldp plan sweeps/quickstart.py trainer.epochs=5",
-        argument(
-            "sweep",
-            "SWEEP.py",
-            "a file of sweeps/, or one of your own",
-            type=click.Path(exists=True),  # its kind is checked where it is read
-        ),
+        # What kind of file it is, is checked where it is read.
+        argument("sweep", "SWEEP.py", "of sweeps/, or your own", type=click.Path(exists=True)),
         *PLAN_OPTIONS,
-        option("--config", "settings, below key=value", metavar="FILE.yaml"),
-        text=f"{_HERE}.sweep_plan:words",
-        code=f"{_HERE}.sweep_plan:code",
+        option("--config", "settings, below key=value", "FILE.yaml"),
     ),
     Verb(
         "predict",
-        f"{_HERE}.models:predict",
+        "platform.cli.models:predict",
         "classes and probabilities of raw rows, by a kept model",
         "labeldp predict results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or of a sweep's results (with --trial)"),
-        argument(
-            "data", "DATA", "rows as the training file had them: .parquet, .csv, .npy, .npz[:key]"
-        ),
-        _required(
-            "-o --out out", "predictions are written there: .parquet or .csv", metavar="FILE"
-        ),
-        option(
-            "--trial",
-            "which trial of the results, by its hash or how that begins",
-            metavar="HASH",
-        ),
-        text=f"{_HERE}.models:prediction_words",
+        argument("data", "DATA", "rows like those of training: .parquet, .csv, .npy, .npz[:key]"),
+        option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
+        option("--trial", "which trial of the results: the beginning of its hash", "HASH"),
     ),
     Verb(
         "publish",
-        f"{_HERE}.models:publish",
+        "platform.cli.models:publish",
         "write a folder that can be published: a model, its card and its ledger",
         "labeldp publish results/quickstart --trial best --at-epsilon 1 --to public",
-        argument(
-            "results",
-            "RESULTS",
-            "results folder of a sweep",
-            type=click.Path(exists=True, file_okay=False),
-        ),
-        _required(
+        argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
+        option(
             "--trial",
             "the beginning of a trial's hash, or best: the most accurate private one",
-            metavar="T",
+            required=True,
         ),
-        _required("--to", "folder to write", metavar="FOLDER"),
-        number("--at-epsilon", "the most that the best trial may cost", metavar="E"),
-        choice("--choose-by", ("test", "estimated"), "accuracy that decides on the best"),
+        option("--to", "folder to write", "FOLDER", required=True),
+        number("--at-epsilon", "the most that the best trial may cost"),
+        _CHOOSE_BY,
         choice(
             "--accept",
             ("failed", "non-private", "seeded"),
@@ -531,50 +415,33 @@ VERBS = (
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
-        text=f"{_HERE}.models:published_words",
     ),
     Verb(
         "report",
-        f"{_HERE}.reports:report",
+        "platform.cli.reports:report",
         "HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
         "labeldp report results/quickstart",
-        argument(
-            "experiment",
-            "FOLDER|EXPERIMENT",
-            "results folder, or name of a tracked experiment",
-        ),
-        option(
-            "--tracking-uri",
-            "tracking store of the experiment; the sweep's by default",
-            metavar="U",
-        ),
-        option(
-            "--out",
-            "folder to write to; the results folder by default, of an experiment this folder",
-            metavar="DIR",
-        ),
+        argument("experiment", "FOLDER|EXPERIMENT", "results folder, or name of an experiment"),
+        option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
+        option("--out", "the results folder by default, of an experiment this folder", "DIR"),
         choice(
             "--edition",
             ("owner", "public"),
             "for the owner of the labels, or for the public, in a folder of its own",
             default="owner",
         ),
-        text=f"{_HERE}.reports:report_words",
     ),
     Verb(
         "self-supervise",
-        f"{_HERE}.encoders:self_supervise",
+        "platform.cli.encoders:self_supervise",
         "train an encoder on images alone, without labels, some minutes at a time",
         "labeldp self-supervise cifar10 --minutes 30 -o encoder.pt",
-        argument(
-            "source",
-            "IMAGES",
-            "an .npz or .npy of images, a folder of images of one size, or a data set's name",
-        ),
-        _required(
+        argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
+        option(
             "-o --out out",
             "the encoder is written there; the next call continues from FILE.pt.state beside it",
-            metavar="FILE.pt",
+            "FILE.pt",
+            required=True,
         ),
         choice(
             "--model",
@@ -585,29 +452,22 @@ VERBS = (
         whole("--width", "its width; the network's own by default"),
         whole("--epochs", "passes over the images", default=100),
         whole("--batch-size", "images in a step", default=512),
-        number(
-            "--learning-rate", "highest learning rate; that of the settings by default", metavar="R"
-        ),
+        number("--learning-rate", "highest learning rate; that of the settings by default"),
         flag("--no-flip", "never mirror images: for digits and letters"),
-        number(
-            "--minutes",
-            "stop after the epoch in which so many minutes are over; call again to continue",
-            metavar="M",
-        ),
+        number("--minutes", "stop after the epoch that exceeds them; call again to continue"),
         whole("--seed", "of initial weights, order and views", default=0),
-        _device,
+        _DEVICE,
         choice("--precision", ("auto", "fp32", "bf16"), default="auto"),
         flag("--replace", "start anew in place of what is there"),
-        _root,
-        text=f"{_HERE}.encoders:pretrained_words",
+        _ROOT,
     ),
     Verb(
         "ui",
-        f"{_HERE}.tracking_server:serve",
+        "platform.cli.tracking_server:serve",
         "tracking pages of a results folder, on this machine, until Ctrl-C",
         "labeldp ui results/quickstart",
         argument("results", "RESULTS", "a results folder"),
-        whole("--port", "5000 by default, or one that is free", metavar="P"),
+        whole("--port", "5000 by default, or one that is free"),
     ),
 )
 
@@ -622,16 +482,28 @@ _GROUPS = {
 def command() -> click.Group:
     """Return the whole command line."""
     groups = {name: click.Group(name, help=summary) for name, summary in _GROUPS.items()}
-    own = [verb for verb in VERBS if " " not in verb.words]
-    for verb in VERBS:
-        if verb not in own:
-            groups[verb.words.partition(" ")[0]].add_command(verb)
-    return click.Group(
+    top = click.Group(
         "labeldp",
-        commands=[*groups.values(), *own],
+        commands=list(groups.values()),
         help="Label differential privacy: what it costs, how accurate, how leaky.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
+    for verb in VERBS:
+        groups.get(verb.words.partition(" ")[0], top).add_command(verb)
+    return top
+
+
+def run_command(command: click.Command, arguments: Sequence[str], *, program: str) -> int:
+    """Run a command line and return its exit code; a wrong argument is refused in one line."""
+    try:
+        ended = command.main(list(arguments), prog_name=program, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return error.exit_code
+    except click.ClickException as error:
+        print(f"error: {' '.join(error.format_message().split())}", file=sys.stderr)
+        return error.exit_code
+    return int(ended or 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,13 +5,12 @@ import os
 import shutil
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from labeldp.platform.cli.command import Table
+from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
@@ -30,37 +29,24 @@ _NEEDED = {
     "numpy": "2.0",
     "randomgen": "2.5",
 }
-_EXTRAS = {
-    "dp-accounting": "accounting",
-    "timm": "encoders",
-    "transformers": "encoders",
-}
+_EXTRAS = {"dp-accounting": "accounting", "timm": "encoders", "transformers": "encoders"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check:
-    """One thing that sweeps need.
-
-    Attributes:
-        ok: Whether a sweep can run with it as it is.
-        fix: Instructions; empty if ok.
-    """
+    """One thing that sweeps need; `fix` says how to get it and is empty if that is not needed."""
 
     name: str
-    ok: bool
     detail: str
     fix: str = ""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Examination:
-    """All checks, and whether every one is ok."""
-
-    ok: bool
-    checks: list[Check]
+    @property
+    def ok(self) -> bool:
+        """Whether a sweep can run with it as it is."""
+        return not self.fix
 
 
-def examine() -> Examination:
+def examine() -> Answer:
     """Look at everything that sweeps need; takes some seconds."""
     checks = [
         _python(),
@@ -70,15 +56,31 @@ def examine() -> Examination:
         _disk(),
         _ray(),
         _tracking(),
-        *_data(),
+        *(
+            Check(
+                f"data {each['name']}",
+                f"at {each['path']}" if each["present"] else f"not here: {each['command']}",
+            )
+            for each in entries(None)
+        ),
     ]
-    return Examination(ok=all(check.ok for check in checks), checks=checks)
+    bad = {row: "bold red" for row, check in enumerate(checks) if not check.ok}
+    rows = [(check.name, "yes" if check.ok else "NO", check.detail) for check in checks]
+    fixes = [(check.name, check.fix) for check in checks if not check.ok]
+    to_do = table(("what", "fix"), fixes, title="what to do") if fixes else ["all is well"]
+    return Answer(
+        facts={
+            "ok": not fixes,
+            "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+        },
+        words=[*table(("what", "ok", "found"), rows, styles=bad), *to_do],
+    )
 
 
 def _python() -> Check:
     ok = (3, 11) <= sys.version_info[:2] < (3, 14)
     version = ".".join(map(str, sys.version_info[:3]))
-    return Check(name="python", ok=ok, detail=version, fix="" if ok else "use Python 3.11 to 3.13")
+    return Check("python", version, "" if ok else "use Python 3.11 to 3.13")
 
 
 def _packages() -> list[Check]:
@@ -88,10 +90,10 @@ def _packages() -> list[Check]:
         ok = found is not None and _release(found) >= _release(lowest)
         ok = ok and (name, found) != ("mlflow", "3.18.0")
         fix = "" if ok else f"run `make install` ({name} {lowest} or newer)"
-        checks.append(Check(name=name, ok=ok, detail=found or "not installed", fix=fix))
+        checks.append(Check(name, found or "not installed", fix))
     for name, extra in _EXTRAS.items():
         detail = _version(name) or f"not installed; optional: pip install 'labeldp[{extra}]'"
-        checks.append(Check(name=name, ok=True, detail=detail))
+        checks.append(Check(name, detail))
     return checks
 
 
@@ -110,14 +112,12 @@ def _extensions() -> list[Check]:
     checks = []
     for registry, kind in ((METHODS, "method"), (DATASETS, "data set")):
         for name, package in registry.added().items():
-            what = f"{kind} {name}"
+            detail, fix = f"from package {package}", ""
             try:
                 registry[name]
             except ExtensionError as error:
-                fix = f"repair or uninstall {package}"
-                checks.append(Check(name=what, ok=False, detail=str(error), fix=fix))
-            else:
-                checks.append(Check(name=what, ok=True, detail=f"from package {package}"))
+                detail, fix = str(error), f"repair or uninstall {package}"
+            checks.append(Check(f"{kind} {name}", detail, fix))
     return checks
 
 
@@ -125,28 +125,23 @@ def _devices() -> Check:
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     units = performance.bf16_units(torch.device("cpu"))
     precision = f"precision auto takes {f'bf16, by {units}' if units else 'fp32 on the CPU'}"
-    detail = f"{os.cpu_count()} cores, {precision}; GPUs: {', '.join(gpus) or 'none'}"
-    return Check(name="devices", ok=True, detail=detail)
+    gpu_names = ", ".join(gpus) or "none"
+    return Check("devices", f"{os.cpu_count()} cores, {precision}; GPUs: {gpu_names}")
 
 
 def _disk() -> Check:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
-    ok = free > 1
-    fix = "" if ok else "free some disk, or use --results DIR on another one"
-    return Check(name="disk", ok=ok, detail=f"{free:.1f} GiB free here", fix=fix)
+    fix = "" if free > 1 else "free some disk, or use --results DIR on another one"
+    return Check("disk", f"{free:.1f} GiB free here", fix)
 
 
 def _ray() -> Check:
-    started = time.monotonic()
     try:
-        with connected(None) as capacity:
-            detail = (
-                f"{capacity.nodes} nodes, {capacity.cpus:g} CPUs, {capacity.gpus:g} GPUs, "
-                f"up in {time.monotonic() - started:.1f} s"
-            )
+        with connected(None) as found:
+            detail = f"{found.nodes} nodes, {found.cpus:g} CPUs, {found.gpus:g} GPUs"
+            return Check("ray", detail)
     except ClusterUnusable as error:
-        return Check(name="ray", ok=False, detail=str(error), fix="check RAY_ADDRESS")
-    return Check(name="ray", ok=True, detail=detail)
+        return Check("ray", str(error), "check RAY_ADDRESS")
 
 
 def _tracking() -> Check:
@@ -156,30 +151,5 @@ def _tracking() -> Check:
             Tracker.probe(uri or default_uri(Path(folder)))
         except TrackingUnusable as error:
             fix = "start the server, or unset MLFLOW_TRACKING_URI"
-            return Check(name="tracking", ok=False, detail=str(error), fix=fix)
-    return Check(name="tracking", ok=True, detail=uri or "SQLite beside the results")
-
-
-def _data() -> list[Check]:
-    return [
-        Check(
-            name=f"data {entry.name}",
-            ok=True,
-            detail=f"at {entry.path}" if entry.present else f"not here: {entry.command}",
-        )
-        for entry in entries(None)
-    ]
-
-
-def words(examination: Examination) -> list[Table | str]:
-    """Return the checks for a person, and what to do about those that are not ok."""
-    checks = examination.checks
-    table = Table(
-        columns=("what", "ok", "found"),
-        rows=[(check.name, "yes" if check.ok else "NO", check.detail) for check in checks],
-        styles={row: "bold red" for row, check in enumerate(checks) if not check.ok},
-    )
-    fixes = [(check.name, check.fix) for check in checks if not check.ok]
-    if not fixes:
-        return [table, "all is well"]
-    return [table, Table(title="what to do", columns=("what", "fix"), rows=fixes)]
+            return Check("tracking", str(error), fix)
+    return Check("tracking", uri or "SQLite beside the results")

@@ -1,7 +1,6 @@
 """`labeldp predict` and `labeldp publish`: a kept model used here, or made public."""
 
 import warnings
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pandas as pd
 from pyarrow import parquet
 
 from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
-from labeldp.platform.cli.command import plain_text
+from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.records.kept_models import DESCRIPTION, prediction_columns
 from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.results import TrialRecord
@@ -24,30 +23,7 @@ from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_reco
 from labeldp.trainers.models.trained_model import load_model
 
 
-@dataclass(frozen=True, kw_only=True)
-class Predictions:
-    """A written file of predictions.
-
-    Attributes:
-        delta: At which epsilon holds.
-        private: Whether there is a guarantee at all.
-        line: Its line in the sweep's report; None where the model lies in no results folder.
-        notes: Columns of the file that the model does not use.
-    """
-
-    file: str
-    rows: int
-    columns: list[str]
-    trial: str
-    method: str
-    epsilon: float
-    delta: float
-    private: bool
-    line: str | None = None
-    notes: tuple[str, ...] = ()
-
-
-def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Predictions:
+def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Answer:
     """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
     `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
@@ -67,24 +43,15 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Pre
             table.to_csv(file, index=False)
         else:
             table.to_parquet(file, index=False)
-    facts: dict[str, Any] = loaded.facts
-    return Predictions(
-        file=out,
-        rows=len(table),
-        columns=list(table),
-        notes=tuple(
-            str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)
-        ),
-        line=_line_in_report(folder, trial=loaded.origin.trial),
-        **{name: facts[name] for name in ("trial", "method", "epsilon", "delta", "private")},
+    notes = [str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)]
+    names: tuple[str, ...] = ("trial", "method", "epsilon", "delta", "private")
+    known = {name: loaded.facts[name] for name in names}
+    facts = {"file": out, "rows": len(table), "columns": list(table), **known, "notes": notes}
+    line = _line_in_report(folder, trial=loaded.origin.trial)
+    return Answer(
+        facts={**facts, "line": line},
+        words=plain_text({**facts, "method": line or facts["method"]}),
     )
-
-
-def prediction_words(predictions: Predictions) -> str:
-    """Return the result for a person, with the method in the words of the report if it has one."""
-    facts = asdict(predictions)
-    line = facts.pop("line")
-    return plain_text(facts if line is None else {**facts, "method": line})
 
 
 def model_folder(place: Path, trial: str | None) -> Path:
@@ -96,9 +63,8 @@ def model_folder(place: Path, trial: str | None) -> Path:
     models = sorted(path.parent for path in (place / "models").glob(f"*/{DESCRIPTION}"))
     if not models:
         raise ValueError(
-            f"{place} holds no model: there is no {DESCRIPTION} in it and none in its models/; "
-            "name the folder of a model, or of the results of a sweep that kept them "
-            "(models.keep=true)"
+            f"{place} holds no model; name the folder of a model, or of the results of a sweep "
+            "that kept them (models.keep=true)"
         )
     found = [path for path in models if path.name.startswith(trial or "")]
     if len(found) == 1:
@@ -126,11 +92,13 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
         return
     record = checked_record(file)
     if record is not None and not record.provenance.same_encoder(wanted):
+        other, own = (
+            f"{each.encoder} (weights {each.weights[:8]}, {each.preparation})"
+            for each in (record.provenance, wanted)
+        )
         raise ValueError(
-            f"{data} holds embeddings by {record.provenance.encoder} (weights "
-            f"{record.provenance.weights[:8]}, {record.provenance.preparation}), and the model "
-            f"learned on those by {wanted.encoder} (weights {wanted.weights[:8]}, "
-            f"{wanted.preparation}); make them by that one"
+            f"{data} holds embeddings by {other}, and the model learned on those by {own}; make "
+            "them by that one"
         )
 
 
@@ -190,9 +158,9 @@ def publish(
     choose_by: str | None,
     accept: tuple[str, ...],
     without_model: bool,
-) -> publishing.Published:
+) -> Answer:
     """Write the folder of a trial that can be published."""
-    return publishing.publish(
+    found = publishing.publish(
         Path(results),
         trial=trial,
         to=Path(to),
@@ -201,20 +169,16 @@ def publish(
         accepted=frozenset(Reservation(each) for each in accept),
         with_model=not without_model,
     )
-
-
-def published_words(published: publishing.Published) -> str:
-    """Return the published folder for a person."""
     lines = [
-        f"{published.folder} can be published: {', '.join(published.files)}",
-        f"trial {published.trial} is called {published.name} there; epsilon "
-        f"{published.epsilon:.4g} at delta {published.delta:g}",
+        f"{found.folder} can be published: {', '.join(found.files)}",
+        f"trial {found.trial} is called {found.name} there; epsilon {found.epsilon:.4g} at delta "
+        f"{found.delta:g}",
     ]
-    if published.chosen_among > 1 or published.epsilon_with_choice > published.epsilon:
+    if found.chosen_among > 1 or found.epsilon_with_choice > found.epsilon:
         lines.append(
-            f"with the choice among {published.chosen_among} trials (failed ones count): epsilon "
-            f"{published.epsilon_with_choice:.4g} at delta {published.delta_with_choice:g}"
+            f"with the choice among {found.chosen_among} trials (failed ones count): epsilon "
+            f"{found.epsilon_with_choice:.4g} at delta {found.delta_with_choice:g}"
         )
-    if published.doubt:
-        lines.append(f"chosen by estimates, and {published.doubt}")
-    return "\n".join([*lines, f"left out: {', '.join(published.left_out)}"])
+    if found.doubt:
+        lines.append(f"chosen by estimates, and {found.doubt}")
+    return Answer(facts=found, words="\n".join([*lines, f"left out: {', '.join(found.left_out)}"]))

@@ -3,7 +3,7 @@
 Answers of a teacher ensemble are priced for a file of votes, or for any votes without one.
 """
 
-import dataclasses
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -77,10 +77,25 @@ def epsilon_pate(
     if votes is None:
         if noise["aggregator"] == "confident" and noise["threshold"] is None:
             noise["threshold"] = 0.0  # changes no price
-        mechanism = aggregator_of(**noise)
-        return _of_any_votes(mechanism, ours, queries=queries, answer=answer, delta=delta)
-    _refuse_beside_votes(queries=queries)
-    counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
+        if answer is None:
+            raise ValueError("without --votes a price needs the number of answers: --answer K")
+        request = PateAnswers(
+            aggregator=aggregator_of(**noise), queries=queries or answer, max_answers=answer
+        )
+        prices = {
+            Accounting.DECISION: epsilon_of_prices([request], delta=delta),
+            Accounting.COUNTS: epsilon_of_counts([request], delta=delta),
+        }
+        return {
+            "accounting": ours.value,
+            "queries": request.queries,
+            "answer": answer,
+            "epsilon": prices[ours],
+            "delta": delta,
+            f"by_{other.value}": prices[other],
+            "note": "the price for any votes, which a ledger charges",
+        }
+    counts = _read_votes(votes, queries=queries)
     mechanism = aggregator_of(**noise)
     if seed is not None:
         _validate.whole(seed=seed)
@@ -92,26 +107,18 @@ def epsilon_pate(
     }
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
     price, beside = (
-        price_of_answers(mechanism, counts, answers, accounting=each, **settings)
+        _prices(price_of_answers(mechanism, counts, answers, accounting=each, **settings))
         for each in (ours, other)
     )
-    drawn = "fresh noise" if seed is None else f"noise of --seed {seed}, which its knower can undo"
-    note = {}
-    if ours is Accounting.DECISION and not (
-        price.data_independent.epsilon < beside.data_independent.epsilon * (1 - 1e-9)
-    ):
-        note["accounting_note"] = (
-            "with so little noise, or noise of this kind, decisions are priced as their counts"
-        )
+    drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
         "accounting": ours.value,
-        **_prices(price),
-        **note,
-        f"by_{other.value}": _prices(beside),
+        **price,
+        f"by_{other.value}": beside,
         **_sanitized(mechanism, counts, answers, generator, **settings),
         "note": (
-            f"prices marked simulated are about answers drawn here with {drawn}, and not about any "
-            "that were given; expected and realised are made of the votes, and not for publication"
+            f"prices marked simulated are about answers drawn here with {drawn}; expected and "
+            "realised are made of the votes, and not for publication"
         ),
     }
 
@@ -121,7 +128,7 @@ def calibrate_pate(
     votes: str | None,
     epsilon: float,
     delta: float,
-    aggregator: str | None,
+    aggregator: str,
     queries: int | None,
     teachers: int | None,
     accounting: str,
@@ -131,14 +138,15 @@ def calibrate_pate(
 
     Without votes it is the noise that a sweep has with this `trainer.epsilon`.
     """
+    kind = AggregatorKind(aggregator)
+    facts = {"aggregator": aggregator, "accounting": accounting, "answer": answer, "delta": delta}
     if votes is not None:
-        _refuse_beside_votes(queries=queries, teachers=teachers)
-        if aggregator not in (None, "confident"):
+        counts = _read_votes(votes, queries=queries, teachers=teachers)
+        if kind is not AggregatorKind.CONFIDENT:
             raise ValueError(
                 f"--aggregator is {aggregator}, and only the noise of confident is chosen from "
                 "votes; leave --votes out"
             )
-        counts = checked_votes(read_array(votes, what="--votes"), name="--votes")
         priced_as = Accounting(accounting)
         chosen = calibrate_confident_gnmax(
             counts, epsilon=epsilon, delta=delta, max_answers=answer, accounting=priced_as
@@ -147,19 +155,15 @@ def calibrate_pate(
             chosen, checked=len(counts), answered=answer, delta=delta, accounting=priced_as
         )
         return {
-            "aggregator": "confident",
-            "accounting": accounting,
+            **facts,
             "threshold": chosen.threshold,
             "sigma1": chosen.sigma1,
             "sigma2": chosen.sigma2,
-            "answer": answer,
             "epsilon": price.epsilon,
-            "delta": delta,
             "chosen_from_votes": True,
         }
     if accounting != Accounting.DECISION:
         raise ValueError("without --votes noise is calibrated to the price of decisions alone")
-    kind = AggregatorKind(aggregator or "confident")
     found = PateConfig(
         ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
         aggregator=kind,
@@ -169,15 +173,12 @@ def calibrate_pate(
     ).calibrated()
     assert found.sigma2 is not None, "calibrated"
     return {
-        "aggregator": kind.value,
-        "accounting": accounting,
+        **facts,
         "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
         "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
         "queries": queries or answer,
-        "answer": answer,
         "epsilon": found.price,
-        "delta": delta,
         "chosen_from_votes": False,
     }
 
@@ -188,9 +189,7 @@ def aggregator_of(
     """Return the options' aggregator; LNMax takes a scale, where sweeps state a deviation."""
     if aggregator == "confident":
         if sigma1 is None or threshold is None:
-            options = {"--sigma1": sigma1, "--threshold": threshold}
-            missing = [name for name, value in options.items() if value is None]
-            raise ValueError(f"--aggregator confident needs {' and '.join(missing)}")
+            raise ValueError("--aggregator confident needs --sigma1, and with --votes --threshold")
         return ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2)
     if sigma1 is not None or threshold is not None:
         raise ValueError(
@@ -200,47 +199,17 @@ def aggregator_of(
     return LNMax(scale=sigma2) if aggregator == "lnmax" else GNMax(noise_std=sigma2)
 
 
-def _refuse_beside_votes(**given: object) -> None:
-    for name, value in given.items():
+def _read_votes(file: str, **without: object) -> NDArray[Any]:
+    for name, value in without.items():
         if value is not None:
             raise ValueError(f"--{name} is {value}, but --votes determines it; leave one out")
-
-
-def _of_any_votes(
-    aggregator: Aggregator,
-    accounting: Accounting,
-    *,
-    queries: int | None,
-    answer: int | None,
-    delta: float,
-) -> dict[str, Any]:
-    if answer is None:
-        raise ValueError(
-            "without --votes a price needs the number of answers: --answer K (and --queries Q, of "
-            "which so many are answered)"
-        )
-    request = PateAnswers(aggregator=aggregator, queries=queries or answer, max_answers=answer)
-    prices = {
-        Accounting.DECISION: epsilon_of_prices([request], delta=delta),
-        Accounting.COUNTS: epsilon_of_counts([request], delta=delta),
-    }
-    other = next(each for each in Accounting if each is not accounting)
-    return {
-        "accounting": accounting.value,
-        "queries": request.queries,
-        "answer": request.max_answers,
-        "epsilon": prices[accounting],
-        "delta": delta,
-        f"by_{other.value}": prices[other],
-        "note": "for any votes, of all checks and answers: the price that a ledger charges; with "
-        "--votes the command states the cost of these votes, which is less and private",
-    }
+    return checked_votes(read_array(file, what="--votes"), name="--votes")
 
 
 def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
     return {
-        "expected": dataclasses.asdict(price.expected),
-        "realised": {**dataclasses.asdict(price.realised), "simulated": True},
+        "expected": asdict(price.expected),
+        "realised": {**asdict(price.realised), "simulated": True},
         "data_independent": {
             "epsilon": price.data_independent.epsilon,
             "order": price.data_independent.order,
@@ -260,9 +229,6 @@ def _sanitized(
     max_answers: int | None,
     conversion: Conversion,
 ) -> dict[str, Any]:
-    if isinstance(aggregator, LNMax):
-        reason = "smooth sensitivity is proven for Gaussian noise, not for lnmax"
-        return {"sanitized": None, "sanitized_reason": reason}
     # As a sweep asks and publishes, so that both print one number for the same answers.
     request = PateAnswers(
         aggregator=aggregator, queries=len(votes), max_answers=max_answers or len(votes)
@@ -270,7 +236,9 @@ def _sanitized(
     published = PublishedCost.of(
         request, teachers=int(votes[0].sum()), classes=votes.shape[1], delta=delta
     )
-    assert published is not None, "all but lnmax have a bound"
+    if published is None:
+        reason = "smooth sensitivity is proven for Gaussian noise, not for lnmax"
+        return {"sanitized": None, "sanitized_reason": reason}
     try:
         found = published.sanitize(
             votes, released_of(answers), generator=generator, conversion=conversion

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from labeldp.platform.cli.command import ExitCode, explained, interrupt, perform, run_command
-from labeldp.platform.cli.command_line import JSON, PLAN_OPTIONS, choice, flag, number, option
+from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform
+from labeldp.platform.cli.command_line import (
+    JSON,
+    PLAN_OPTIONS,
+    choice,
+    flag,
+    number,
+    option,
+    run_command,
+)
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.overrides import parse_overrides
@@ -37,9 +45,9 @@ _OPTIONS = (
         default="auto",
     ),
     flag("--moved", "the results folder was moved to another disk or restored; no copy is in use"),
-    option("--address", "Ray cluster; a private one by default", metavar="ADDR"),
+    option("--address", "Ray cluster; a private one by default"),
     flag("--quiet", "print nothing until the end but errors and warnings"),
-    number("--max-minutes", "stop after so long", metavar="M"),
+    number("--max-minutes", "stop after so long"),
     JSON,
 )
 
@@ -61,25 +69,30 @@ def run(sweep: Sweep, arguments: list[str], *, runner: "Runner | None" = None) -
     def carry_out(json: bool, **given: Any) -> ExitCode:
         # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
         signal.signal(signal.SIGTERM, interrupt)
-        results = results_of(sweep, **{key: given[key] for key in ("results", "preset", "smoke")})
+        results = results_of(sweep, given)
 
-        def outcome() -> "SweepOutcome":
+        def outcome() -> Answer:
             # Ray, torch and MLflow take seconds, which `--help` and a refusal do without.
             from labeldp.platform.sweep.driver import run_sweep
 
             options = replace(
-                plan_options(sweep, given, results=results),
+                plan_options(sweep, given),
                 resume=Resume(given["resume"]),
                 tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
                 **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
             )
-            return (runner or run_sweep)(sweep, options)
+            ended = (runner or run_sweep)(sweep, options)
+            whole = ended.finished + ended.skipped == ended.trials
+            code = ExitCode.DONE if whole else ExitCode.NOT_OK
+            return Answer(
+                facts=ended,
+                words=summary(ended),
+                code=ExitCode.OVER_BUDGET if ended.over_budget else code,
+            )
 
         return perform(
             outcome,
             json=json,
-            text=summary,
-            code=_code,
             explain=lambda error: _explained(error, results=results, arguments=arguments),
         )
 
@@ -101,7 +114,7 @@ def command_of(sweep: Sweep) -> click.Command:
     )
 
 
-def plan_options(sweep: Sweep, given: Mapping[str, Any], *, results: Path) -> SweepOptions:
+def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
     """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults."""
     searched = {"trials": given["trials"], "seed": given["search_seed"]}
     changes = {name: value for name, value in searched.items() if value is not None}
@@ -114,7 +127,7 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any], *, results: Path) -> Sw
     if changes or given["search"] is not None:
         search = replace(sweep.search or OptunaSearch(), **changes)
     return SweepOptions(
-        results=results,
+        results=results_of(sweep, given),
         overrides=parse_overrides(list(given["overrides"])),
         choose_by=ChooseBy(given["choose_by"]) if given["choose_by"] else None,
         search=search,
@@ -125,21 +138,19 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any], *, results: Path) -> Sw
     )
 
 
-def results_of(
-    sweep: Sweep, *, results: str | None = None, preset: str | None = None, smoke: bool = False
-) -> Path:
+def results_of(sweep: Sweep, given: Mapping[str, Any]) -> Path:
     """Return the folder where a sweep of this size runs, and where its plan looks for a start.
 
     It is `results/NAME` unless one is named. Inside a Ray job it is in the home folder, since a
     job's working folder is a copy that Ray deletes when the job ends.
     """
-    if results:
-        return Path(results)
+    if given["results"]:
+        return Path(given["results"])
     here = Path.cwd()
     root = Path.home() / "labeldp" if "working_dir_files" in here.parts else here
     # An unknown preset names no folder: it is refused a moment later.
-    known = [preset] if preset in sweep.presets else []
-    return root / "results" / "-".join([sweep.name, *filter(None, known), *["smoke"] * smoke])
+    known = [given["preset"]] if given["preset"] in sweep.presets else []
+    return root / "results" / "-".join([sweep.name, *known, *["smoke"] * given["smoke"]])
 
 
 def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> str:
@@ -153,13 +164,6 @@ def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> 
         hint = "free the disk or make the folder writable, and run the same command again"
         return f"{explained(error)}; {hint}"
     return explained(error)
-
-
-def _code(outcome: "SweepOutcome") -> ExitCode:
-    if outcome.over_budget:
-        return ExitCode.OVER_BUDGET
-    whole = outcome.finished + outcome.skipped == outcome.trials
-    return ExitCode.DONE if whole else ExitCode.NOT_OK
 
 
 def summary(outcome: "SweepOutcome") -> str:

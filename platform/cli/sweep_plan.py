@@ -3,20 +3,19 @@
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.cli.command import ExitCode, Table
-from labeldp.platform.cli.sweep_command import plan_options, results_of
+from labeldp.platform.cli.command import Answer, ExitCode, Words, table
+from labeldp.platform.cli.sweep_command import plan_options
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.data_size import size_of_data
 from labeldp.platform.sweep.overrides import read_yaml
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.planned_minutes import planned_minutes
-from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
 from labeldp.trainers.data.files import FileRefused, read_bytes
 from labeldp.trainers.performance import Device
@@ -32,8 +31,8 @@ class PlanResult:
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
-            keys that differ between rows (of a search its axes), how many trials it stands for, the
-            epsilon and releases of each, and the processor minutes of each (null if unknown).
+            keys that differ between rows (of a search its axes), how many trials it stands for, and
+            epsilon, releases and processor minutes (null if unknown) of each.
         minutes: Processor minutes of all trials and of what they share; None if some are unknown.
         shared_minutes: Of that, features, groups of priors and teachers.
         over_budget: Whether nothing but the budget stands in the way.
@@ -50,17 +49,19 @@ class PlanResult:
     labels: int
     spoiled_labels: int
     configurations: list[dict[str, Any]]
-    minutes: float | None = None
-    shared_minutes: float | None = None
-    minutes_source: str = ""
-    over_budget: bool = False
-    notes: list[str] = field(default_factory=list)
+    minutes: float | None
+    shared_minutes: float | None
+    minutes_source: str
+    over_budget: bool
+    notes: list[str]
 
 
 def load_sweep(path: str) -> Sweep:
     """Return the `SWEEP` of a sweep file."""
     file = Path(path)
     try:
+        if file.suffix != ".py":
+            raise ValueError("its name does not end in .py")
         read_bytes(file)
     except FileRefused as error:
         raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
@@ -69,10 +70,6 @@ def load_sweep(path: str) -> Sweep:
         raise ConfigurationError(
             f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
         ) from error
-    if file.suffix != ".py":
-        raise ConfigurationError(
-            f"{path} is not a sweep file: its name does not end in .py; name one of sweeps/*.py"
-        )
     spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -91,22 +88,20 @@ def load_sweep(path: str) -> Sweep:
     raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
 
 
-def plan(*, sweep: str, config: str | None, **given: Any) -> PlanResult:
+def plan(*, sweep: str, config: str | None, **given: Any) -> Answer:
     """List a sweep's trials and their cost: `labeldp plan`.
 
     Args:
         sweep: The sweep file.
         config: YAML file of settings, below `key=value`.
         **given: Values of PLAN_OPTIONS.
-
-    Raises:
-        ConfigurationError: A key or value that can't be used.
     """
     loaded = load_sweep(sweep)
-    results = results_of(loaded, **{key: given[key] for key in ("results", "preset", "smoke")})
-    options = plan_options(loaded, given, results=results)
+    options = plan_options(loaded, given)
     below = read_yaml(Path(config)) if config else {}
-    return plan_of(loaded, replace(options, overrides={**below, **options.overrides}))
+    found = plan_of(loaded, replace(options, overrides={**below, **options.overrides}))
+    code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
+    return Answer(facts=found, words=words(found), code=ExitCode.DONE if found.fits else code)
 
 
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
@@ -133,7 +128,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(_costs(known, minutes.trials), known.searches),
+        configurations=_configurations(known, minutes.trials),
         minutes=minutes.total,
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
@@ -142,72 +137,41 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     )
 
 
-#: Cost of a trial: epsilon, releases, processor minutes.
-_Cost = dict[str, Any]
-
-
-def _costs(plan: Plan, minutes: Sequence[float | None]) -> list[tuple[PlannedTrial, _Cost]]:
-    found = []
+def _configurations(plan: Plan, minutes: Sequence[float | None]) -> list[dict[str, Any]]:
+    costs: list[tuple[PlannedTrial, dict[str, Any]]] = []
     for trial, epsilon, each in zip(plan.trials, plan.cost.epsilons, minutes, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
-        releases = sum(part.releases for part in requests)
-        if plan.size.held_out:
-            releases += trial.estimates_each
+        counts = trial.estimates_each if plan.size.held_out else 0
+        releases = sum(part.releases for part in requests) + counts
         cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases, "minutes": each}
-        found.append((trial, cost))
-    return found
-
-
-def _configurations(
-    costs: Sequence[tuple[PlannedTrial, _Cost]], searches: Sequence[Search]
-) -> list[dict[str, Any]]:
-    if not searches:
-        rows: dict[str, dict[str, Any]] = {}
-        hidden = _repetition_keys([trial for trial, _ in costs])
+        costs.append((trial, cost))
+    rows: dict[str, dict[str, Any]] = {}
+    if not plan.searches:
         for trial, cost in costs:
-            own = hidden.get(trial.variant, frozenset())
-            point = {key: value for key, value in trial.point.items() if key not in own}
+            seeds = ("seed", "draw")  # by any name: trials that differ in them are repetitions
+            point = {k: v for k, v in trial.point.items() if k.rpartition(".")[2] not in seeds}
             row = {"variant": trial.variant, **point, "trials": 0, **cost}
-            first = rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)
-            first["trials"] += 1
+            rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
         return list(rows.values())
-    found = []
-    for search in searches:
-        own_costs = [
-            cost
-            for trial, cost in costs
-            if trial.variant == search.variant.name and search.point.items() <= trial.point.items()
-        ]
-        found.append(
-            {
-                "variant": search.variant.name,
-                **search.point,
-                **{key: repr(axis) for key, axis in search.axes.items()},
-                "trials": search.size,
-                **max(own_costs, key=lambda cost: cost["epsilon"], default={}),
-            }
-        )
-    return found
-
-
-def _repetition_keys(trials: Sequence[PlannedTrial]) -> dict[str, frozenset[str]]:
-    """Of each line with repetitions, the axes that have one value in each: seeds by other names."""
-    values: dict[str, dict[str, dict[tuple[int, int], set[str]]]] = {}
-    for trial in trials:
-        repetition = (trial.config.seed, trial.config.noise.draw)
-        for key, value in trial.point.items():
-            of_key = values.setdefault(trial.variant, {}).setdefault(key, {})
-            of_key.setdefault(repetition, set()).add(repr(value))
-    return {
-        variant: frozenset(
-            key
-            for key, found in keys.items()
-            if len(found) > 1
-            and all(len(each) == 1 for each in found.values())
-            and len(set().union(*found.values())) == len(found)
-        )
-        for variant, keys in values.items()
-    }
+    return [
+        {
+            "variant": search.variant.name,
+            **search.point,
+            **{key: repr(axis) for key, axis in search.axes.items()},
+            "trials": search.size,
+            **max(
+                (
+                    cost
+                    for trial, cost in costs
+                    if trial.variant == search.variant.name
+                    and search.point.items() <= trial.point.items()
+                ),
+                key=lambda cost: cost["epsilon"],
+                default={},
+            ),
+        }
+        for search in plan.searches
+    ]
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
@@ -231,56 +195,35 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     return problems
 
 
-def code(found: PlanResult) -> ExitCode:
-    """Return the exit code of a plan."""
-    if found.over_budget:
-        return ExitCode.OVER_BUDGET
-    return ExitCode.DONE if found.fits else ExitCode.CANNOT_FIT
-
-
-def words(plan: PlanResult) -> list[Table | str]:
+def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
+    minutes = "-"
+    if plan.minutes is not None and plan.shared_minutes is not None:
+        minutes = f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
     facts = (
         ("trials", str(plan.trials)),
         ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", _minutes(plan)),
+        ("processor minutes", minutes),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
     rows = plan.configurations
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    if all(row.get("trainer.epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
-        keys = [key for key in keys if key != "trainer.epsilon"]  # the same number twice
-    last = [key for key in ("trials", "epsilon", "releases", "minutes") if key in keys]
-    keys = [*(key for key in keys if key not in last), *last]
-    cells = [
-        (str(number), *(_cell(row.get(key), key) for key in keys))
-        for number, row in enumerate(rows, start=1)
-    ]
+    last = [key for key in ("trials", "epsilon", "releases", "minutes") if rows and key in rows[0]]
+    keys = [*dict.fromkeys(key for row in rows for key in row if key not in last), *last]
+    cells = [(str(n), *(_cell(row.get(key)) for key in keys)) for n, row in enumerate(rows, 1)]
+    bad = {} if plan.fits else {len(facts) - 1: "bold red"}
     return [
-        Table(title="trials", columns=("#", *keys), rows=cells),
-        Table(
-            columns=("sweep", ""),
-            rows=facts,
-            styles={} if plan.fits else {len(facts) - 1: "bold red"},
-        ),
+        *table(("#", *keys), cells, title="trials"),
+        *table(("sweep", ""), facts, styles=bad),
         *([plan.minutes_source] if plan.minutes_source else []),
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
 
 
-def _minutes(plan: PlanResult) -> str:
-    if plan.minutes is None or plan.shared_minutes is None:
-        return "-"
-    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
-
-
-def _cell(value: object, key: str) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
-    if key == "minutes" and isinstance(value, float):
-        return f"{value:.1f}" if value >= 0.05 else "< 0.1"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

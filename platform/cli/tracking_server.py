@@ -10,8 +10,8 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlflow.tracking import MlflowClient
 
@@ -30,15 +30,7 @@ _PORT = 5000
 _PATIENCE_SECONDS = 300.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """The address of the server, which has ended, and the number of experiments on its pages."""
-
-    address: str
-    experiments: int
-
-
-def serve(*, results: str, port: int | None = None) -> Shown:
+def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     """Show a results folder until Ctrl-C or SIGTERM.
 
     `port`: of this machine; 5000 if that is free, else any free one.
@@ -46,70 +38,60 @@ def serve(*, results: str, port: int | None = None) -> Shown:
     Raises:
         TrackingUnusable: A folder without a store, a port in use, a server that does not start.
     """
-    port = _free_port() if port is None else _checked(port)
-    uri = _store_in(Path(results))
-    lines = _pages(uri, f"http://{_HOST}:{port}")
-    with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
-        print("starting MLflow's pages, which takes half a minute ...", file=sys.stderr, flush=True)
-        with _server(uri, port=port, folder=Path(scratch)) as server:
-            print("\n".join(lines), file=sys.stderr, flush=True)
-            _wait_for_the_end(server)
-    return Shown(address=f"http://{_HOST}:{port}", experiments=len(lines) // 3)
-
-
-def _store_in(folder: Path) -> str:
+    if port is None:
+        try:
+            port = _free_port(_PORT)
+        except TrackingUnusable:
+            port = _free_port(0)
+    else:
+        port = _free_port(port)
+    folder, address = Path(results), f"http://{_HOST}:{port}"
     here = folder.expanduser().absolute()
     if not (here / "mlflow.db").exists():
         inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]
         raise TrackingUnusable(
             f"{folder} has no tracking store (mlflow.db); name one results folder, such as "
-            f"{' or '.join(inside[:3]) or 'results/quickstart'}. Sweeps that are to be shown "
-            "together need one store, named with MLFLOW_TRACKING_URI when they run"
+            f"{' or '.join(inside[:3]) or 'results/quickstart'}"
         )
     uri = default_uri(here)
     check_file(uri)
-    return uri
+    pages = _pages(uri, address)
+    with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
+        print("starting MLflow's pages, which takes half a minute ...", file=sys.stderr, flush=True)
+        with _server(uri, port=port, folder=Path(scratch)) as server:
+            print("\n".join(pages), file=sys.stderr)
+            print("Other users of this machine can open these pages, too.", file=sys.stderr)
+            print("Ctrl-C ends it.", file=sys.stderr, flush=True)
+            _wait_for_the_end(server)
+    return {"address": address, "experiments": len(pages)}
 
 
 def _pages(uri: str, address: str) -> list[str]:
-    """Links to click: three lines for each experiment."""
+    """Links to click, for each experiment."""
     client = MlflowClient(tracking_uri=uri)
     try:
         experiments = client.search_experiments(order_by=["experiment_id ASC"])
     except TRACKING_ERRORS as error:
         raise TrackingUnusable(f"{uri} is not a tracking store ({error})") from error
-    lines = []
+    found = []
     for experiment in experiments:
         if experiment.name == "Default":
             continue
-        found = client.search_runs(
+        runs = client.search_runs(
             [experiment.experiment_id],
             "tags.config_hash LIKE '%' AND attributes.status = 'FINISHED'",
             order_by=["metrics.epsilon ASC"],
             max_results=10,
         )
-        runs = [run.info.run_id for run in found]
-        pages = links(address, experiment=experiment.experiment_id, runs=runs)
-        lines += [
-            f"{experiment.name}: {pages['table']}",
-            f"  charts: {pages['chart']}",
-            f"  side by side: {pages['compare']}",
-        ]
-    lines.append(
-        "MLflow opens its assistant once; close it to see epsilon_m beside accuracy. "
-        "Ctrl-C ends it. Other users of this machine can open these pages, too."
-    )
-    return lines
+        ids = [run.info.run_id for run in runs]
+        to = links(address, experiment=experiment.experiment_id, runs=ids)
+        charts = f"  charts: {to['chart']}\n  side by side: {to['compare']}"
+        found.append(f"{experiment.name}: {to['table']}\n{charts}")
+    return found
 
 
-def _free_port() -> int:
-    try:
-        return _checked(_PORT)
-    except TrackingUnusable:
-        return _checked(0)
-
-
-def _checked(port: int) -> int:
+def _free_port(port: int) -> int:
+    """Return the port, or any for 0, if nothing listens there."""
     if not 0 <= port < 2**16:
         raise TrackingUnusable(f"--port is {port}; a port is a number from 1 to 65535")
     with socket.socket() as probe:

@@ -13,7 +13,7 @@ are public, and the same in all; PATE's shards are cut anew.
 stand in the order of their worth, so that a run that is stopped has the best of them.
 
 >>> [line.name for line in network_comparison().variants][:3]
-['moment labels in stages', 'moment labels', 'ALIBI, randomized response']
+['moment labels in stages', 'moment labels', 'subset selection']
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Smoke, Sweep, Variant
 from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING, Schedule
 from labeldp.trainers.settings.base import FeatureSet
-from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource
+from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
 from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
@@ -60,18 +60,22 @@ def _method(name: str, key: str, **settings: Any) -> Variant:
 
 _CLUSTERS: Mapping[str, Any] = {"prior__source": PriorSource.CLUSTERS}
 _MOMENTS: Mapping[str, Any] = {"prior__source": PriorSource.MOMENTS}
+_OPTIMAL: Mapping[str, Any] = {"stages": 2, "randomizer": Randomizer.OPTIMAL, "temperature": 1.0}
 
 METHOD_LINES = (
     _method("RR", "lp_mst", stages=1),
     _method("LP-2ST", "lp_mst", stages=2),
     _method("ALIBI", "alibi"),
     _method("AGIBI", "alibi", noise=Noise.GAUSSIAN),
+    _method("subset selection", "alibi", noise=Noise.SUBSET),
+    _method("optimal channels in 2 stages", "lp_mst", **_OPTIMAL),
     _method("BitFlip", "bit_flip"),
     _method("ALIBI, consensus", "consensus", retrain_epochs=_EPOCHS // 2),
     _method("cluster labels", "prior_labels", **_CLUSTERS, prior__clusters=200),
     _method("ALIBI + cluster prior", "alibi_prior", **_CLUSTERS, prior__most_epsilon=0.3),
     _method("moment labels", "prior_labels", **_MOMENTS),
     _method("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),
+    _method("moment prior + optimal channel", "alibi_prior", **_MOMENTS, noise=Noise.OPTIMAL),
 )
 
 NO_PRIVACY = Variant(
@@ -158,16 +162,26 @@ def network_comparison() -> Preset:
     share, full = {"trainer.prior.share": 0.8}, {"trainer.width": FULL_WIDTH}
     response = {"trainer.noise": Noise.RANDOMIZED_RESPONSE}
     two_stages = {"trainer.stages": 2, "trainer.epochs": 2 * NETWORK_EPOCHS}
+    optimal = {f"trainer.{key}": value for key, value in _OPTIMAL.items()}
     bare = {"trainer.noise": Noise.NONE, "trainer.recipe.label_smoothing": LABEL_SMOOTHING}
     return network_preset(
         {"data.features": FeatureSet.AS_THEY_ARE},
         variants=(
             staged,
             _line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
+            _line("subset selection", "alibi", _MANY, **{"trainer.noise": Noise.SUBSET}),
             _line("ALIBI, randomized response", "alibi", _MANY, **response),
             _line("ALIBI", "alibi", _MANY),
             _line("ALIBI + moment prior", "alibi_prior", _MANY, **_ON_IMAGES, **share),
             _line("LP-2ST", "lp_mst", _MANY, **two_stages),
+            _line("optimal channels in 2 stages", "lp_mst", _MANY, **(two_stages | optimal)),
+            _line(
+                "moment prior + optimal channel",
+                "alibi_prior",
+                _MANY,
+                **_ON_IMAGES,
+                **{"trainer.noise": Noise.OPTIMAL},
+            ),
             _line("no privacy", "alibi", (), **bare),
             _line("ALIBI, randomized response, full width", "alibi", _MOST, **response, **full),
             _line("no privacy, full width", "alibi", (), **bare, **full),

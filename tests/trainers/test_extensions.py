@@ -96,8 +96,8 @@ def test_a_data_set_of_another_package(installed: Path) -> None:
     text = " ".join(f"{i % 7} {i % 5}" for i in range(40))
     (installed / "corners" / "corners.txt").write_text(text)
     assert load("corners", root=installed).public.train_features.shape == (20, 2)
-    found = {entry.name: entry for entry in entries(installed)}
-    assert found["corners"].present and found["digits"].present
+    found = {entry["name"]: entry for entry in entries(installed)}
+    assert found["corners"]["present"] and found["digits"]["present"]
     with pytest.raises(ValueError, match="did you mean corners"):
         find("corner")
 
@@ -118,8 +118,9 @@ def test_what_is_broken_is_named_and_breaks_nothing_else(
         DATASETS["nothing"]
     with pytest.raises(ExtensionError, match="that is the record of 'corners'"):
         DATASETS["edges"]
-    found = {entry.name: entry for entry in entries(installed)}
-    assert not found["sunken"].present and "mend or uninstall" in found["sunken"].description
+    found = {entry["name"]: entry for entry in entries(installed)}
+    assert not found["sunken"]["present"]
+    assert "mend or uninstall" in found["sunken"]["description"]
     checks = {check.name: check for check in _extensions()}
     assert checks["method louder"].ok and checks["data set corners"].ok
     assert checks["method nowhere"].fix == "repair or uninstall other_package"

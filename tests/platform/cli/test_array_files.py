@@ -1,4 +1,4 @@
-"""array_files: what can be read, and what is said of what can't."""
+"""array_files: files that can be read, and refusals of others by name."""
 
 import io
 import pickle
@@ -19,34 +19,24 @@ def saved(array: NDArray[Any]) -> bytes:
 
 
 def test_every_kind_of_file(tmp_path: Path) -> None:
-    array = np.arange(6.0).reshape(2, 3)
-    np.save(tmp_path / "a.npy", array)
-    np.savez(tmp_path / "one.npz", only=array)
-    np.savez(tmp_path / "two.npz", first=array, second=array + 1)
-    np.savetxt(tmp_path / "a.csv", array + 0.5, delimiter=",")
-    for name, expected in {
-        "a.npy": array,
-        "one.npz": array,
-        "one.npz:only": array,
-        "two.npz:second": array + 1,
-        "a.csv": array + 0.5,
-    }.items():
-        np.testing.assert_array_equal(read_array(str(tmp_path / name), what="--x"), expected)
-
-
-def test_whole_numbers_of_a_table_are_whole(tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").write_text("3\n1\n2\n")
-    labels = read_array(str(tmp_path / "labels.csv"), what="--x")
-    assert labels.dtype == np.int64 and labels.tolist() == [3, 1, 2]
-    (tmp_path / "half.csv").write_text("1,nan\n2,inf\n")
-    assert read_array(str(tmp_path / "half.csv"), what="--x").dtype == np.float64
-
-
-def test_a_colon_in_a_path_is_no_key(tmp_path: Path) -> None:
-    folder = tmp_path / "a:b"
+    folder = tmp_path / "a:b"  # not a key
     folder.mkdir()
-    np.save(folder / "x.npy", np.zeros(3))
-    assert read_array(str(folder / "x.npy"), what="--x").shape == (3,)
+    array = np.arange(6.0).reshape(2, 3)
+    np.save(folder / "a.npy", array)
+    np.savez(folder / "one.npz", only=array)
+    np.savez(folder / "two.npz", first=array + 1, second=array)
+    np.savetxt(folder / "a.csv", array, delimiter=",")
+    for name in ("a.npy", "one.npz", "one.npz:only", "two.npz:second", "a.csv"):
+        np.testing.assert_array_equal(read_array(str(folder / name), what="--x"), array)
+    assert read_array(str(folder / "a.csv"), what="--x").dtype == np.int64
+    (folder / "half.csv").write_text("1,nan\n2,inf\n")
+    assert read_array(str(folder / "half.csv"), what="--x").dtype == np.float64
+    for address, words in {
+        "two.npz": "holds first, second; name one as two.npz:KEY",
+        "two.npz:third": "holds no 'third'; it holds first, second",
+    }.items():
+        with pytest.raises(ArrayFileError, match=words):
+            read_array(str(folder / address), what="--x")
 
 
 @pytest.mark.parametrize(
@@ -55,16 +45,13 @@ def test_a_colon_in_a_path_is_no_key(tmp_path: Path) -> None:
         ("a.npy", None, "a.npy can't be read: No such file"),
         ("a.csv", None, "a.csv can't be read"),
         ("a.npy", b"", "holds no array that can be read"),
-        ("a.npy", b"\x93NUMPY\x01\x00", "holds no array that can be read"),
         ("a.npz", b"PK\x03\x04 not a zip", "holds no array that can be read"),
         ("a.npy", pickle.dumps([1, 2]), "without Python objects"),
         ("a.npy", saved(np.array([{}, None], dtype=object)), "without Python objects"),
         ("a.npy", saved(np.array(["a", "b"])), "numbers are needed"),
         ("a.npy", saved(np.zeros((0, 3))), "is empty; it must hold at least one number"),
         ("a.csv", b"1,2\nx,y\n", "holds no array that can be read"),
-        ("a.csv", b"1,2\n3\n", "holds no array that can be read"),
         ("a.csv", b"", "empty"),
-        ("a.txt", b"1 2 3", "holds no array that can be read"),
     ],
 )
 def test_files_that_cannot_be_read(
@@ -74,19 +61,5 @@ def test_files_that_cannot_be_read(
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ArrayFileError) as caught:
         read_array(str(tmp_path / name), what="--votes")
-    assert str(caught.value).startswith("--votes")
-    assert words in str(caught.value) and name in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_archives_name_what_they_hold(tmp_path: Path) -> None:
-    np.savez(tmp_path / "two.npz", first=np.zeros(1), second=np.zeros(1))
-    np.savez(tmp_path / "none.npz")
-    for address, words in {
-        "two.npz": "holds first, second; name one as two.npz:KEY",
-        "two.npz:third": "holds no 'third'; it holds first, second",
-        "none.npz": "holds nothing",
-    }.items():
-        with pytest.raises(ArrayFileError) as caught:
-            read_array(str(tmp_path / address), what="--x")
-        assert words in str(caught.value)
+    message = str(caught.value)
+    assert message.startswith("--votes") and words in message and "\n" not in message

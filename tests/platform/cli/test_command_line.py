@@ -6,13 +6,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import click
 import pytest
 
-from labeldp.platform.cli import command_line
 from labeldp.platform.cli.command_line import VERBS, Verb, main
 from tests.platform.cli.asked import refusal, words
 
@@ -49,10 +47,8 @@ def test_contract_of_every_command(
         given.update(values)
         raise KeyboardInterrupt
 
-    function = resolve_name(verb.run)
-    for name in filter(None, (verb.text, verb.code)):
-        assert list(inspect.signature(resolve_name(name)).parameters)[1:] == []
-    monkeypatch.setattr(command_line, "_function", lambda name: run)
+    function = verb.function
+    monkeypatch.setattr(Verb, "function", property(lambda self: run))
     # Files that the example names are another test's; here only their names count.
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
     assert main(arguments) == 130
@@ -71,7 +67,6 @@ def test_contract_of_every_command(
     ("line", "expected"),
     [
         ("epsilon laplace --scale 0", ["scale is 0.0", "above 0"]),
-        ("epsilon laplace --scale nan", ["scale is NaN"]),
         ("epsilon laplace", ["scale", "noise_std"]),
         ("epsilon laplace --scale 1 --noise-std 1", ["give one of the two"]),
         ("epsilon gaussian --noise-std 1 --delta 0", ["delta is 0.0", "between"]),
@@ -82,10 +77,6 @@ def test_contract_of_every_command(
             "epsilon select --epsilon 1 --mean-trials .5 --distribution geometric",
             ["mean_trials is 0.5", "at least 1"],
         ),
-        (
-            "epsilon select --epsilon 1 --mean-trials 5 --distribution uniform",
-            ["uniform", "geometric"],
-        ),
         ("calibrate laplace --epsilon 0", ["epsilon is 0.0", "above 0"]),
         ("calibrate gaussian --epsilon 1 --delta 2", ["delta is 2.0", "between"]),
         (
@@ -95,16 +86,12 @@ def test_contract_of_every_command(
         ("plan nothing.py", ["SWEEP.py", "nothing.py", "does not exist"]),
         (f"plan {QUICKSTART} trainer.epsilom=1", ["did you mean trainer.epsilon"]),
         (f"plan {QUICKSTART} --config none.yaml", ["none.yaml", "No such file"]),
-        (f"plan {QUICKSTART} --smok a=1", ["--smok"]),
         (f"plan {QUICKSTART} elsewhere", ["'elsewhere' is not of the form key=value"]),
         ("report quickstart", ["no results/quickstart/mlflow.db here", "--tracking-uri"]),
         ("data check mnits", ["'mnits'", "did you mean mnist"]),
         ("epsilom", ["epsilom", "epsilon"]),
-        ("doctor --jso", ["--jso"]),
-        ("epsilon laplace --sca 1", ["--sca"]),
         ("ledger . nowhere", ["FOLDER", "nowhere", "does not exist"]),
         ("publish nowhere --trial best --to out", ["RESULTS", "nowhere", "does not exist"]),
-        ("ui", ["RESULTS"]),
     ],
 )
 def test_refusals(capsys: pytest.CaptureFixture[str], line: str, expected: list[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from labeldp.mechanisms.accounting import epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.platform.cli.prices import aggregator_of
@@ -25,6 +25,7 @@ from tests.platform.cli.asked import answer, refusal, words
         # Papernot and Steinke 2022: at most (2 + eta) epsilon; 3 epsilon for the geometric one.
         ("select --epsilon 0.5 --mean-trials 10 --distribution geometric", 0.5, 1.5),
         ("select --epsilon 0.5 --mean-trials 10 --distribution logarithmic", 0.5, 1.5),
+        ("select --epsilon 0.1 --mean-trials 10 --distribution poisson --delta 1e-6", 0.1, 1.0),
     ],
 )
 def test_prices_of_pure_noise_and_of_selections(
@@ -32,49 +33,42 @@ def test_prices_of_pure_noise_and_of_selections(
 ) -> None:
     found = answer(capsys, "epsilon", *asked.split())
     assert low * (1 - 1e-12) <= found["epsilon"] <= high * (1 + 1e-12)
-    assert found["delta"] == 0.0
-    poisson = "select --epsilon 0.1 --mean-trials 10 --distribution poisson --delta 1e-6"
-    assert 0.1 < answer(capsys, "epsilon", *poisson.split())["epsilon"] < 1.0
+    assert found["delta"] == (1e-6 if "--delta" in asked else 0.0)
 
 
 def test_epsilon_gaussian(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("epsilon", "gaussian", "--noise-std", "2.8197", "--delta", "1e-5")
-    found = answer(capsys, *arguments)
+    found = answer(capsys, *"epsilon gaussian --noise-std 2.8197 --delta 1e-5".split())
     # Balle and Wang 2018, theorem 8, with an L2 sensitivity of sqrt 2.
     shift, epsilon = math.sqrt(2) / 2.8197, found["epsilon"]
-    delta = norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * norm.cdf(
-        -shift / 2 - epsilon / shift
-    )
-    assert delta == pytest.approx(1e-5, rel=1e-6)
-    assert found["delta"] == 1e-5
-    assert epsilon == pytest.approx(2.0, abs=1e-4)
+    left, right = norm.cdf([shift / 2 - epsilon / shift, -shift / 2 - epsilon / shift])
+    assert left - math.exp(epsilon) * right == pytest.approx(1e-5, rel=1e-6)
+    assert found["delta"] == 1e-5 and epsilon == pytest.approx(2.0, abs=1e-4)
 
 
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])
+@pytest.mark.parametrize("epsilon", ["0.1", "8"])
 def test_calibrate_is_the_way_back(capsys: pytest.CaptureFixture[str], epsilon: str) -> None:
     target = float(epsilon)
-    laplace = answer(capsys, "calibrate", "laplace", "--epsilon", epsilon)
-    assert laplace["scale"] == pytest.approx(2 / target, rel=1e-12)
-    again = answer(capsys, "epsilon", "laplace", "--scale", repr(laplace["scale"]))
-    assert again["epsilon"] == laplace["epsilon"] == pytest.approx(target, rel=1e-12)
-    gaussian = answer(capsys, "calibrate", "gaussian", "--epsilon", epsilon, "--delta", "1e-6")
-    multiplier = gaussian["noise_std"] / math.sqrt(2)
-    exact = gaussian_epsilon(noise_multiplier=multiplier, delta=1e-6)
-    assert exact == gaussian["epsilon"] == pytest.approx(target, rel=1e-9)
-    rr = answer(capsys, "calibrate", "rr", "--epsilon", epsilon, "--classes", "10")
-    keep = math.exp(target) / (math.exp(target) + 9)
-    assert rr["keep_probability"] == pytest.approx(keep, rel=1e-12)
-    for found in (laplace, gaussian, rr):
-        assert found["epsilon"] <= target
+    for noise, given in (
+        ("laplace", {"--scale": "scale"}),
+        ("gaussian --delta 1e-6", {"--noise-std": "noise_std"}),
+        ("rr --classes 10", {"--keep-probability": "keep_probability"}),
+    ):
+        found = answer(capsys, "calibrate", *noise.split(), "--epsilon", epsilon)
+        numbers = [word for name, key in given.items() for word in (name, repr(found[key]))]
+        again = answer(capsys, "epsilon", *noise.split(), *numbers)
+        assert again["epsilon"] == pytest.approx(found["epsilon"], rel=1e-12)
+        assert target * (1 - 1e-9) <= found["epsilon"] <= target
+        if "--delta" not in noise:
+            pure = ("calibrate", *noise.split(), "--epsilon", epsilon, "--delta", "1e-5")
+            assert answer(capsys, *pure) == found
+    assert "this noise is pure" in " ".join(words(capsys, "calibrate", "rr", "--help").split())
 
 
-@pytest.mark.parametrize("noise", ["laplace", "rr"])
-def test_a_delta_changes_nothing_about_pure_noise_and_the_help_says_so(
-    capsys: pytest.CaptureFixture[str], noise: str
-) -> None:
-    target = ("calibrate", noise, "--epsilon", "1")
-    assert answer(capsys, *target) == answer(capsys, *target, "--delta", "1e-5")
-    assert "this noise is pure" in " ".join(words(capsys, *target[:2], "--help").split())
+def test_the_sigma2_of_lnmax_is_a_scale_here_and_a_deviation_in_sweeps() -> None:
+    settings = PateConfig(aggregator=AggregatorKind.LNMAX, sigma2=40.0)
+    (request,) = settings.rounds
+    found = aggregator_of("lnmax", sigma1=None, threshold=None, sigma2=40.0 / 2**0.5)
+    assert found == request.aggregator == LNMax(scale=40.0 / 2**0.5)
 
 
 @pytest.fixture
@@ -85,64 +79,55 @@ def votes(tmp_path: Path) -> str:
     return str(tmp_path / "votes.npz")
 
 
-def test_the_sigma2_of_lnmax_is_a_scale_here_and_a_deviation_in_sweeps() -> None:
-    settings = PateConfig(aggregator=AggregatorKind.LNMAX, sigma2=40.0)
-    (request,) = settings.rounds
-    found = aggregator_of("lnmax", sigma1=None, threshold=None, sigma2=40.0 / 2**0.5)
-    assert found == request.aggregator == LNMax(scale=40.0 / 2**0.5)
-
-
-PATE = ["--sigma1", "100", "--sigma2", "40", "--threshold", "150", "--delta", "1e-5"]
-SEED = ["--seed", "1"]
+CONFIDENT = ("confident", "--sigma1", "100", "--sigma2", "40", "--threshold", "150")
 
 
 def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
-    arguments = ["epsilon", "pate", "--votes", f"{votes}:counts", "--aggregator", "confident"]
-    found = answer(capsys, *arguments, *PATE, "--seed", "1")
+    asked = ("epsilon", "pate", "--votes", f"{votes}:counts", "--delta", "1e-5", "--aggregator")
+    seeded = (*asked, *CONFIDENT, "--seed", "1")
+    found = answer(capsys, *seeded)
     for name in ("expected", "realised"):
         assert set(found[name]) >= {"epsilon", "order", "answered"}
     assert set(found["data_independent"]) >= {"epsilon", "order"}
     assert found["expected"]["epsilon"] < found["data_independent"]["epsilon"]
     assert 0 < found["realised"]["answered"] <= 50
-    if found["sanitized"] is None:
-        assert found["sanitized_reason"]
-    else:
-        assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
-    assert answer(capsys, *arguments, *PATE, "--seed", "1") == found
-    drawn = [found["realised"], found["data_independent"], found["sanitized"] or {}]
-    assert all(price.get("simulated") is True for price in drawn if price)
-    assert "simulated" not in found["expected"] and "--seed 1" in found["note"]
-    said = words(capsys, *arguments, *PATE)
-    assert "simulated: True" in said and "drawn here with fresh noise, and not about any" in said
-    older = answer(capsys, *arguments, *PATE, "--seed", "1", "--conversion", "mironov")
+    assert set(found["sanitized"]) >= {"epsilon", "delta", "beta", "noise_std"}
+    drawn = [found["realised"], found["data_independent"], found["sanitized"]]
+    assert all(price["simulated"] is True for price in drawn)
+    assert "simulated" not in found["expected"] and "--seed" in found["note"]
+    assert "drawn here with fresh noise" in words(capsys, *asked, *CONFIDENT)
+    older = answer(capsys, *seeded, "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
-    fewer = answer(capsys, *arguments, *PATE, "--seed", "1", "--answer", "5")
-    assert fewer["realised"]["answered"] == 5
-
-
-@pytest.mark.parametrize("aggregator", ["gnmax", "lnmax"])
-def test_epsilon_pate_without_a_check(
-    capsys: pytest.CaptureFixture[str], votes: str, aggregator: str
-) -> None:
-    arguments = ["--votes", votes, "--aggregator", aggregator, "--sigma2", "40", "--delta", "1e-5"]
-    found = answer(capsys, "epsilon", "pate", *arguments)
-    assert found["realised"]["answered"] == found["expected"]["answered"] == 50
-    assert found["realised"]["epsilon"] <= found["data_independent"]["epsilon"]
+    assert answer(capsys, *seeded, "--answer", "5")["realised"]["answered"] == 5
+    counts = answer(capsys, *seeded, "--accounting", "counts")
+    assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
+    for name in ("expected", "realised", "data_independent"):
+        assert found[name] == counts["by_decision"][name]
+        assert counts[name] == found["by_counts"][name]
+        assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
+    assert counts["sanitized"] == found["sanitized"]
+    laplace = answer(capsys, *asked, "lnmax", "--sigma2", "40")
+    assert laplace["realised"]["answered"] == laplace["expected"]["answered"] == 50
+    assert laplace["sanitized"] is None and "not for lnmax" in laplace["sanitized_reason"]
+    assert "needs --sigma1" in refusal(capsys, *asked, *CONFIDENT[:1], "--sigma2", "40")
+    assert "has no check" in refusal(capsys, *asked, "gnmax", *CONFIDENT[1:])
+    line = refusal(capsys, *seeded, "--queries", "10")
+    assert "--queries is 10, but --votes determines it" in line
 
 
 @pytest.mark.parametrize("answers", [5, 50])
 @pytest.mark.parametrize(
     ("aggregator", "options"),
     [
-        (ConfidentGNMax(threshold=150.0, sigma1=100.0, sigma2=40.0), ["confident", *PATE]),
-        (GNMax(noise_std=40.0), ["gnmax", "--sigma2", "40", "--delta", "1e-5"]),
+        (ConfidentGNMax(threshold=150.0, sigma1=100.0, sigma2=40.0), CONFIDENT),
+        (GNMax(noise_std=40.0), ("gnmax", "--sigma2", "40")),
     ],
 )
 def test_the_command_line_and_a_sweep_publish_one_bound(
     capsys: pytest.CaptureFixture[str],
     votes: str,
     aggregator: ConfidentGNMax | GNMax,
-    options: list[str],
+    options: tuple[str, ...],
     answers: int,
 ) -> None:
     """What a sweep's vault releases and its desk caps, with the noise of the command line."""
@@ -153,8 +138,9 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     generator = np.random.default_rng(1)
     released = request.release(counts, generator=generator)
     bound = float(published.release(counts, released, generator=generator)[0])
-    arguments = ["epsilon", "pate", "--votes", votes, "--aggregator", *options]
-    found = answer(capsys, *arguments, "--seed", "1", "--answer", str(answers))["sanitized"]
+    asked = ("epsilon", "pate", "--votes", votes, "--delta", "1e-5", "--seed", "1")
+    more = ("--aggregator", *options, "--answer", str(answers))
+    found = answer(capsys, *asked, *more)["sanitized"]
     # Releases are rounded up to single precision.
     assert found["epsilon"] == pytest.approx(published.capped(bound, request), rel=2e-7)
     assert found["beta"] == published.publishing_noise.beta
@@ -162,47 +148,15 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     assert found["epsilon"] <= whole
 
 
-def test_calibrate_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
-    arguments = ("--votes", votes, "--epsilon", "5", "--delta", "1e-5", "--answer", "20")
-    found = answer(capsys, "calibrate", "pate", *arguments)
-    assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"}
-    assert 0 < found["epsilon"] <= 5
-
-
-def test_both_prices_of_the_same_answers(capsys: pytest.CaptureFixture[str], votes: str) -> None:
-    arguments = ["epsilon", "pate", "--votes", votes, "--aggregator", "confident", *PATE, *SEED]
-    found = answer(capsys, *arguments)
-    assert answer(capsys, *arguments, "--accounting", "decision") == found
-    counts = answer(capsys, *arguments, "--accounting", "counts")
-    assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
-    for name in ("expected", "realised", "data_independent"):
-        assert found[name] == counts["by_decision"][name]
-        assert counts[name] == found["by_counts"][name]
-        assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
-    assert counts["sanitized"] == found["sanitized"]
-    assert "accounting_note" not in found and "accounting_note" not in counts
-
-
-@pytest.mark.parametrize(("aggregator", "sigma2"), [("gnmax", "0.1"), ("lnmax", "40")])
-def test_a_word_where_decisions_are_priced_as_their_counts(
-    capsys: pytest.CaptureFixture[str], votes: str, aggregator: str, sigma2: str
-) -> None:
-    arguments = ["--votes", votes, "--aggregator", aggregator, "--sigma2", sigma2]
-    found = answer(capsys, "epsilon", "pate", *arguments, "--delta", "1e-5")
-    assert "priced as their counts" in found["accounting_note"]
-    both = found["data_independent"]["epsilon"], found["by_counts"]["data_independent"]["epsilon"]
-    assert both[0] == pytest.approx(both[1])
-
-
-def test_decisions_are_calibrated_to_less_noise(
-    capsys: pytest.CaptureFixture[str], votes: str
-) -> None:
-    arguments = ("--votes", votes, "--epsilon", "1", "--delta", "1e-5", "--answer", "20")
-    found = answer(capsys, "calibrate", "pate", *arguments)
-    counts = answer(capsys, "calibrate", "pate", *arguments, "--accounting", "counts")
-    assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
+def test_calibrate_pate_from_votes(capsys: pytest.CaptureFixture[str], votes: str) -> None:
+    asked = ("calibrate", "pate", "--votes", votes, "--epsilon", "1", "--delta", "1e-5")
+    found = answer(capsys, *asked, "--answer", "20")
+    counts = answer(capsys, *asked, "--answer", "20", "--accounting", "counts")
+    assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"} and found["chosen_from_votes"]
     assert 0.999 < found["epsilon"] <= 1 and 0.999 < counts["epsilon"] <= 1
     assert found["sigma1"] * found["sigma2"] < 0.8 * counts["sigma1"] * counts["sigma2"]
+    line = refusal(capsys, *asked, "--answer", "20", "--aggregator", "gnmax")
+    assert "only the noise of confident" in line
 
 
 def test_any_votes_are_priced_and_aimed_at_without_a_file(

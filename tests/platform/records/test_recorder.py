@@ -11,7 +11,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cli.reports import record_of
+from labeldp.platform.cli.tracked import record_of
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder, run_names

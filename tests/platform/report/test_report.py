@@ -168,21 +168,24 @@ def tracked(tmp_path: Path) -> str:
 
 def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_path: Path) -> None:
     direct, _ = written(tmp_path, some_records(), ledger=LEDGER)
-    found = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep"))
-    rebuilt = rows_of(Path(found.html).with_name("pareto.csv"))
+    found = report_experiment(
+        "small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep")
+    ).facts
+    rebuilt = rows_of(Path(found["html"]).with_name("pareto.csv"))
     expected = rows_of(direct.pareto_csv)
-    assert found.rows == direct.rows
+    assert found["rows"] == direct.rows
     for name in ("epsilon", "pareto"):
         assert [row[name] for row in rebuilt] == [row[name] for row in expected]
-    page = Path(found.html).read_text()
+    page = Path(found["html"]).read_text()
     assert "4 trials finished, 1 failed" in page and "2 releases" in page
-    assert Path(found.pareto_png).read_bytes().startswith(b"\x89PNG")
+    assert Path(found["pareto_png"]).read_bytes().startswith(b"\x89PNG")
     tracker = Tracker(uri=tracked, experiment="small", results=tmp_path)
     tracker.open_parent("small", tags={}, run_id=None)
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
     tracker.close_child(a_record("f"), run_id=run_id, texts={})
     MlflowClient(tracking_uri=tracked).set_terminated(tracker.parent_run_id)
-    assert report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out")).rows == 1
+    again = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out"))
+    assert again.facts["rows"] == 1
 
 
 def test_unusable_stores_and_folders_are_refused(

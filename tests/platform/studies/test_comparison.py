@@ -151,6 +151,9 @@ def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial
     assert found == {
         "moment labels in stages": [0.1, 0.2, 0.5, 1.0, 2.0] * REPETITIONS,
         "moment labels": [0.5, 1.0],
+        "subset selection": single,
+        "optimal channels in 2 stages": single,
+        "moment prior + optimal channel": single,
         "ALIBI, randomized response": single,
         "ALIBI, randomized response, full width": [2.0, 4.0],
         "ALIBI": single,

@@ -61,8 +61,8 @@ def test_one_record_is_all_that_a_data_set_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(DATASETS, "coins", COINS)
-    (entry,) = (entry for entry in entries(tmp_path) if entry.name == "coins")
-    assert not entry.present and entry.command == "labeldp data fetch coins"
+    (entry,) = (entry for entry in entries(tmp_path) if entry["name"] == "coins")
+    assert not entry["present"] and entry["command"] == "labeldp data fetch coins"
     assert fetch("coins", tmp_path) == tmp_path / "coins"
     assert COINS.check(tmp_path) == []
     data = load("coins", root=tmp_path)
