@@ -241,13 +241,8 @@ def test_canaries_are_planted_on_request_only() -> None:
         found = near().figures(knowing(guessed), delta=1e-5)
         assert found == {"private/training_accuracy": accuracy}
     # A seed decides the coins and nothing else does.
-    seeds = [
-        SeededNoise(seed=1),
-        SeededNoise(seed=1),
-        SeededNoise(seed=2),
-        OsEntropy(),
-        OsEntropy(),
-    ]
+    seeds: list[NoiseSource] = [SeededNoise(seed=each) for each in (1, 1, 2)]
+    seeds += [OsEntropy(), OsEntropy()]
     planted = [near(audit=AUDIT, noise=each).home._planted.tolist() for each in seeds]
     assert planted[0] == planted[1] and all(planted.count(each) == 1 for each in planted[2:])
 
