@@ -77,19 +77,8 @@ METHODS: Registry[type] = Registry(
     wrong=lambda _, thing: what_is_missing(thing),
 )
 
-#: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
-LAMBDA = "trainer.lambda"
 #: Keys that ALIBI without noise does not use.
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
-
-#: Names of papers, by the end of a key -> the setting here.
-_OTHER_NAMES = {
-    "lambda": "Laplace noise of scale lambda has epsilon = 2 / lambda: set trainer.epsilon, or "
-    "trainer.lambda of method alibi",
-    "lr": "the learning rate is learning_rate: set trainer.learning_rate",
-    "sigma": "Gaussian noise follows from its price: set trainer.noise=gaussian, trainer.epsilon "
-    "and trainer.delta (`labeldp epsilon gaussian --noise-std S --delta D` prints the price of S)",
-}
 
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "models.keep")
@@ -418,18 +407,6 @@ class ModelSettings:
     )
 
 
-class SearchName(StrEnum):
-    """Values of `--search`."""
-
-    OPTUNA = "optuna"
-
-
-class StopName(StrEnum):
-    """Values of `--stop`."""
-
-    ASHA = "asha"
-
-
 @settings
 class OptunaSearch:
     """Random axes are searched: each trial's values follow from what earlier trials found.
@@ -501,7 +478,7 @@ def _method(name: Any) -> type:
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     """Return `config` with dotted keys changed; `method` comes first and brings its defaults."""
     base = _of_method(config, changes)
-    changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
+    changed = _with_values(base, changes, root=base)
     assert isinstance(changed, TrialConfig)
     return changed
 
@@ -514,7 +491,8 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
         head, dot, rest = name.partition(".")
         below = is_dataclass(getattr(section, head, None))
         if head not in known or (dot and not below):
-            raise ConfigurationError(f"there is no key {prefix + name!r}; {_hint(name, root)}")
+            hint = near_miss(name, flatten(root))
+            raise ConfigurationError(f"there is no key {prefix + name!r}; {hint}")
         if dot:
             inner.setdefault(head, {})[rest] = value
         elif below:
@@ -535,14 +513,6 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
         raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-
-
-def _hint(name: str, root: TrialConfig) -> str:
-    known = flatten(root)
-    last = name.rpartition(".")[2]
-    if last in _OTHER_NAMES and last not in {each.rpartition(".")[2] for each in known}:
-        return _OTHER_NAMES[last]
-    return near_miss(name, known)
 
 
 def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
@@ -567,31 +537,9 @@ def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
     """Return whether `key` means something to a configuration with these changes; sections do."""
     base = _of_method(config, changes)
     noise = changes.get("trainer.noise", getattr(base.trainer, "noise", None))
-    alibi = isinstance(base.trainer, AlibiConfig)
-    if key == LAMBDA:
-        return alibi and noise == Noise.LAPLACE
-    if alibi and noise == Noise.NONE and key in _OF_NOISE:
+    if isinstance(base.trainer, AlibiConfig) and noise == Noise.NONE and key in _OF_NOISE:
         return False
     return any(each == key or each.startswith(f"{key}.") for each in _known(base))
-
-
-def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    if LAMBDA not in changes or not isinstance(base.trainer, AlibiConfig):
-        return changes
-    value, rest = changes[LAMBDA], {k: v for k, v in changes.items() if k != LAMBDA}
-    if not takes(base, rest, LAMBDA):
-        raise ConfigurationError(
-            f"{LAMBDA} is the scale of Laplace noise, but trainer.noise is "
-            f"{rest.get('trainer.noise', base.trainer.noise)}; set trainer.epsilon"
-        )
-    if "trainer.epsilon" in rest:
-        raise ConfigurationError(
-            f"{LAMBDA} is {value!r} and trainer.epsilon is {rest['trainer.epsilon']!r}; epsilon is "
-            "2 / lambda: set one of them"
-        )
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{LAMBDA} is {value!r}; it must be a finite number above 0")
-    return {**rest, "trainer.epsilon": 2 / value}
 
 
 def nested(section: Any) -> Any:

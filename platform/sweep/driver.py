@@ -4,12 +4,21 @@ The order matters: everything that can be refused is refused before the first la
 what can be refused without Ray and MLflow before those are loaded, which takes seconds.
 """
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.progress import Steps
+from labeldp.platform.records.tracking_address import check_file, default_uri
+from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
+from labeldp.platform.sweep.data_size import DataSize, as_on_disk
+from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
-from labeldp.platform.sweep.sweep_check import check
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
+from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.models.features import described_by_features, image_features
+from labeldp.trainers.settings.base import FeatureSet
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.sweep_report import SweepOutcome
@@ -26,12 +35,64 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """
     steps = Steps(quiet=options.quiet)
     with steps.during(f"{sweep.name}: planning trials, reading and checking data"):
-        checked = check(sweep, options)
+        plan, data = check(sweep, options)
     from labeldp.platform.sweep.open_sweep import opened
 
-    with opened(checked, steps=steps) as open_sweep:
-        from labeldp.platform.sweep.sweep_report import report
-        from labeldp.platform.sweep.trial_runs import run
+    with opened(plan, data, steps=steps) as open_sweep:
+        from labeldp.platform.sweep import sweep_report, trial_runs
 
-        run(open_sweep)
-        return report(open_sweep)
+        trial_runs.run(open_sweep)
+        return sweep_report.report(open_sweep)
+
+
+def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
+    """Plan a sweep, load its data, and check both against each other and the budget.
+
+    Raises:
+        BudgetExceeded: The sweep would cost more than its budget.
+    """
+    sized, trials = prepare(sweep, options)
+    # A new store is opened beside Ray's start, too late to refuse its address.
+    check_file(options.tracking_uri or default_uri(options.results.absolute()))
+    first, cache = trials[0].config, options.shared_folder / "features"
+    data = load_data(first.data, evaluation=first.evaluation, cache=cache)
+    public = data.public
+    for trial in trials:
+        trial.config.trainer.check_data(public)
+    size = DataSize(
+        num_classes=public.num_classes,
+        num_labels=len(data.train_labels),
+        held_out=data.num_held_out,
+        has_test_split=public.has_test_split,
+    )
+    plan = plan_sweep(sweep, options, (sized, trials), size, fingerprint=public.fingerprint)
+    for refusal in plan.refusals:
+        raise refusal
+    for prior in {trial.config.trainer.prior for trial in trials}:
+        if prior is not None:
+            prior_features(prior, public)
+    return plan, data
+
+
+def load_data(
+    settings: DataSettings,
+    *,
+    evaluation: EvaluationSettings | None = None,
+    cache: Path | None = None,
+) -> LabelledData:
+    """Load a data set, compute the features that the settings name, hold labels out.
+
+    `cache` keeps computed features; None computes them anew.
+    """
+    splits = as_on_disk(settings, cache=cache)
+    loaded = labelled(settings.name, splits, limit=settings.limit)
+    if settings.features is not FeatureSet.AS_THEY_ARE:
+        how = image_features(settings.features)
+        loaded = replace(loaded, public=described_by_features(loaded.public, how, folder=cache))
+    if cache is not None:  # priors may compute features of their own
+        loaded = replace(loaded, public=replace(loaded.public, features_folder=cache))
+    evaluation = evaluation or EvaluationSettings()
+    share = evaluation.share(has_test_split=loaded.public.has_test_split)
+    if share is None:
+        return loaded
+    return set_aside(loaded, share=share, seed=evaluation.held_out_seed)

@@ -3,17 +3,15 @@
 All refusals here come before the first release.
 """
 
-import importlib
 import os
 import secrets
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.vault import Charge
@@ -32,10 +30,10 @@ from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan
 from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
-from labeldp.platform.sweep.sweep_check import CheckedSweep, beside
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
+from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
 
@@ -43,11 +41,13 @@ if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves tim
     from labeldp.platform.records.recorder import Recorder
     from labeldp.platform.records.tracking import Tracker
 
-_Result = TypeVar("_Result")
-
-#: Modules to load while Ray starts, and while the vault does.
-_FIGURES = ("labeldp.platform.report.report", "matplotlib.backends.backend_agg")
-_TRIALS = ("labeldp.platform.sweep.trial_runs", "labeldp.platform.sweep.sweep_report")
+#: Modules to load while Ray and the vault start.
+_LOADED_BESIDE = (
+    "labeldp.platform.report.report",
+    "matplotlib.backends.backend_agg",
+    "labeldp.platform.sweep.trial_runs",
+    "labeldp.platform.sweep.sweep_report",
+)
 _ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
 
 
@@ -61,7 +61,8 @@ class OpenSweep:
         book: The suggestions of its searches; None without a search.
     """
 
-    checked: CheckedSweep
+    plan: Plan
+    data: LabelledData
     skipped: Mapping[str, TrialRecord]
     capacity: Capacity
     trial: Resources
@@ -71,11 +72,6 @@ class OpenSweep:
     recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """Its trials and their price."""
-        return self.checked.plan
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
@@ -89,78 +85,89 @@ class OpenSweep:
         return self.plan.total - len(self.skipped)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Earlier:
-    done: Mapping[str, TrialRecord]
-    identity: SweepIdentity
-    vault: str | None
-    budget: Budget | None
-    book: SearchBook | None
-
-
 @contextmanager
-def opened(checked: CheckedSweep, *, steps: Steps) -> Iterator[OpenSweep]:
+def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSweep]:
     """Open a sweep; folder and cluster are released at the end, however it comes.
 
     Raises:
         CannotFit: The cluster can't hold a trial.
         BudgetExceeded: The remaining trials would cost more than the budget has left.
     """
-    with checked.folder.held():
-        earlier = _earlier(checked)
-        opening = _tracking(checked, earlier, steps=steps)
-        with _awaited(opening), _cluster(checked, opening, steps=steps) as capacity:
-            trial, teacher = _sizes(checked.plan, capacity)
-            plans = checked.plans if earlier.book is None else earlier.book.plans
-            skipped = {digest: earlier.done[digest] for digest in plans if digest in earlier.done}
-            steps.say("opening the vault and the tracking store")
-            tracker = opening.result()
-            check_one_writer(tracker.uri, capacity)
-            loading = meanwhile(lambda: load(*_TRIALS))
-            authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
-            home = _home(checked, budget=earlier.budget, authority=authority)
-            provenance = Provenance.now()
-            _identify(checked, earlier, tracker, commit=provenance.git_commit)
-            progress = SweepProgress(
-                total=checked.plan.total, skipped=len(skipped), quiet=checked.plan.options.quiet
+    options = plan.options
+    folder = ResultsFolder(options.results, sweep=plan.sweep.name)
+    with ExitStack() as stack:
+        stack.enter_context(folder.held())
+        done = finished_before(folder, options.resume, plan.fingerprint)
+        charges, vault = known_ledger(folder, moved=options.moved)
+        book = None
+        if plan.searches:
+            book = SearchBook(
+                folder.path / "search.json",
+                plan.searches,
+                size=plan.size,
+                fingerprint=plan.fingerprint,
+                by=plan.choose_by,
             )
-            for line in _beginning(checked, skipped, commit=provenance.git_commit):
-                progress.say(line)
-            wait([loading])
-            from labeldp.platform.records.recorder import Recorder
+        plans = plan.by_hash if book is None else book.plans
+        left = [trial for digest, trial in plans.items() if digest not in done]
+        left += [] if book is None else book.rest
+        budget = budget_left(plan, charges, left, read=_keys_of(done.values()))
+        # One thread: two that import the same packages at once may see them half made.
+        beside = ThreadPoolExecutor(1)
+        stack.callback(beside.shutdown, cancel_futures=True)
+        opening = _tracking(plan, folder, vault, beside=beside, steps=steps)
+        loading = [beside.submit(import_module, name) for name in _LOADED_BESIDE]
+        named = options.address or os.environ.get("RAY_ADDRESS")
+        text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
+        with steps.during(text, hint="; a busy machine takes a minute or two"):
+            capacity = stack.enter_context(connected(options.address))
+        trial, teacher = _sizes(plan, capacity)
+        steps.say("opening the vault and the tracking store")
+        tracker = opening.result()
+        check_one_writer(tracker.uri, capacity)
+        authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
+        home = _home(plan, data, folder, budget=budget, authority=authority)
+        provenance = Provenance.now()
+        _identify(plan, data, folder, tracker, commit=provenance.git_commit)
+        skipped = {digest: done[digest] for digest in plans if digest in done}
+        progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
+        for line in _beginning(plan, data, folder, skipped=len(skipped)):
+            progress.say(line)
+        wait(loading)
+        from labeldp.platform.records.recorder import Recorder
 
-            yield OpenSweep(
-                checked=checked,
-                skipped=skipped,
-                capacity=capacity,
-                trial=trial,
-                teacher=teacher,
+        yield OpenSweep(
+            plan=plan,
+            data=data,
+            skipped=skipped,
+            capacity=capacity,
+            trial=trial,
+            teacher=teacher,
+            home=home,
+            authority=authority,
+            recorder=Recorder(
+                folder=folder,
+                tracker=tracker,
+                plans=plans,
+                provenance=provenance,
+                progress=progress,
                 home=home,
                 authority=authority,
-                recorder=Recorder(
-                    folder=checked.folder,
-                    tracker=tracker,
-                    plans=plans,
-                    provenance=provenance,
-                    progress=progress,
-                    home=home,
-                    authority=authority,
-                    num_labels=checked.plan.size.num_labels,
-                    features=checked.data.public.provenance,
-                ),
-                progress=progress,
-                book=earlier.book,
-            )
-            home.end()  # another sweep may follow on this cluster
+                num_labels=plan.size.num_labels,
+                features=data.public.provenance,
+            ),
+            progress=progress,
+            book=book,
+        )
+        home.end()  # another sweep may follow on this cluster
 
 
 def _beginning(
-    checked: CheckedSweep, skipped: Mapping[str, TrialRecord], *, commit: str
+    plan: Plan, data: LabelledData, folder: ResultsFolder, *, skipped: int
 ) -> Iterator[str]:
-    plan = checked.plan
     yield (
-        f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
-        f"{plan.cost.releases} releases, results in {checked.folder.path}"
+        f"{plan.sweep.name}: {plan.total} trials ({skipped} finished before), "
+        f"{plan.cost.releases} releases, results in {folder.path}"
     )
     spoiled = spoiled_text(
         canaries=plan.audit.canaries or 0,
@@ -169,48 +176,40 @@ def _beginning(
     )
     yield f"labels: {spoiled}"
     yield from plan.notes
-    features = checked.data.public.provenance
+    features = data.public.provenance
     if features != NO_OUTSIDE_DATA:
         yield f"league: {features.words}"
-    warning = other_code(skipped.values(), commit=commit)
-    if warning:
-        yield warning
 
 
 # --- earlier starts -------------------------------------------------------------------------------
 
 
-def _earlier(checked: CheckedSweep) -> _Earlier:
-    folder, plan = checked.folder, checked.plan
-    options, budget, public = plan.options, plan.budget, checked.data.public
-    done = finished_before(folder, options.resume, public.fingerprint)
-    charges, vault = known_ledger(folder, moved=options.moved)
+def budget_left(
+    plan: Plan, charges: Sequence[Charge], left: Sequence[PlannedTrial], *, read: Collection[str]
+) -> Budget | None:
+    """Check that the trials in `left` can be paid beside `charges`; returns the vault's budget.
+
+    `read`: keys of the releases that finished trials have read.
+    """
+    budget = plan.budget
     # Releases of earlier starts may hold at a delta where the planned ones are pure.
     delta = delta_of_total(charges, delta=max(plan.cost.delta, plan.delta))
     if delta > plan.cost.delta:
-        budget = budget_of(plan.sweep.budget, options.max_epsilon_total, delta=delta)
-    book = None
-    left = [trial for digest, trial in checked.plans.items() if digest not in done]
-    if plan.searches:
-        book = SearchBook(
-            folder.path / "search.json",
-            plan.searches,
-            size=plan.size,
-            fingerprint=plan.fingerprint,
-            by=plan.choose_by,
-        )
-        suggested = [trial for digest, trial in book.plans.items() if digest not in done]
-        left = [*suggested, *book.rest]
+        budget = budget_of(plan.sweep.budget, plan.options.max_epsilon_total, delta=delta)
     check_what_is_left(
         left,
         charges,
-        num_classes=public.num_classes,
+        num_classes=plan.size.num_classes,
         num_labels=plan.size.num_labels,
         held_out=plan.size.held_out,
-        read={key for record in done.values() for key in record.release_keys},
+        read=read,
         budget=budget,
     )
-    return _Earlier(done=done, identity=folder.identity(), vault=vault, budget=budget, book=book)
+    return budget
+
+
+def _keys_of(records: Collection[TrialRecord]) -> set[str]:
+    return {key for record in records for key in record.release_keys}
 
 
 def finished_before(
@@ -260,84 +259,47 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge
             f"one from a copy, {_ELSEWHERE}"
         )
     charges = store.charges()
-    keys = {charge.key for charge in charges}
-    for record in records.values():
-        missing = [key for key in record.release_keys if key not in keys]
-        if missing:
-            raise ResultsFolderError(
-                f"{folder.store} has lost lines of its ledger: trial {record.hash} read release "
-                f"{missing[0]}, which is not there; restore the file from a copy, {_ELSEWHERE}"
-            )
+    missing = _keys_of(records.values()) - {charge.key for charge in charges}
+    if missing:
+        raise ResultsFolderError(
+            f"{folder.store} has lost lines of its ledger: trials read release {min(missing)}, "
+            f"which is not there; restore the file from a copy, {_ELSEWHERE}"
+        )
     return charges, store.id
-
-
-def other_code(records: Iterable[TrialRecord], *, commit: str) -> str:
-    """Return a warning where finished trials were run by other code; empty if none was."""
-    others = Counter(record.git_commit or "unknown" for record in records)
-    others.pop(commit, None)
-    if not others:
-        return ""
-    named = ", ".join(f"{number} at {each}" for each, number in sorted(others.items()))
-    return (
-        f"warning: this sweep continues with other code than it was begun with: the code is at "
-        f"{commit} now, and trials that are kept were run by other code ({named}); their records "
-        "and runs say by which. For numbers of one kind choose another folder with --results"
-    )
 
 
 # --- tracking, cluster and vault ------------------------------------------------------------------
 
 
-def _tracking(checked: CheckedSweep, earlier: _Earlier, *, steps: Steps) -> "Future[Tracker]":
+def _tracking(
+    plan: Plan,
+    folder: ResultsFolder,
+    vault: str | None,
+    *,
+    beside: ThreadPoolExecutor,
+    steps: Steps,
+) -> "Future[Tracker]":
     """Open tracking: a store that exists before Ray is started, a new one beside its start.
 
     MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
     """
-    store = checked.folder.path / "mlflow.db"
-    options = checked.plan.options
-    if options.tracking_uri is None and not earlier.identity and not os.path.lexists(store):
-        return meanwhile(lambda: _tracker(checked, earlier))
-    opening: Future[Tracker] = Future()
-    with steps.during("opening the tracking store"):
-        opening.set_result(_tracker(checked, earlier))
+    known, uri = bool(folder.identity()), plan.options.tracking_uri
+
+    def tracker() -> "Tracker":
+        from labeldp.platform.records.tracking import Tracker
+
+        found = Tracker(
+            uri=uri or default_uri(folder.path), experiment=plan.sweep.name, results=folder.path
+        )
+        if not known:
+            found.refuse_doubles(list(folder.records()), sweep_id=vault)
+        return found
+
+    opening = beside.submit(tracker)
+    if uri is not None or known or os.path.lexists(folder.path / "mlflow.db"):
+        with steps.during("opening the tracking store"):
+            opening.result()
     return opening
-
-
-def _tracker(checked: CheckedSweep, earlier: _Earlier) -> "Tracker":
-    from labeldp.platform.records.tracking import Tracker
-
-    folder = checked.folder
-    tracker = Tracker(
-        uri=checked.plan.options.tracking_uri or default_uri(folder.path),
-        experiment=checked.plan.sweep.name,
-        results=folder.path,
-    )
-    if not earlier.identity:
-        tracker.refuse_doubles(list(folder.records()), sweep_id=earlier.vault)
-    return tracker
-
-
-@contextmanager
-def _awaited(opening: "Future[Tracker]") -> Iterator[None]:
-    try:
-        yield
-    finally:
-        wait([opening])
-
-
-@contextmanager
-def _cluster(
-    checked: CheckedSweep, opening: "Future[Tracker]", *, steps: Steps
-) -> Iterator[Capacity]:
-    address = checked.plan.options.address
-    named = address or os.environ.get("RAY_ADDRESS")
-    text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
-    with ExitStack() as stack:
-        with steps.during(text, hint="; a busy machine takes a minute or two"):
-            figures = meanwhile(lambda: load(*_FIGURES), after=[opening])
-            capacity = stack.enter_context(connected(address))
-            wait([figures])
-        yield capacity
 
 
 def check_one_writer(uri: str, capacity: Capacity) -> None:
@@ -372,20 +334,26 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     return each, teacher
 
 
-def _home(checked: CheckedSweep, *, budget: Budget | None, authority: bytes) -> LabelHome:
+def _home(
+    plan: Plan,
+    data: LabelledData,
+    folder: ResultsFolder,
+    *,
+    budget: Budget | None,
+    authority: bytes,
+) -> LabelHome:
     """Start the vault's home; figures and shards require the token `authority`."""
-    data, trials = checked.data, checked.plan.trials
     return home_proxy.start(
         SecretLabels(
             training=data.train_labels,
             held_out=data.held_out_labels,
             num_classes=data.public.num_classes,
         ),
-        audit=trials[0].config.audit,
-        coin_seed=_coin_seed(trials),
-        store=checked.folder.store,
-        votes=beside(checked.plan.options.results) / "votes",
-        shared_coins=bool(ensembles_of(trials)),
+        audit=plan.audit,
+        coin_seed=_coin_seed(plan.trials),
+        store=folder.store,
+        votes=plan.options.shared_folder / "votes",
+        shared_coins=bool(ensembles_of(plan.trials)),
         fingerprint=data.public.fingerprint,
         budget=budget,
         authority=authority,
@@ -398,13 +366,15 @@ def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
     return None if None in seeds else min(seed for seed in seeds if seed is not None)
 
 
-def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, commit: str) -> None:
-    folder, plan, public = checked.folder, checked.plan, checked.data.public
+def _identify(
+    plan: Plan, data: LabelledData, folder: ResultsFolder, tracker: "Tracker", *, commit: str
+) -> None:
+    public, earlier = data.public, folder.identity()
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.
     vault = SqliteStore(folder.store).id
-    sweep_id = earlier.identity.sweep_id or vault
+    sweep_id = earlier.sweep_id or vault
     folder.identify(
         fingerprint=public.fingerprint,
         sweep_id=sweep_id,
@@ -414,13 +384,13 @@ def _identify(checked: CheckedSweep, earlier: _Earlier, tracker: "Tracker", *, c
         held_out_labels=plan.size.held_out,
         choose_by=plan.choose_by,
         count_epsilon=plan.count_epsilon,
-        **learned_facts(plan, earlier.identity),
+        **learned_facts(plan, earlier),
     )
     facts = {"dataset": public.name, "sweep": plan.sweep.name, "sweep_id": sweep_id}
     parent = tracker.open_parent(
         plan.sweep.name,
         tags={"git_commit": commit, **facts, "choose_by": plan.choose_by.value},
-        run_id=folder.identity().parent_run_id,
+        run_id=earlier.parent_run_id,
     )
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))
 
@@ -447,32 +417,3 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
         "learned_releases": touched or bool(earlier.learned_releases),
     }
-
-
-# --- work beside ----------------------------------------------------------------------------------
-
-
-def meanwhile(
-    work: Callable[[], _Result], *, after: Iterable[Future[Any]] = ()
-) -> "Future[_Result]":
-    """Do `work` in a daemon thread when `after` has ended, well or not; returns its result."""
-    future: Future[_Result] = Future()
-
-    def carry_out() -> None:
-        wait(after)
-        try:
-            future.set_result(work())
-        except BaseException as error:  # raised where the result is requested
-            future.set_exception(error)
-
-    threading.Thread(target=carry_out, name="labeldp-meanwhile", daemon=True).start()
-    return future
-
-
-def load(*modules: str) -> None:
-    """Import modules ahead of time; errors are left to the import that needs them."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception:
-            return

@@ -9,9 +9,9 @@ nothing dearer: up to there the default price of a count is what makes it useful
 """
 
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
@@ -33,7 +33,6 @@ from labeldp.platform.sweep.sweep import (
     PlannedTrial,
     Sweep,
     SweepOptions,
-    canaries_left_out,
     ensembles_of,
     plan_trials,
     sized_sweep,
@@ -41,12 +40,11 @@ from labeldp.platform.sweep.sweep import (
     variants_of,
 )
 from labeldp.platform.vault.audits import check_room
-from labeldp.trainers.performance import Device, Precision, lacks_bf16_units
 from labeldp.trainers.settings.base import FeatureSet
 
 _CANARIES = ("canaries", "coin_canaries")
 #: In place of data that can't be read: the fewest labels that trials may request.
-_UNKNOWN = DataSize(num_classes=2, num_labels=0, held_out=0, has_test_split=True, shape=())
+_UNKNOWN = DataSize(num_classes=2, num_labels=0, held_out=0, has_test_split=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +72,13 @@ class Plan:
     budget: Budget | None
     refusals: Sequence[ValueError | OSError]
     notes: Sequence[str]
+
+    @cached_property
+    def by_hash(self) -> Mapping[str, PlannedTrial]:
+        """Every trial by hash; none of a search, whose trials are not known yet."""
+        if self.searches:
+            return {}
+        return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
     @property
     def total(self) -> int:
@@ -166,9 +171,7 @@ def plan_sweep(
         refusals.append(error)
     notes = (
         *unfit_notes(variants_of(sized_sweep(sweep, options), options.overrides)),
-        canaries_left_out(sweep, options),
         count_note(trials, held_out=known.held_out),
-        _precision_note(trials, options),
     )
     return Plan(
         sweep=sized,
@@ -350,20 +353,4 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     return (
         f"accuracy is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
         f"{counts} of right answers and for nothing else; {noise.text}{useless}"
-    )
-
-
-def _precision_note(trials: Sequence[PlannedTrial], options: SweepOptions) -> str:
-    """Report that bfloat16 is set and slows down; empty where it does not, or that is unknown."""
-    settings = [trial.config.performance for trial in trials]
-    requested = any(
-        each.precision is Precision.BF16 and each.device is not Device.CUDA for each in settings
-    )
-    elsewhere = options.address or os.environ.get("RAY_ADDRESS")  # on a cluster's machines
-    if not requested or elsewhere or not lacks_bf16_units():
-        return ""
-    return (
-        "performance.precision is bf16, and this machine has neither a processor with units for "
-        "bfloat16 (amx_bf16 or avx512_bf16) nor a GPU: training takes longer than in single "
-        "precision; performance.precision=auto takes bf16 only where there are units for it"
     )

@@ -4,7 +4,6 @@ Files in `sweeps/` build one `Sweep` each and pass it to `sweep_command.main`. N
 anything.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,6 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
-    LAMBDA,
     AshaStop,
     ConfigurationError,
     OptunaSearch,
@@ -270,6 +268,11 @@ class SweepOptions:
             _validate.positive(max_minutes=self.max_minutes)
 
     @property
+    def shared_folder(self) -> Path:
+        """Where sweeps with results beside each other share features and votes."""
+        return self.results.expanduser().absolute().parent
+
+    @property
     def own_file(self) -> bool:
         """Whether a file of the user's replaces the sweep's data set."""
         return bool(self.overrides.get("data.name") == "own")
@@ -369,19 +372,8 @@ def _full_name(name: str, sweep: Sweep) -> str:
     begun = [full for lower, full in by_lower.items() if name and lower.startswith(name.lower())]
     if len(begun) == 1:
         return begun[0]
-    if begun:
-        raise ConfigurationError(
-            f"{name!r} begins several lines of sweep {sweep.name!r}: {_names(begun)}; write one of "
-            "them in full"
-        )
-    if not by_lower:
-        raise ConfigurationError(
-            f"sweep {sweep.name!r} has one line only, so that {name!r} can't be chosen or dropped"
-        )
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    hint = f"did you mean {by_lower[close[0]]!r}? " if close else ""
     raise ConfigurationError(
-        f"sweep {sweep.name!r} has no line {name!r}; {hint}its lines are "
+        f"{name!r} does not name one line of sweep {sweep.name!r}; its lines are "
         f"{_names(by_lower.values())}"
     )
 
@@ -407,19 +399,6 @@ def _without_canaries(sweep: Sweep) -> Sweep:
         for variant in sweep.variants
     ]
     return replace(sweep, base=replace(sweep.base, audit=own), variants=variants)
-
-
-def canaries_left_out(sweep: Sweep, options: SweepOptions) -> str:
-    """Report that a sweep's own numbers of canaries do not apply; empty where they do."""
-    audit, own = sweep.base.audit, sweep.base.data.name
-    stated = any(key in options.overrides for key in _CANARIES)
-    if stated or not audit.spoiled or own == "own" or not options.own_file:
-        return ""
-    return (
-        f"the {audit.spoiled:,} wrong labels that sweep {sweep.name!r} plants for its audits are "
-        f"for {own}; of a file of your own it takes the default share (audit.canaries=N and "
-        "audit.coin_canaries=N say another number)"
-    )
 
 
 # --- trials ---------------------------------------------------------------------------------------
@@ -463,10 +442,6 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
                 space[key] = axis
             else:
                 unfit.append(key)
-        changes = dict(variant.changes)
-        if LAMBDA in own or LAMBDA in space:  # replaces the variant's own epsilon
-            space.pop("trainer.epsilon", None)
-            changes.pop("trainer.epsilon", None)
         axes = {key: axis for key, axis in space.items() if key not in own}
         for key in axes:
             if key.startswith(FIXED_SECTIONS):
@@ -474,7 +449,8 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
                     f"{key} can't be an axis: one sweep asks one vault about one set of "
                     "labels; run a sweep for each value"
                 )
-        found.append(replace(variant, changes={**changes, **own}, space=axes, unfit=tuple(unfit)))
+        changes = {**variant.changes, **own}
+        found.append(replace(variant, changes=changes, space=axes, unfit=tuple(unfit)))
     return found
 
 

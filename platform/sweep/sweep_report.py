@@ -56,21 +56,22 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     Raises:
         VaultLost: The vault is gone.
     """
-    checked, recorder = sweep.checked, sweep.recorder
+    recorder = sweep.recorder
+    folder = recorder.folder
     charges = sweep.home.ledger()
-    totals = sweep_totals(charges, checked.folder.identity(), delta=sweep.plan.delta)
+    totals = sweep_totals(charges, folder.identity(), delta=sweep.plan.delta)
     facts = {**totals, **_labels(sweep)}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
-    records, counts = checked.folder.records(), _counts(sweep)
+    records, counts = folder.records(), _counts(sweep)
     found = finding(list(records.values()), ledger=facts, choose_by=sweep.plan.choose_by)
     page = write_report(
         list(records.values()),
-        folder=checked.folder.path,
+        folder=folder.path,
         title=sweep.plan.sweep.name,
         ledger=facts,
-        results=checked.folder.path,
+        results=folder.path,
         choose_by=sweep.plan.choose_by,
-        releases=_releases(checked.folder.path),
+        releases=_releases(folder.path),
         left=counts["left"],
     )
     tracker = recorder.tracker
@@ -90,7 +91,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         cost=found.cost,
         labels=_labels(sweep),
         spoiled=found.spoiled,
-        league=checked.data.public.provenance.words,
+        league=sweep.data.public.provenance.words,
     )
 
 
@@ -113,7 +114,7 @@ def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, An
         "experiment": sweep.plan.sweep.name,
         "tracking_uri": shown(tracker.uri),
         "parent_run_id": tracker.parent_run_id,
-        "results_dir": str(sweep.checked.folder.path),
+        "results_dir": str(sweep.recorder.folder.path),
         "links": links(
             shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
             experiment=tracker.experiment_id,
@@ -141,7 +142,7 @@ def _close(
     records = {**sweep.skipped, **sweep.recorder.records}
     planned = sweep.plan.total
     finished = sum(record.finished for record in records.values())
-    identity = sweep.checked.folder.identity()
+    identity = sweep.recorder.folder.identity()
     try:
         sweep.recorder.tracker.close_parent(
             metrics={

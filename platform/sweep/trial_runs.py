@@ -45,7 +45,7 @@ def run(sweep: OpenSweep) -> None:
         ConfigurationError: A search suggested settings that can't be used.
     """
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
-    data = ray.put(sweep.checked.data.public)
+    data = ray.put(sweep.data.public)
     try:
         trained, reused = train_missing(
             left if sweep.unfinished else [],
@@ -58,7 +58,7 @@ def run(sweep: OpenSweep) -> None:
         )
         if trained or reused:
             # A later start that has nothing left to do reports the same to tracking.
-            sweep.checked.folder.identify(teachers_trained=trained, teachers_reused=reused)
+            sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
         if sweep.unfinished:
             _run_trials(sweep)
     finally:
@@ -74,7 +74,7 @@ def _run_trials(sweep: OpenSweep) -> None:
         tune_trial,
         plans={} if hand_out else dict(sweep.left),
         searches=sweep.plan.searches,
-        data=sweep.checked.data.public,
+        data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
         cpus=each.cpus,

@@ -14,9 +14,9 @@ from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keep
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.driver import load_data
 from labeldp.platform.sweep.plan import with_canaries
 from labeldp.platform.sweep.sweep import plan_trials
-from labeldp.platform.sweep.sweep_check import load_data
 from labeldp.platform.sweep.trial import TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
@@ -45,7 +45,6 @@ class Bench:
             num_labels=len(loaded.train_labels),
             held_out=0,
             has_test_split=True,
-            shape=(),
         )
         (self.planned, *_) = with_canaries(trials, size)
         self.digest = self.planned.hash(self._data.fingerprint)

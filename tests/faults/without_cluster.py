@@ -84,7 +84,7 @@ def _run_trials(sweep: OpenSweep) -> None:
                 config,
                 plans=plans,
                 searches=sweep.plan.searches,
-                data=sweep.checked.data.public,
+                data=sweep.data.public,
                 home=sweep.home,
                 keeper=keeper,
                 cpus=1,

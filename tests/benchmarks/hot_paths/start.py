@@ -16,12 +16,11 @@ _READY = """
 import json, runpy, sys
 from pathlib import Path
 from typing import Any
-from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.sweep_check import check
+from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.sweep import SweepOptions
 sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
-checked = check(sweep, SweepOptions(results=Path(sys.argv[1])))
-print(json.dumps({"trials": len(checked.plan.trials), "heavy": HEAVY}))
+plan, _ = check(sweep, SweepOptions(results=Path(sys.argv[1])))
+print(json.dumps({"trials": len(plan.trials), "heavy": HEAVY}))
 """
 _IMPORTS = "import json, sys, matplotlib.figure, mlflow, ray.tune, sklearn.datasets, torch\n"
 _PLAIN = _IMPORTS + 'print(json.dumps({"trials": 16, "heavy": HEAVY}))\n'

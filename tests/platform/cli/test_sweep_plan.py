@@ -144,7 +144,7 @@ def test_a_search_needs_something_to_search_and_to_choose_by(
     assert "nothing to search" in refusal(capsys, *SEARCH, "--choose-by", "test")
 
 
-def test_a_row_has_its_repetitions_epsilon_releases_and_minutes(
+def test_a_row_has_its_repetitions_epsilon_and_releases(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     digits = ("data.name=digits", "data.features=as_they_are", "audit.canaries=20")
@@ -157,8 +157,7 @@ def test_a_row_has_its_repetitions_epsilon_releases_and_minutes(
         ("no privacy", math.inf),
     ]
     assert {(row["trials"], row["releases"]) for row in found["configurations"]} == {(3, 1)}
-    assert all(row["minutes"] > 0 for row in found["configurations"])
-    assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
+    assert found["trials"] == 9
     assert "trainer.epsilon does not apply to 'no privacy'" in found["notes"][-1]
 
 

@@ -14,12 +14,8 @@ from labeldp.platform.sweep.accuracy_figures import (
     PUBLIC,
     ChoiceNoise,
     ChooseBy,
-    accuracy_text,
-    beyond_text,
     chosen_by,
     doubt_of,
-    estimate_of,
-    estimated_text,
     figures_of,
     is_owners,
     majority_figures,
@@ -66,15 +62,6 @@ def test_docs_name_the_same_figures() -> None:
     assert not [name for name in (*PUBLIC, *OPEN) if f"`{name}`" in paragraph]
 
 
-def test_an_estimate_survives_as_figures() -> None:
-    figures = figures_of(ESTIMATE)
-    assert estimate_of(figures) == ESTIMATE
-    assert figures["accuracy_estimated_error"] == ESTIMATE.error
-    low, high = ESTIMATE.interval()
-    assert (figures["accuracy_estimated_low"], figures["accuracy_estimated_high"]) == (low, high)
-    assert figures_of(None) == {} and estimate_of({"accuracy": 0.9}) is None
-
-
 def test_trials_are_compared_by_what_they_all_have() -> None:
     both = {"accuracy": 0.8, **figures_of(ESTIMATE)}
     assert chosen_by([both, both]) is ChooseBy.TEST
@@ -85,19 +72,6 @@ def test_trials_are_compared_by_what_they_all_have() -> None:
         resolve(ChooseBy.TEST, has_test_split=False, has_held_out=True)
     with pytest.raises(ValueError, match=r"evaluation\.held_out_share=0\.1"):
         resolve(ChooseBy.ESTIMATED, has_test_split=True, has_held_out=False)
-
-
-def test_accuracies_in_words() -> None:
-    assert accuracy_text({"accuracy": 0.9}) == "90.0%"
-    assert accuracy_text(figures_of(ESTIMATE)) == "about 81.0% +- 1.3 (estimated)"
-    both = {"accuracy": 0.9, **figures_of(ESTIMATE)}
-    assert accuracy_text(both) == "90.0%, about 81.0% +- 1.3 (estimated)"
-    above = AccuracyEstimate(accuracy=1.06, sampling_error=0.01, count_scale=0.2)
-    words = accuracy_text(figures_of(above))
-    assert words == "about 100% (106.0% with its noise) +- 28.3 (estimated)"
-    assert estimated_text(-0.03) == "about 0% (-3.0% with its noise)"
-    assert estimated_text(1.0) == "about 100.0%" and beyond_text(1.0) == beyond_text(0.0) == ""
-    assert "above 100%" in beyond_text(1.01) and "below 0%" in beyond_text(-0.01)
 
 
 def test_an_accuracy_near_the_share_of_the_largest_class_says_so() -> None:
@@ -131,14 +105,6 @@ def test_luck_is_the_largest_draw_of_noise(candidates: int) -> None:
     draws = np.random.default_rng(0).normal(scale=0.05, size=(20_000, candidates))
     found = ChoiceNoise(candidates=candidates, noise=0.05).luck
     assert found == pytest.approx(draws.max(axis=1).mean(), abs=0.002)
-
-
-def test_noise_is_that_of_counts_which_no_two_trials_share() -> None:
-    found = ChoiceNoise.among([an_estimate(0.7, 0.04), an_estimate(0.9, 0.06)])
-    assert found.candidates == 2 and found.noise == pytest.approx(0.06)
-    assert found.spread == found.lead == pytest.approx(0.2)
-    release = AccuracyEstimate(accuracy=0.8, sampling_error=0.2)
-    assert ChoiceNoise.among([release]).noise == 0.2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import AuditSettings, refuse_useless, spoiled_text
+from labeldp.platform.sweep.configuration import AuditSettings, refuse_useless
 
 
 @pytest.mark.parametrize(
@@ -58,20 +58,6 @@ def test_what_is_stated_stays_and_the_rest_is_what_the_share_leaves() -> None:
     assert settled(canaries=0, coin_canaries=0) == (0, 0)
     assert settled(canaries=0) == (0, 0), "0 switches audits off"
     assert settled(canaries=0, coin_canaries=50) == (0, 50)
-
-
-def test_what_was_spoiled_is_said_and_why_nothing_was() -> None:
-    said = spoiled_text(canaries=14, coin_canaries=0, num_labels=1_437)
-    assert said.startswith("14 of 1,437 labels were made wrong on purpose for the audits (0.97%)")
-    nothing = spoiled_text(canaries=0, coin_canaries=0, num_labels=800)
-    for words in ("none of 800 labels", "no epsilon_m", "from 1,000 labels on", "from 1,400 on"):
-        assert words in nothing
-    # Both numbers are what is planted.
-    for classes, enough in ((3, 1_000), (2, 1_400)):
-        for size, some in ((enough - 1, False), (enough, True)):
-            found = AuditSettings().settled(num_labels=size, num_classes=classes)
-            assert bool(found.spoiled) is some
-    assert "of" not in spoiled_text(canaries=5, coin_canaries=7).split(" were ")[0]
 
 
 def test_canaries_that_can_prove_nothing_are_refused() -> None:

@@ -97,19 +97,3 @@ def test_a_late_node_is_awaited(questions: list[str]) -> None:
     assert questions == ["a", "a", "a"]
     assert services.get_node is before
     assert "RAY_gcs_server_port_wait_time_s" not in os.environ
-
-
-def test_a_node_that_never_comes_is_explained(
-    questions: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "START_SECONDS", 0.0)
-    monkeypatch.setattr(cluster, "_SLOW_SECONDS", 0.0)
-    with pytest.raises(RuntimeError, match=r"Ray did not start within .* cores; wait until it"):
-        with cluster._patient():
-            _ask()
-
-
-@pytest.mark.parametrize("error", [ValueError("bad"), RuntimeError("at once")])
-def test_other_errors_pass_unchanged(error: Exception) -> None:
-    with pytest.raises(type(error), match=str(error)), cluster._patient():
-        raise error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.accounting import PureEvent, gaussian_epsilon
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -24,9 +24,6 @@ from labeldp.platform.sweep.cost import (
     cost_of,
 )
 from labeldp.platform.sweep.sweep import plan_trials
-from labeldp.trainers.settings.methods import (
-    Noise,
-)
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
 
@@ -119,19 +116,6 @@ def test_earlier_failures_are_taken_off_the_budgets_delta() -> None:
         check_left([line] * 2, Budget(epsilon=2.4, delta=1.6e-5), trainer__epsilon=0.5)
 
 
-def test_mixed_releases_are_held_at_a_delta() -> None:
-    found = cost(trainer__noise=["laplace", "gaussian"], trainer__epsilon=1)
-    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
-    pure, gaussian = PureEvent(epsilon=1), GaussianEvent(noise_multiplier=noise_std / math.sqrt(2))
-    assert found.epsilon_total == pytest.approx(epsilon_of([pure, gaussian], delta=1e-5))
-    assert found.releases == 2
-
-
-def test_the_total_is_stated_at_the_largest_delta_of_a_trial() -> None:
-    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=[1e-6, 1e-5, 1e-7])
-    assert found.delta == 1e-5
-
-
 def test_a_budget_that_is_met_exactly_is_enough() -> None:
     found = cost(trainer__noise="laplace", trainer__epsilon=[0.1, 0.2, 0.3])
     check_budget(found, Budget(epsilon=0.6))
@@ -141,13 +125,6 @@ def test_a_budget_that_is_met_exactly_is_enough() -> None:
         check_budget(found, Budget(epsilon=0.59))
     for word in ("3 trials", "3 releases", "epsilon 0.59", "0.6", "raise the budget"):
         assert word in str(caught.value)
-
-
-def test_a_pure_budget_pays_for_pure_releases_only() -> None:
-    gaussian = cost(trainer__noise="gaussian", trainer__epsilon=1)
-    with pytest.raises(BudgetExceeded, match=r"at delta 0, .* would make it inf"):
-        check_budget(gaussian, Budget(epsilon=100.0))
-    check_budget(gaussian, Budget(epsilon=1.1, delta=1e-5))
 
 
 @pytest.mark.parametrize(
@@ -242,26 +219,12 @@ def test_what_was_overspent_already_can_still_be_read() -> None:
     check_left(charges, Budget(epsilon=1.0), trainer__epsilon=2)
 
 
-def test_earlier_gaussian_releases_need_a_delta() -> None:
-    charges = earlier(GaussianNoise(noise_std=3.0, num_classes=10))
-    with pytest.raises(BudgetExceeded, match="inf is spent"):
-        check_left(charges, Budget(epsilon=9.0), trainer__epsilon=1)
-    check_left(charges, Budget(epsilon=9.0, delta=1e-5), trainer__epsilon=1)
-
-
 def test_labels_that_nobody_asked_about_have_paid_nothing() -> None:
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
     vault.release(mechanism, indices=np.arange(20))
     vault.release(mechanism, indices=np.arange(20, 40))
     check_left(vault.charges(), Budget(epsilon=1.5), trainer__epsilon=0.5)
-
-
-@pytest.mark.parametrize("noise", [noise for noise in Noise if noise is not Noise.NONE])
-def test_every_release_of_alibi_is_known_again(noise: Noise) -> None:
-    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.noise": noise.value})
-    charges = earlier(trial.config.trainer.mechanism(10))
-    check_left(charges, Budget(epsilon=1e-3, delta=1e-5), trainer__noise=noise.value)
 
 
 def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:

@@ -6,32 +6,14 @@ import numpy as np
 import pytest
 
 from labeldp.platform.sweep.configuration import (
-    OWN_KEYS,
     DataSettings,
     TrialConfig,
     config_hash,
     with_changes,
 )
-from labeldp.platform.sweep.sweep_check import load_data
+from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.settings.base import FeatureSet
-
-
-def test_every_key_of_an_own_file_is_a_setting() -> None:
-    settings = DataSettings(
-        name="own",
-        path="X.npy",
-        labels="y.npy",
-        test_path="T.npy",
-        test_labels="t.npy",
-        drop="id, name",
-        classes="no,yes",
-    )
-    source = settings.own_source
-    assert (source.path, source.labels, source.test_path) == ("X.npy", "y.npy", "T.npy")
-    assert source.drop == ("id", "name") and source.classes == ("no", "yes")
-    assert all(hasattr(settings, key) for key in OWN_KEYS)
 
 
 @pytest.mark.parametrize(
@@ -70,18 +52,6 @@ def test_keys_of_own_files_are_refused_elsewhere(key: str, value: str | int) -> 
 def test_what_does_not_go_together(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_data(DataSettings(name="own", **settings))  # type: ignore[arg-type]
-
-
-def test_each_set_of_features_is_another_step() -> None:
-    kinds = {}
-    for features in FeatureSet:
-        loaded = load_data(DataSettings(name="digits", limit=100, features=features))
-        kinds[features] = loaded.public.preprocessing.steps[-1].kind
-    assert kinds == {
-        FeatureSet.AS_THEY_ARE: "images",
-        FeatureSet.PATCHES: "patches",
-        FeatureSet.RANDOM_PATCHES: "random_patches",
-    }
 
 
 def test_embeddings_are_for_sets_with_a_name_and_change_a_trial(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.sweep.data_size import size_of_data
-from labeldp.platform.sweep.sweep_check import load_data
+from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.own_files import HoldOut
 
 OWN = DataSettings(name="own", hold_out=HoldOut.NONE, classes="3")

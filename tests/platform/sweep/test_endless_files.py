@@ -20,10 +20,8 @@ from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import Smoke, Sweep
-from labeldp.platform.vault.vote_store import VoteJournal
-from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.columns import MOST_CHARACTERS
-from labeldp.trainers.data.files import FileRefused, memory_bytes
+from labeldp.trainers.data.files import memory_bytes
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -119,21 +117,6 @@ def test_sweeps_refuse_own_data_and_priors_that_are_no_file(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [name for name, entry in DATASETS.items() if entry.layouts])
-def test_data_sets_whose_files_are_none(name: str, kind: str, here: Path) -> None:
-    files = DATASETS[name].layouts[0].files
-    if not files:
-        pytest.skip("comes with a library")
-    with contextlib.ExitStack() as stack:
-        for file in files:
-            stack.enter_context(nothing_to_read(kind, here / file.path))
-        code, said = command("data", "check", name, "--root", ".")
-        assert code == 1 and Path(files[0].path).name in said and "Traceback" not in said
-        code, said = sweep(f"data.name={name}", "data.root=.")
-        assert code == 2 and "Traceback" not in said
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["sweep.json", "trials/0123456789abcdef.json"])
 def test_results_folders_whose_records_are_none(name: str, kind: str, here: Path) -> None:
     with nothing_to_read(kind, here / "results" / name):
@@ -169,27 +152,6 @@ def test_a_table_with_a_huge_string_is_refused(rows: int, here: Path) -> None:
     assert f"{MOST_CHARACTERS:,} characters at most" in said and "Traceback" not in said
 
 
-def test_text_as_long_as_it_may_be_is_read(here: Path) -> None:
-    text = ["a", "x" * MOST_CHARACTERS] * 10
-    pd.DataFrame({"text": text, "label": [0, 1] * 10}).to_parquet(here / "own.parquet")
-    stated = ("--hold-out", "public", "--classes", "2")
-    code, said = command("data", "check", str(here / "own.parquet"), *stated)
-    assert code == 0, said
-
-
-def test_a_table_of_more_rows_than_memory_is_refused_by_its_footer(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One value ten million times takes a few bytes in the file, and 8 each when it is read."""
-    rows = 10_000_000
-    table = pd.DataFrame({"a": np.zeros(rows, np.int8), "label": np.zeros(rows, np.int8)})
-    table.to_parquet(here / "own.parquet")
-    assert (here / "own.parquet").stat().st_size < 1_000_000
-    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 16 * rows - 1)
-    code, said = command("data", "check", str(here / "own.parquet"))
-    assert code == 1 and "holds 160,000,000 bytes when unpacked" in said
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_sweeps_refuse_a_tracking_store_that_is_no_file(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,13 +161,6 @@ def test_sweeps_refuse_a_tracking_store_that_is_no_file(
         uri = f"sqlite:///{tmp_path / 'runs.db'}"
         with pytest.raises(TrackingUnusable, match=rf"runs\.db is a {kind}"):
             Tracker(uri=uri, experiment="x", results=tmp_path)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_journals_of_votes_that_are_none(kind: str, here: Path) -> None:
-    with nothing_to_read(kind, here / "ensemble.votes"):
-        with pytest.raises(FileRefused, match=f"is a {kind}"):
-            VoteJournal(here / "ensemble.votes", key="k", teachers=3, queries=4, classes=5)
 
 
 def test_plan_looks_for_the_file_before_it_imports_anything_heavy() -> None:

@@ -14,7 +14,6 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.sweep.configuration import (
-    DEFAULT_SHARE,
     AuditSettings,
     ConfigurationError,
     Estimate,
@@ -81,17 +80,6 @@ def test_a_trial_without_test_labels_says_about_how_accurate_it_is(estimate: Est
     assert client.keys_at_the_audit == outcome.release_keys[:1]
 
 
-def test_estimates_stand_beside_the_test_accuracy_where_there_is_a_test_split() -> None:
-    public, labels = small_table(examples=600)
-    data = set_aside(LabelledData(public=public, train_labels=labels), share=0.25)
-    config = with_changes(BASE, {"evaluation.epsilon": 8.0})
-    client = HomeOf(data)
-    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
-    found, error = (outcome.metrics[f"accuracy_estimated{end}"] for end in ("", "_error"))
-    assert abs(found - outcome.metrics["accuracy"]) < 4.5 * np.hypot(error, 0.03)
-    assert outcome.metrics["epsilon"] == 8.0
-
-
 def test_an_estimate_over_the_budget_is_refused() -> None:
     data = no_test_split()
     client = HomeOf(data, budget=Budget(epsilon=2.0))
@@ -100,25 +88,11 @@ def test_an_estimate_over_the_budget_is_refused() -> None:
         run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
 
 
-def test_what_is_asked_of_held_out_labels() -> None:
-    assert held_out_mechanism(BASE, num_classes=3) == CorrectCount(epsilon=1.5)
-    release = with_changes(BASE, {"evaluation.estimate": "release"})
-    assert held_out_mechanism(release, num_classes=3) == RandomizedResponse(
-        epsilon=2.0, num_classes=3
-    )
-
-
 @pytest.mark.parametrize("method", ["prior_labels", "pate", "lp_mst"])
 def test_releases_that_say_nothing_of_single_labels_show_no_accuracy(method: str) -> None:
     config = with_changes(TrialConfig(), {"method": method, "evaluation.estimate": "release"})
     with pytest.raises(ConfigurationError, match=r"evaluation\.estimate=count"):
         held_out_mechanism(config, num_classes=3)
-
-
-def test_a_tenth_is_held_out_where_there_is_no_test_split_and_nobody_says() -> None:
-    assert EvaluationSettings().share(has_test_split=True) is None
-    assert EvaluationSettings().share(has_test_split=False) == DEFAULT_SHARE
-    assert EvaluationSettings(held_out_share=0.3).share(has_test_split=True) == 0.3
 
 
 def planned(*epsilons: float, **changes: Any) -> list[PlannedTrial]:

@@ -23,7 +23,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import open_sweep, sweep_check
+from labeldp.platform.sweep import driver, open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.platform.vault import vault_store
@@ -97,10 +97,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(box.inputs)
         patch.setattr(open_sweep, "_tracking", _stop)
-        load = sweep_check.load_data
+        load = driver.load_data
         digits = load(SWEEP.base.data)
         patch.setattr(
-            sweep_check,
+            driver,
             "load_data",
             lambda data, **where: digits if data == SWEEP.base.data else load(data, **where),
         )

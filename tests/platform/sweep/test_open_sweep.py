@@ -1,6 +1,5 @@
 """open_sweep: who may write one file, whose coins are secret. Whole sweeps are run elsewhere."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,17 +14,15 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.driver import check
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
-    _earlier,
     _sizes,
+    budget_left,
     check_one_writer,
     known_ledger,
-    meanwhile,
-    other_code,
 )
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
-from labeldp.platform.sweep.sweep_check import check
 from labeldp.platform.vault.vault_store import SqliteStore, witness
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
@@ -83,33 +80,6 @@ def test_the_one_trial_of_a_preset_takes_this_whole_machine(
     assert _sizes(planned, a_cluster((4.0, 0.0)))[0].cpus == cores
 
 
-def test_results_and_errors_come_when_asked_for() -> None:
-    def fail() -> int:
-        raise KeyError("of the thread")
-
-    assert meanwhile(lambda: 3).result(timeout=10) == 3
-    failed = meanwhile(fail)
-    with pytest.raises(KeyError, match="of the thread"):
-        failed.result(timeout=10)
-
-
-def test_what_is_begun_after_something_waits_for_its_end() -> None:
-    """Two threads that import the same packages at once may see them half made."""
-    gate, order = threading.Event(), list[str]()
-
-    def first() -> None:
-        gate.wait(10)
-        order.append("first")
-        raise ValueError("it may fail")
-
-    begun = meanwhile(first)
-    after = meanwhile(lambda: order.append("second"), after=[begun])
-    assert not after.done()
-    gate.set()
-    after.result(timeout=10)
-    assert order == ["first", "second"]
-
-
 # --- earlier starts -------------------------------------------------------------------------------
 
 
@@ -158,7 +128,7 @@ def test_a_new_vault_in_its_place_is_refused(folder: ResultsFolder) -> None:
 def test_a_release_that_any_trial_read_is_missed(folder: ResultsFolder, finished: bool) -> None:
     """Also one of another plan, and one that failed: it has seen the noise."""
     folder.keep(a_record("f" * 16, finished=finished, reason="no", release_keys=("r1", "r2")))
-    with pytest.raises(ResultsFolderError, match=r"lost lines.*trial f{16} read release r2"):
+    with pytest.raises(ResultsFolderError, match=r"lost lines.*trials read release r2"):
         known_ledger(folder, moved=False)
 
 
@@ -175,17 +145,10 @@ def test_a_command_lines_budget_takes_the_delta_of_earlier_releases(
 ) -> None:
     """At delta 0 a Gaussian release has no epsilon, and nothing could be afforded after it."""
     sweep = replace(a_sweep(budget=own), variants=a_sweep().variants[:1])
-    checked = check(sweep, SweepOptions(results=tmp_path / "results", max_epsilon_total=50.0))
-    assert checked.plan.cost.delta == 0.0
+    plan, _ = check(sweep, SweepOptions(results=tmp_path / "results", max_epsilon_total=50.0))
+    assert plan.cost.delta == 0.0
+    charges = []
     if drawn:
         line = replace(a_charge("g"), event=GaussianEvent(noise_multiplier=4.0))
-        assert SqliteStore(checked.folder.store).record(line, np.arange(3), lines=0)
-    assert _earlier(checked).budget == expected
-
-
-def test_other_code_is_spoken_of() -> None:
-    old, now = (replace(a_record(), git_commit=each) for each in ("old", "now"))
-    assert other_code([now, now], commit="now") == ""
-    assert other_code([], commit="now") == ""
-    said = other_code([old, now, a_record()], commit="now")
-    assert "1 at old, 1 at unknown" in said and "at now now" in said and "--results" in said
+        charges.append(line)
+    assert budget_left(plan, charges, plan.trials, read=()) == expected

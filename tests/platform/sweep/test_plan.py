@@ -1,7 +1,7 @@
 """plan: what a sweep costs beforehand, what is refused, and that plan and start give one answer."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
@@ -18,42 +17,32 @@ from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
     SweepIdentity,
-    write_json,
 )
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import plan as plan_module
-from labeldp.platform.sweep import sweep_check
+from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
-    AIMED_NOISE,
     LEAST_EPSILON,
-    MOST_EPSILON,
     AshaStop,
-    ConfigurationError,
-    EvaluationSettings,
     OptunaSearch,
     TrialConfig,
-    default_epsilon,
     with_changes,
 )
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.data_size import DataSize
+from labeldp.platform.sweep.driver import check
 from labeldp.platform.sweep.open_sweep import learned_facts
 from labeldp.platform.sweep.plan import (
     Plan,
-    count_note,
     counts_of,
     free_epsilon,
     plan_sweep,
-    planned_noise,
     prepare,
     with_count_price,
 )
 from labeldp.platform.sweep.search import Search, searches_of, touching
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
-from labeldp.platform.sweep.sweep_check import check
-from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
@@ -65,9 +54,7 @@ EPSILONS: dict[str, Axis] = {"trainer.epsilon": Grid(0.5, 1.0, 2.0)}
 
 
 def a_size(held_out: int = 0, classes: int = 10) -> DataSize:
-    return DataSize(
-        num_classes=classes, num_labels=1000, held_out=held_out, has_test_split=True, shape=(4,)
-    )
+    return DataSize(num_classes=classes, num_labels=1000, held_out=held_out, has_test_split=True)
 
 
 def small(**changes: Any) -> Sweep:
@@ -78,6 +65,11 @@ def small(**changes: Any) -> Sweep:
 
 def options(folder: Path, **settings: Any) -> SweepOptions:
     return SweepOptions(results=folder / "results", **settings)
+
+
+def started(sweep: Sweep, options: SweepOptions) -> Plan:
+    """The plan that a start accepts."""
+    return check(sweep, options)[0]
 
 
 def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
@@ -100,20 +92,10 @@ def test_what_a_start_refuses_is_a_problem_of_the_plan(
 ) -> None:
     sweep, asked_for = small(**changes), options(tmp_path, **asked)
     with pytest.raises(ValueError) as refused:
-        check(sweep, asked_for)
+        started(sweep, asked_for)
     found = plan_of(sweep, asked_for)
     assert found.problems[0] == str(refused.value) and not found.fits
     assert found.over_budget == isinstance(refused.value, BudgetExceeded)
-
-
-def test_all_refusals_are_told_and_a_price_with_them() -> None:
-    asked: dict[str, Any] = {"choose_by": ChooseBy.ESTIMATED, "max_epsilon_total": 0.5}
-    found = price(small(), a_size(), **asked)
-    assert [type(each) for each in found.refusals] == [ValueError, BudgetExceeded]
-    assert found.cost.epsilon_total > 0.5 and found.choose_by is ChooseBy.ESTIMATED
-    # Of data that nobody could read it is not known what trials can be compared by.
-    (left,) = price(small(), **asked).refusals
-    assert isinstance(left, BudgetExceeded)
 
 
 def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Path) -> None:
@@ -124,7 +106,7 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     folder = ResultsFolder(asked.results, sweep="small")
     folder.identify(count_epsilon=0.0123)
     folder.keep(a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 9}))
-    known, begun = plan_of(small(), asked), check(small(), asked).plan
+    known, begun = plan_of(small(), asked), started(small(), asked)
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
     assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
@@ -132,15 +114,6 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         plan_of(small(), asked)
-
-
-def test_a_sweep_that_can_be_run_is_planned_whole(tmp_path: Path) -> None:
-    checked = check(small(), options(tmp_path))
-    plan, fingerprint = checked.plan, checked.data.public.fingerprint
-    assert list(checked.plans) == [trial.hash(fingerprint) for trial in plan.trials]
-    assert len(plan.cost.epsilons) == len(plan.trials) == plan.total > 1
-    assert plan.choose_by is ChooseBy.TEST and plan.size.held_out == 0 and plan.budget is None
-    assert checked.folder.path == tmp_path / "results" and checked.folder.path.is_dir()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +129,7 @@ def test_what_is_refused_leaves_no_folder(
     tmp_path: Path, settings: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        check(small(), options(tmp_path, **settings))
+        started(small(), options(tmp_path, **settings))
     assert not (tmp_path / "results").exists()
 
 
@@ -166,17 +139,17 @@ def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
 ) -> None:
     """A new store is opened beside Ray's start, and MLflow tries for minutes."""
     with monkeypatch.context() as patched:
-        patched.setattr(sweep_check, "load_data", None)
+        patched.setattr(driver, "load_data", None)
         with pytest.raises(TrackingUnusable, match="--results DIR"):
-            check(small(), options(tmp_path / name))
+            started(small(), options(tmp_path / name))
     assert not (tmp_path / name).exists()
     elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
-    assert check(small(), options(tmp_path / name, tracking_uri=elsewhere)).plan.trials
+    assert started(small(), options(tmp_path / name, tracking_uri=elsewhere)).trials
 
 
 def audit_of(folder: Path, **overrides: int | None) -> tuple[int | None, int | None]:
     changes = {f"audit.{name}": value for name, value in overrides.items()}
-    audit = check(small(), options(folder, overrides=changes)).plan.audit
+    audit = started(small(), options(folder, overrides=changes)).audit
     return audit.canaries, audit.coin_canaries
 
 
@@ -184,23 +157,13 @@ def test_canaries_that_nobody_states_are_a_share_and_hashed_as_the_number(tmp_pa
     unstated = {"canaries": None, "coin_canaries": None}
     assert audit_of(tmp_path, **unstated) == (14, 0)  # of 1,437 digits
     overrides = {"audit.canaries": 14, "audit.coin_canaries": 0}
-    stated = check(small(), options(tmp_path, overrides=overrides))
+    stated = started(small(), options(tmp_path, overrides=overrides))
     nothing_said = {f"audit.{name}": value for name, value in unstated.items()}
-    assert check(small(), options(tmp_path, overrides=nothing_said)).plans == stated.plans
-
-
-def test_a_folder_that_was_begun_with_other_canaries_keeps_them(tmp_path: Path) -> None:
-    trials = tmp_path / "results" / "trials"
-    trials.mkdir(parents=True)
-    before = {"audit.canaries": 100, "audit.coin_canaries": 100}
-    write_json(trials / f"{'a' * 16}.json", asdict(a_record("a" * 16, changes=before)))
-    assert audit_of(tmp_path, canaries=None, coin_canaries=None) == (100, 100)
-    assert audit_of(tmp_path, canaries=50, coin_canaries=None) == (50, 100)
-    assert audit_of(tmp_path, canaries=0, coin_canaries=0) == (0, 0)
+    assert started(small(), options(tmp_path, overrides=nothing_said)).by_hash == stated.by_hash
 
 
 def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
-    assert learned_facts(check(small(), options(tmp_path)).plan, SweepIdentity()) == {}
+    assert learned_facts(started(small(), options(tmp_path)), SweepIdentity()) == {}
     base = with_changes(
         TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
     )
@@ -214,7 +177,7 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
         space={"trainer.learning_rate": LogUniform(0.01, 0.1)},
         search=OptunaSearch(trials=6),
     )
-    checked = check(searching, options(tmp_path))
+    checked = started(searching, options(tmp_path))
     plan = {
         "learned_epsilon": 6 * 0.25,
         "learned_counts": 6 * 0.25,
@@ -222,12 +185,12 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
         "learned_releases": False,
     }
     # The baseline, which has no bound, is left out.
-    assert learned_facts(checked.plan, SweepIdentity()) == plan
+    assert learned_facts(checked, SweepIdentity()) == plan
     dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
-    assert learned_facts(checked.plan, SweepIdentity.from_json(dearer)) == dearer
+    assert learned_facts(checked, SweepIdentity.from_json(dearer)) == dearer
     wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
-    checked = check(wide, options(tmp_path, max_epsilon_total=50.0))
-    found = learned_facts(checked.plan, SweepIdentity())
+    checked = started(wide, options(tmp_path, max_epsilon_total=50.0))
+    found = learned_facts(checked, SweepIdentity())
     assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)
 
 
@@ -241,62 +204,34 @@ def own_file(folder: Path, *, classes: int) -> dict[str, Any]:
 
 
 def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> None:
-    checked = check(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
-    plan = checked.plan
+    plan = started(small(), options(tmp_path, overrides=own_file(tmp_path, classes=3)))
     assert plan.audit.spoiled == 0 and plan.size.held_out == 30
     # Free is what the cheapest trial pays, and what makes the counts of use is more.
     assert plan.count_epsilon == 0.5
     assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
-    dropped, priced = plan.notes
-    assert "the 20 wrong labels that sweep 'small'" in dropped
+    (priced,) = plan.notes
     assert "epsilon 0.5 for each of 4 counts" in priced
     # With the key that the folder then keeps, another grid asks at the same price.
-    checked.folder.identify(count_epsilon=plan.count_epsilon)
+    ResultsFolder(tmp_path / "results", sweep="small").identify(count_epsilon=plan.count_epsilon)
     wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
-    assert check(small(), options(tmp_path, overrides=wider)).plan.count_epsilon == 0.5
+    assert started(small(), options(tmp_path, overrides=wider)).count_epsilon == 0.5
 
 
 def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_path: Path) -> None:
     own = own_file(tmp_path, classes=2)
-    assert check(small(), options(tmp_path, overrides=own)).plan.audit.spoiled == 0
+    assert started(small(), options(tmp_path, overrides=own)).audit.spoiled == 0
     with pytest.raises(ValueError, match=r"audit\.canaries is 30, and there are 2 classes"):
-        check(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
-    coins = check(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30})).plan
+        started(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
+    coins = started(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30}))
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
 
 
 def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
     own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
     with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon; 0\.5 would do"):
-        check(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
-    unasked = check(small(), options(tmp_path, overrides=own)).plan  # who wants no choice may look
+        started(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
+    unasked = started(small(), options(tmp_path, overrides=own))  # who wants no choice may look
     assert "too much to choose a trial by" in unasked.notes[-1]
-
-
-@pytest.mark.parametrize(
-    ("lacks", "settings", "noted"),
-    [
-        (True, {"performance.precision": Precision.BF16}, True),
-        (True, {"performance.precision": Precision.AUTO}, False),
-        (True, {}, False),
-        (False, {"performance.precision": Precision.BF16}, False),
-    ],
-)
-def test_bf16_without_units_is_told_beforehand(
-    lacks: bool,
-    settings: dict[str, Any],
-    noted: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(plan_module, "lacks_bf16_units", lambda: lacks)
-    asked = options(tmp_path, overrides=settings)
-    planned = plan_of(small(), asked).notes
-    assert planned == list(check(small(), asked).plan.notes)
-    assert [note.startswith("performance.precision is bf16") for note in planned] == [True] * noted
-    assert all("performance.precision=auto" in note for note in planned)
-    assert not plan_of(small(), replace(asked, address="head:6379")).notes, "who knows?"
 
 
 def a_count(space: dict[str, Axis], *, baseline: bool = False, **changes: Any) -> Sweep:
@@ -315,26 +250,6 @@ def priced(
     return with_count_price(sweep, listed, NOWHERE, size, by=ChooseBy.ESTIMATED, before=before)
 
 
-def test_the_default_makes_counts_of_use_between_its_bounds() -> None:
-    for held_out in (40, 100, 500):
-        epsilon = default_epsilon(held_out=held_out, free=9.0)
-        noise = CorrectCount(epsilon=epsilon).noise_std / held_out
-        assert 0.9 * AIMED_NOISE < noise < AIMED_NOISE
-    assert default_epsilon(held_out=10, free=9.0) == MOST_EPSILON
-    assert default_epsilon(held_out=6000, free=9.0) == LEAST_EPSILON
-    assert default_epsilon(held_out=100, free=0.001) == LEAST_EPSILON, "the least is asked anyway"
-    assert default_epsilon(held_out=100, free=0.1239) == 0.12, "rounded so that it stays free"
-
-
-def test_a_small_file_is_counted_at_a_price_that_makes_nothing_dearer() -> None:
-    trials, searches, epsilon = priced(a_count(EPSILONS, baseline=True))
-    assert not searches and epsilon == 0.36
-    assert {trial.config.evaluation.epsilon for trial in trials} == {epsilon}
-    without = cost_of(trials[:-1], num_classes=3)
-    cost = cost_of(trials[:-1], num_classes=3, with_estimates=True)
-    assert (cost.epsilons, cost.epsilon_total) == (without.epsilons, without.epsilon_total)
-
-
 def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
     cheap = a_count({"trainer.epsilon": Grid(0.2, 2.0)})
     assert priced(cheap)[2] == 0.2
@@ -343,22 +258,6 @@ def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
     assert epsilon == 0.12
     assert cost_of(trials, num_classes=3, with_estimates=True).epsilon_total == 1.0
     assert free_epsilon(plan_trials(a_count({}, trainer__noise="none")), num_classes=3) > 1e9
-
-
-def test_what_is_stated_stays_what_it_is() -> None:
-    trials, _, epsilon = priced(a_count(EPSILONS, evaluation__epsilon=0.05))
-    assert epsilon is None and trials[0].config.evaluation == EvaluationSettings(epsilon=0.05)
-    axis: dict[str, Axis] = {"evaluation.epsilon": Grid(0.1, 0.7)}
-    found = [trial.config.evaluation.epsilon for trial in priced(a_count(axis))[0]]
-    assert found == [0.1, 0.7]
-    release = a_count(EPSILONS, evaluation__estimate="release")
-    assert priced(release)[2] is None
-    assert priced(a_count(EPSILONS), 0)[0][0].config.evaluation.epsilon is None
-
-
-def test_an_earlier_price_and_the_least_price_stand() -> None:
-    assert priced(a_count(EPSILONS), before=0.05)[2] == 0.05
-    assert priced(a_count(EPSILONS), 6000)[2] == LEAST_EPSILON
 
 
 def counted_search(**changes: Any) -> Sweep:
@@ -375,20 +274,6 @@ def test_a_search_asks_for_its_counts_at_that_price_wherever_it_goes() -> None:
     trials, searches, epsilon = priced(counted_search(**{"trainer.epsilon": 6.0}))
     assert epsilon == 0.36
     assert searches[0].planned((0.5,)).config.evaluation.epsilon == 0.36
-
-
-def test_it_is_said_before_it_is_paid() -> None:
-    trials, _, _ = priced(a_count(EPSILONS))
-    said = count_note(trials, held_out=100)
-    for words in ("100 held-out labels", "epsilon 0.36 for each of 3 counts", "3.9 points"):
-        assert words in said
-    loud = plan_trials(a_count(EPSILONS, evaluation__epsilon=0.05))
-    assert "too much to choose a trial by" in count_note(loud, held_out=100)
-    noise = planned_noise(loud, held_out=100)
-    assert noise is not None and noise.swamps and noise.candidates == 3
-    assert count_note(loud, held_out=0) == ""
-    release = plan_trials(a_count(EPSILONS, evaluation__estimate="release"))
-    assert planned_noise(release, held_out=100) is None
 
 
 def a_search(axes: dict[str, Axis], **settings: Any) -> Search:
@@ -535,13 +420,6 @@ def test_decisions_that_are_dearer_once_may_be_cheaper_often(
     monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
     monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
     assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
-
-
-def test_a_touching_axis_without_a_budget_is_refused() -> None:
-    axes: dict[str, Axis] = {"trainer.epsilon": Choice(1.0, 2.0)}
-    sweep = Sweep(name="s", base=TrialConfig(), space=axes, search=OptunaSearch())
-    with pytest.raises(ConfigurationError, match=r"trainer\.epsilon of s can't be searched"):
-        price(sweep, a_size(), choose_by=ChooseBy.TEST)
 
 
 def test_what_is_left_is_priced_as_the_whole_search() -> None:

@@ -76,10 +76,3 @@ def test_coins_alone_audit_a_run(num_classes: int) -> None:
     assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"
-
-
-def test_numbers_that_nobody_stated_are_settled_by_the_labels() -> None:
-    canaries = drawn(LABELS)
-    assert canaries.mislabeled is not None and canaries.coins is not None
-    assert len(canaries.mislabeled.positions) == canaries.coins.coins.size == 20
-    assert (canaries.plant(LABELS) != LABELS).sum() == 40, "one label in a hundred"

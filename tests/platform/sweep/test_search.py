@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from labeldp import load
@@ -60,38 +59,6 @@ def test_one_search_for_each_variant_at_each_point_of_its_grids() -> None:
     assert len({search.id for search in searches}) == 5
 
 
-def test_overrides_reach_the_searches() -> None:
-    axes: dict[str, Any] = {"trainer.epsilon": 1.0, RATE: Uniform(0.1, 0.2), "trainer.epochs": 7}
-    searches = searches_of(searching(trainer__weight_decay=Choice(0.0, 0.1)), axes)
-    assert len(searches) == 3
-    trial = searches[0].planned((1, 0.15))
-    assert dict(trial.point) == {DECAY: 0.1, RATE: 0.15}
-    assert (trial.config.trainer.epochs, trial.config.trainer.epsilon) == (7, 1.0)
-
-
-def test_a_variant_without_a_searched_axis_is_one_trial() -> None:
-    whole = a_sweep()
-    searched = replace(whole.variants[0], space={RATE: LogUniform(0.01, 0.1)})
-    searches = searches_of(
-        replace(whole, variants=[searched, whole.variants[2]], search=OptunaSearch(trials=3))
-    )
-    assert [search.size for search in searches] == [3, 1]
-
-
-def test_few_settings_are_all_looked_at_and_none_is_tried_twice() -> None:
-    search = only(trainer__width=Choice(4, 8), trainer__momentum=Choice(0.0, 0.5, 0.9))
-    assert sorted(search.probes()) == [(a, b) for a in range(2) for b in range(3)]
-    assert (search.combinations, search.size) == (6, 6)
-
-
-def test_samples_of_many_settings_hold_ends_corners_and_draws() -> None:
-    search = only(trainer__learning_rate=LogUniform(0.01, 0.1), trainer__momentum=Uniform(0.0, 0.9))
-    probes = search.probes()
-    assert {(0.01, 0.0), (0.01, 0.9), (0.1, 0.0), (0.1, 0.9)} <= set(probes)
-    inner = [rate for rate, _ in probes if 0.01 < rate < 0.1]
-    assert len(inner) >= 8 and probes == search.probes()
-
-
 def test_the_name_of_a_search_outlives_a_start_and_more_trials() -> None:
     axis: dict[str, Axis] = {"trainer__learning_rate": LogUniform(0.01, 0.1)}
     first = only(**axis).id
@@ -107,11 +74,6 @@ def test_an_end_of_an_axis_that_cant_be_used_is_refused_beforehand() -> None:
     search = only(trainer__momentum=Uniform(0.0, 1.5))
     with pytest.raises(ConfigurationError, match="momentum is 1"):
         _ = search.probed
-
-
-def test_the_labels_can_t_be_searched() -> None:
-    with pytest.raises(ConfigurationError, match="one sweep asks one vault"):
-        searches_of(searching(data__limit=Choice(100, 200)))
 
 
 AXES: dict[str, RandomAxis] = {
@@ -146,20 +108,6 @@ def test_what_was_told_decides_and_nothing_else() -> None:
         suggest(AXES, [(each, 1 - found) for each, found in told], seed=0, number=14),
     ]
     assert len({*asked, suggest(AXES, told, seed=0, number=14)}) == 5
-
-
-def test_suggestions_lie_on_their_axes() -> None:
-    for (rate, width, momentum), _ in tried(2, 14):
-        assert 1e-4 <= rate <= 1.0 and width in (0, 1, 2) and 0 <= momentum <= 0.9
-
-
-def test_a_search_learns() -> None:
-    """Its second half is better than its first ten, which are drawn at random, for every seed."""
-    gains = []
-    for seed in range(5):
-        found = [each for _, each in tried(seed, 30)]
-        gains.append(np.mean(found[15:]) - np.mean(found[:10]))
-    assert min(gains) > 0 and np.mean(gains) > 0.1
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,13 +164,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (outcome.ledger["releases"], outcome.ledger["epsilon_total"]) == (2, 10.0)
     assert outcome.ledger["epsilon_selection"] == 0.0
     return folder
-
-
-def test_a_search_has_its_trials_and_each_once(whole: Path) -> None:
-    points = [record.point for record in records(whole).values()]
-    assert sorted(point["trainer.epsilon"] for point in points) == [2.0] * 4 + [8.0] * 4
-    tried = {tuple(sorted(point.items())) for point in points}
-    assert len(tried) == 8 and all(1e-3 <= point["trainer.learning_rate"] <= 1 for point in points)
 
 
 def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:

@@ -38,11 +38,6 @@ def test_trials_are_counted_by_how_they_ended() -> None:
     }
 
 
-def test_a_trial_that_ran_again_is_not_left_twice() -> None:
-    found = _counts(sweep(a_record("a"), skipped=(a_record("a"), a_record("b")), total=3))
-    assert (found["skipped"], found["left"]) == (2, 1)
-
-
 def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_path: Path) -> None:
     """`--only AGIBI` after `--only ALIBI`: both lines are in the table, the page and the front."""
     (key,) = a_folder(tmp_path, readers=0)
@@ -59,10 +54,7 @@ def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_p
         run_id=lambda digest: f"run of {digest}",
         close_parent=lambda **facts: closed.append(facts),
     )
-    checked = SimpleNamespace(
-        folder=folder,
-        data=SimpleNamespace(public=SimpleNamespace(provenance=before.features_from)),
-    )
+    data = SimpleNamespace(public=SimpleNamespace(provenance=before.features_from))
     plan = SimpleNamespace(
         delta=1e-5,
         choose_by=ChooseBy.TEST,
@@ -72,13 +64,14 @@ def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_p
         audit=SimpleNamespace(spoiled=0),
     )
     recorder = SimpleNamespace(
-        records={"1a": now}, tracker=tracker, replay=lambda records: set(records) == {"1a"}
+        folder=folder,
+        records={"1a": now},
+        tracker=tracker,
+        replay=lambda records: set(records) == {"1a"},
     )
     lines = [line.charge for line in read_folder(tmp_path).lines]
     home = SimpleNamespace(ledger=lambda: lines)
-    opened: Any = SimpleNamespace(
-        plan=plan, checked=checked, recorder=recorder, skipped={}, home=home
-    )
+    opened: Any = SimpleNamespace(plan=plan, data=data, recorder=recorder, skipped={}, home=home)
     outcome = report(opened)
     rows = list(csv.DictReader((tmp_path / "pareto.csv").read_text().splitlines()))
     assert sorted(row["variant"] for row in rows) == ["AGIBI", "ALIBI"]

@@ -62,23 +62,6 @@ class NearVault(TrialLabels):
         pass
 
 
-class Calibrated(NearVault):
-    """Its noise was calibrated to epsilon .5, and costs that but for the last bits."""
-
-    def epsilon(self, *, delta: float) -> tuple[float, float]:
-        return 0.4999999999999921, delta
-
-
-def test_a_trial_states_its_epsilon_without_the_tail_of_a_calibration() -> None:
-    data, _ = digits(train=200)
-    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
-    config = with_changes(TWO_STAGES, {"trainer.stages": 1, "trainer.epochs": 1})
-    outcome = run_trial(config, data=data, vault=Calibrated(vault), on_epoch=lambda metrics: None)
-    assert outcome.metrics["epsilon"] == 0.5
-    counts = np.bincount(data.test_labels)
-    assert outcome.metrics["majority_share"] == counts.max() / counts.sum()
-
-
 class States(Checkpoints):
     """Keeps every state in memory."""
 

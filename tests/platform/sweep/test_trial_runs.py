@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import ray
 from ray.tune.error import TuneError
-from ray.tune.search import Searcher
 
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolderError
@@ -40,10 +39,6 @@ def run(error: Exception | None, *, recorder: Any = None, hand_out: Any = None) 
     _fit(tuner, beside, handing_out)
 
 
-def test_a_run_that_ends_well_raises_nothing() -> None:
-    run(None, recorder=ValueError("of an earlier run"))
-
-
 def test_a_full_disk_is_said_with_the_folder_and_the_way_on() -> None:
     with pytest.raises(ResultsFolderError, match=r"/results/small can't be .*\(no space\).*resume"):
         run(OSError("no space"))
@@ -56,12 +51,6 @@ def test_what_broke_in_the_driver_is_raised_and_not_its_text_in_tune() -> None:
     assert caught.value is lost
     with pytest.raises(ValueError, match="no such setting"):
         run(TuneError("no such setting"), hand_out=refused)
-
-
-@pytest.mark.parametrize("beside", [{}, {"hand_out": False}])
-def test_an_error_of_tunes_own_stays_its_own(beside: dict[str, Any]) -> None:
-    with pytest.raises(TuneError, match="of its own"):
-        run(TuneError("of its own"), **beside)
 
 
 class Book:
@@ -80,13 +69,6 @@ class Book:
 
 def hand_out(*left: Any) -> HandOut:
     return HandOut(Book(*left), records=dict)  # type: ignore[arg-type]
-
-
-def test_trials_are_handed_on_until_there_is_none() -> None:
-    first = Suggested(search=1, numbers=(0.5, 2), hash="a")
-    given = hand_out(first, None)
-    assert given.suggest("x") == {"hash": "a", "search": 1, "numbers": [0.5, 2]}
-    assert given.suggest("y") == Searcher.FINISHED
 
 
 def test_what_broke_a_search_is_kept() -> None:
@@ -121,14 +103,6 @@ def test_the_worse_half_is_stopped_within_its_group(monkeypatch: pytest.MonkeyPa
         told(judge, "b1", 2, 0.1)
         stopped = [name for name in ("a1", "a2", "a3", "b1") if board.stopped(name)]
         assert stopped == ["a3"]
-
-
-def test_results_between_rungs_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with scheduler(monkeypatch) as (judge, board):
-        told(judge, "a1", 2, 0.5)
-        trial = SimpleNamespace(config={"hash": "a2"})
-        assert judge.on_trial_result(None, trial, {"epochs": []}) == "CONTINUE"
-        assert not board.stopped("a2")
 
 
 def test_trials_of_an_earlier_start_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,12 +175,3 @@ def test_waiting_is_said_once_and_ends(clock: Clock) -> None:
     clock.now += trial_runs.WAIT_SECONDS
     with pytest.raises(CannotFit, match=r"no trial got a place for 931 s.*add a node"):
         watching.on_step_end(3, [PENDING])
-
-
-def test_a_trial_that_got_a_place_starts_the_clock_again(clock: Clock) -> None:
-    watching, said = a_watch()
-    for trial in (PENDING, RUNNING, PENDING):
-        watching.on_step_end(0, [trial])
-        clock.now += trial_runs.WAIT_SECONDS - 1
-    watching.on_step_end(0, [PENDING])
-    assert len(said.lines) == 1

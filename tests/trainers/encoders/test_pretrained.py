@@ -21,7 +21,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.report.card import run_card
 from labeldp.platform.report.page import page
 from labeldp.platform.sweep.configuration import DataSettings
-from labeldp.platform.sweep.sweep_check import load_data
+from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.data.splits import fixed_order
 from labeldp.trainers.encoders.embedding import load_encoder
