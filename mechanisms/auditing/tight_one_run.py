@@ -77,6 +77,9 @@ def tight_lower_bound(
 ) -> float:
     """Largest epsilon at `delta` of the family that the guesses refute; 0 where they refute none.
 
+    It is infinite where they refute all: sets of several classes leave some guesses to chance at
+    any epsilon.
+
     Of M `canaries` R were guessed, `correct` of them rightly; `guesses_fixed` says that R was fixed
     without looking at the outputs, which Gaussian noise requires, as a delta above 0. The bound
     exceeds the true epsilon with probability at most 1 - confidence.
@@ -106,6 +109,8 @@ def tight_lower_bound(
 
     if correct == 0 or excess(_WEAKEST) > 0:
         return 0.0
+    if excess(family.strongest) <= 0:
+        return math.inf
     # Chances grow with the strength: the root is the weakest that is not refuted.
     refuted = brentq(excess, _WEAKEST, family.strongest, xtol=_SLACK) - 2 * _SLACK
     return family.channel(max(refuted, _WEAKEST)).epsilon(delta=delta)

@@ -125,8 +125,16 @@ class PlantedCanaries:
         """
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
-        mislabeled = _mislabeled(labels, num_classes, settings)
-        coins = None
+        mislabeled, coins, block = None, None, settings.canary_block
+        if settings.canaries:
+            blocks = Canaries.draw_blocks(
+                labels,
+                num_classes=num_classes,
+                num_blocks=1 if block is None else block + 1,
+                num_canaries=settings.canaries,
+                seed=settings.canary_seed,
+            )
+            mislabeled = blocks[-1]
         if settings.coin_canaries:
             free = np.arange(len(labels))
             if mislabeled is not None:
@@ -325,20 +333,6 @@ def check_room(settings: AuditSettings, *, num_labels: int) -> None:
             f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
             f"takes one of its own, so ask for at most {num_labels} in all"
         )
-
-
-def _mislabeled(
-    labels: NDArray[np.int64], num_classes: int, settings: AuditSettings
-) -> Canaries | None:
-    size, seed, block = settings.canaries, settings.canary_seed, settings.canary_block
-    if not size:
-        return None
-    if block is None:
-        return Canaries.draw(labels, num_classes=num_classes, num_canaries=size, seed=seed)
-    blocks = Canaries.draw_blocks(
-        labels, num_classes=num_classes, num_blocks=block + 1, num_canaries=size, seed=seed
-    )
-    return blocks[block]
 
 
 def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:

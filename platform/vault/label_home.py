@@ -239,7 +239,7 @@ class LabelHome:
             BudgetExceeded: The charge would take a label over the budget.
             VoteStoreUnusable: Teachers have not voted yet.
         """
-        page = self._page_of(trial)  # before anything is released and charged
+        page = self._page(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
             raise ValueError(
                 f"the cost of {len(requests)} rounds can't be published, a bound is proven for one "
@@ -263,7 +263,13 @@ class LabelHome:
             )
             first += request.queries
         released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
-        figures = self._accuracy(ensemble, votes[:first], released)
+        truth = self._truth[ensemble.query_positions(len(self._truth))[:first]]
+        figures = {
+            "ensemble_accuracy": float((votes[:first].argmax(1) == truth).mean()),
+            "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),
+        }
+        if (known := released[:, LABEL] >= 0).any():
+            figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
         costs = private_costs(rounds, delta=delta)
         figures["private/epsilon_data_dependent"] = costs["realised"]
         figures["private/epsilon_expected"] = costs["expected"]
@@ -341,22 +347,6 @@ class LabelHome:
             "features": self._fingerprint,
         }
 
-    def _accuracy(
-        self,
-        ensemble: EnsembleConfig,
-        votes: NDArray[np.integer[Any]],
-        released: NDArray[np.int64],
-    ) -> dict[str, float]:
-        truth = self._truth[ensemble.query_positions(len(self._truth))[: len(votes)]]
-        figures = {
-            "ensemble_accuracy": float((votes.argmax(1) == truth).mean()),
-            "answered_by_teachers": float((released[:, BY_TEACHERS] == 1).sum()),
-        }
-        known = released[:, LABEL] >= 0
-        if known.any():
-            figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
-        return figures
-
     def _votes(self, ensemble: EnsembleConfig) -> NDArray[np.integer[Any]]:
         """Counts of votes [Q, K]."""
         journal = self.journal(ensemble)
@@ -385,7 +375,7 @@ class LabelHome:
         A trial that the driver has not begun is refused, and one that was audited with other
         confidences since it began.
         """
-        page = self._page_of(trial)
+        page = self._page(trial)
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
         digest = hashlib.sha256(asked.encode() + rows.tobytes()).hexdigest()
@@ -420,7 +410,7 @@ class LabelHome:
         left out.
         """
         self._check(authority)
-        page = self._read(trial) or {}
+        page = self._page(trial)
         if "audit" not in page:
             raise ValueError(f"trial {trial} was not audited, so nothing is known of its leaks")
         answers = page.get("answers", {"keys": [], "figures": {}})
@@ -475,8 +465,26 @@ class LabelHome:
 
     # One page a trial, in the results folder or in memory
 
-    def _page_of(self, trial: str) -> dict[str, Any]:
-        page = self._read(trial)
+    def _file(self, trial: str) -> Path | None:
+        if not _HASH.fullmatch(trial):
+            raise ValueError(
+                f"trial is {trial!r}; audits and answers are kept by a trial's hash, 1 to 64 "
+                "hexadecimal digits, and without one none is made"
+            )
+        if self._results is None:
+            return None
+        return self._results / "private" / "figures" / f"{trial}.json"
+
+    def _page(self, trial: str) -> dict[str, Any]:
+        path, page = self._file(trial), self._memory.get(trial)
+        try:
+            if path is not None and path.exists():
+                page = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"{path} can't be read ({error}); remove it, and run again with --resume auto: the "
+                "trial is then trained and audited again"
+            ) from error
         if page is None:
             raise ValueError(
                 f"trial {trial} was not begun by the driver, so nothing is found out or kept of "
@@ -484,43 +492,14 @@ class LabelHome:
             )
         return page
 
-    def _path(self, results: Path, trial: str) -> Path:
-        return results / "private" / "figures" / f"{trial}.json"
-
-    def _read(self, trial: str) -> dict[str, Any] | None:
-        _check_hash(trial)
-        if self._results is None:
-            return self._memory.get(trial)
-        path = self._path(self._results, trial)
-        try:
-            page: dict[str, Any] = json.loads(path.read_text())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"{path} can't be read ({error}); remove it, and run again with --resume auto: the "
-                "trial is then trained and audited again"
-            ) from error
-        return page
-
     def _write(self, trial: str, page: dict[str, Any]) -> None:
-        _check_hash(trial)
-        if self._results is None:
+        path = self._file(trial)
+        if path is None:
             self._memory[trial] = page
             return
-        path = self._path(self._results, trial)
         for folder in (path.parent.parent, path.parent):
             inner_folder(folder)
         write_json(path, page)
-
-
-def _check_hash(trial: str) -> None:
-    """Refuse a trial's hash that is not one: it names files."""
-    if not _HASH.fullmatch(trial):
-        raise ValueError(
-            f"trial is {trial!r}; audits and answers are kept by a trial's hash, 1 to 64 "
-            "hexadecimal digits, and without one none is made"
-        )
 
 
 @dataclass(kw_only=True)

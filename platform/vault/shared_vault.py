@@ -1,16 +1,12 @@
 """The labels of a fit in this process, and one ledger for many fits in one process or several.
 
-A fit is identified by its public side: its rows and its classes. Fits on the same rows have one
-vault: a later fit reads the releases of an earlier one, and pays nothing. Their labels must be
-equal: a fit with others is refused until `relabel` says publicly that labels may have changed, so
-that no total depends on whether any did. All else is charged anew, and the fits' costs add up
-(`PrivacyLedger.include`): label by label where fits name the label of each row, and as if one label
-had been in all of them where none do.
-
-Rows count as the same to the last bit, and in the same order: a row that was left out or features
-that were scaled otherwise make another fit. The very same features under other names are taken for
-the same people, whatever their names are: that is charged, and a mistake in the names costs nobody
-their privacy.
+Fits on the same rows and classes, to the last bit and in the same order, have one vault: a later
+fit reads the releases of an earlier one, and pays nothing. Their labels must be equal: a fit with
+others is refused until `relabel` states publicly that labels may have changed, so that no total
+depends on whether any did. The costs of all other fits add up (`PrivacyLedger.include`): label by
+label where fits name the label of each row, and as if one label had been in all of them where none
+do. The very same features under other names are taken for the same people, whatever their names
+are: a mistake in the names costs nobody their privacy.
 """
 
 import hashlib
@@ -18,6 +14,7 @@ import json
 import os
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -142,13 +139,7 @@ class SharedVault:
         return None if self.folder is None else self.folder / "votes"
 
     def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
-        """Return the home of a fit's labels, which `lock` makes on the store of the fit.
-
-        Raises:
-            OtherLabels: An earlier fit on these rows had other labels, and nobody called `relabel`.
-            StoreUnusable: A store that is damaged, or a copy.
-            TypeError: The process is a fork, and the vault lies in the other one's memory.
-        """
+        """Return the home of a fit's labels, which `lock` makes on the store of the fit."""
         self._refuse_a_fork()
         with self._lock:
             try:
@@ -264,9 +255,12 @@ def _charges(places: Iterable[_Place]) -> list[Charge]:
 def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
     """One ledger of all fits that released something, over people numbered alike."""
     paid = [(side, charges) for side, store in places if (charges := store.charges())]
-    named = [side.names for side, _ in paid if side.people is not None]
-    everybody = np.unique(np.concatenate(named)) if named else np.empty(0, dtype=str)
-    doubted = _under_other_names(side for side, _ in paid)
+    named = [side for side, _ in paid if side.people is not None]
+    names = [np.empty(0, dtype=str), *(side.names for side in named)]
+    everybody = np.unique(np.concatenate(names))
+    # Features with several lists of names: they are the same people's, or may be.
+    lists = {(side.rows, tuple(side.names.tolist())) for side in named}
+    doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
     for side, charges in paid:
         known = side.people is not None and side.rows not in doubted
@@ -276,15 +270,6 @@ def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
             people=np.searchsorted(everybody, side.names) if known else None,
         )
     return ledger
-
-
-def _under_other_names(sides: Iterable[PublicSide]) -> set[str]:
-    """Features with several lists of names: they are the same people's, or may be."""
-    lists: dict[str, set[tuple[str, ...]]] = {}
-    for side in sides:
-        if side.people is not None:
-            lists.setdefault(side.rows, set()).add(tuple(side.names.tolist()))
-    return {rows for rows, different in lists.items() if len(different) > 1}
 
 
 class FitLabels(TrialLabels):

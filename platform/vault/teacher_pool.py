@@ -6,8 +6,7 @@ and a killed driver costs nothing that was finished.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
@@ -156,22 +155,30 @@ def train_ensemble(
         left = sum(map(len, missing))
         reused, trained = total - left, 0
         started = told = monotonic()
-        given_up: list[Batch] = []
+        queue, given_up = deque(Batch(ids=ids) for ids in missing), list[Batch]()
         pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
-        with closing(_tried(missing, pool)) as ended:
-            for done, votes in ended:
-                if votes is None:
-                    given_up.append(done)
-                    continue
-                journal.append(done.ids, votes)
-                trained += len(done.ids)
-                now = monotonic()
-                if now - told >= _TELL_SECONDS and now > started:
-                    told, pace = now, trained / (now - started)
-                    say(
-                        f"teachers: {reused + trained}/{total}, {3600 * pace:,.0f} per hour, "
-                        f"about {(left - trained) / pace:.0f} s left"
-                    )
+        try:
+            while queue or pool.tasks:
+                while queue and (place := pool.idle()) is not None:
+                    pool.send(place, queue.popleft())
+                if not queue:
+                    pool.let_go()
+                for done, votes in pool.finished():
+                    if votes is None:
+                        again = done.tries < TRIES and done.machines < MACHINES
+                        (queue if again else given_up).append(done)
+                        continue
+                    journal.append(done.ids, votes)
+                    trained += len(done.ids)
+                    now = monotonic()
+                    if now - told >= _TELL_SECONDS:
+                        told, pace = now, trained / (now - started)
+                        say(
+                            f"teachers: {reused + trained}/{total}, {3600 * pace:,.0f} per hour, "
+                            f"about {(left - trained) / pace:.0f} s left"
+                        )
+        finally:
+            pool.close()
     if given_up:
         first = given_up[0]
         raise EnsembleIncomplete(
@@ -180,24 +187,6 @@ def train_ensemble(
             f"votes of {reused + trained} teachers are kept; mend the cause and run again"
         )
     return trained
-
-
-def _tried(missing: Sequence[list[int]], pool: "_Pool") -> Generator[_Result, None, None]:
-    """Train batches on a pool; yields each with its votes, or without when it is given up."""
-    queue = deque(Batch(ids=ids) for ids in missing)
-    try:
-        while queue or pool.tasks:
-            while queue and (place := pool.idle()) is not None:
-                pool.send(place, queue.popleft())
-            if not queue:
-                pool.let_go()
-            for batch, votes in pool.finished():
-                if votes is None and batch.tries < TRIES and batch.machines < MACHINES:
-                    queue.append(batch)
-                else:
-                    yield batch, votes
-    finally:
-        pool.close()
 
 
 @dataclass(kw_only=True)

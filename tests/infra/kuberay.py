@@ -1,4 +1,4 @@
-"""KubeRay's schemas, what they have against a manifest, and what is wrong with a pod."""
+"""KubeRay's schemas, what they have against a manifest, and the rules for a pod."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 
-from tests.infra.documents import Document, image_complaints
+from tests.infra.documents import SECRET, Document, is_pinned
 from tests.shared_material import shared_path
 
 CLUSTER, JOB = "k8s/raycluster.yaml", "k8s/rayjob.yaml"
@@ -41,32 +41,23 @@ def unknown_fields(node: Any, schema: Document, path: str = "") -> Iterator[str]
                 yield from unknown_fields(value, inner, f"{path}.{key}")
 
 
-def schema_complaints(node: Any, schema: Document) -> list[str]:
-    """Return what a schema has against a node, unknown fields included."""
+def check_schema(node: Any, schema: Document) -> None:
+    """A schema has nothing against a node, and knows its fields."""
     errors = jsonschema.Draft7Validator(schema).iter_errors(node)
-    return [f"{error.json_path}: {error.message}" for error in errors] + [
-        f"{path} is unknown" for path in unknown_fields(node, schema)
-    ]
+    assert [f"{error.json_path}: {error.message}" for error in errors] == []
+    assert list(unknown_fields(node, schema)) == []
 
 
-def pod_complaints(pod: Document) -> list[str]:
-    """Return what is wrong with a pod template, whoever makes pods of it."""
+def check_pod(pod: Document) -> None:
+    """A pod template has no privileges, limits, pinned images, and secrets by reference."""
     spec = pod["spec"]
-    found = []
-    if not spec.get("securityContext", {}).get("runAsNonRoot"):
-        found.append("may run as root")
-    if any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")):
-        found.append("shares the host's namespaces")
-    if "labeldp/role" not in pod.get("metadata", {}).get("labels", {}):
-        found.append("has no labeldp/role: no network policy selects it")
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
+    assert "labeldp/role" in pod["metadata"]["labels"], "no network policy selects it"
     for container in spec.get("initContainers", []) + spec["containers"]:
-        found += image_complaints(container["image"])
-        if container.get("securityContext", {}).get("allowPrivilegeEscalation") is not False:
-            found.append("may escalate its privileges")
-        if not container.get("resources", {}).get("limits"):
-            found.append("has no limits")
+        assert is_pinned(container["image"])
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["resources"]["limits"]
         for variable in container.get("env", []):
-            secret = any(word in variable["name"] for word in ("PASSWORD", "TOKEN", "SECRET"))
-            if secret and "secretKeyRef" not in variable.get("valueFrom", {}):
-                found.append(f"{variable['name']} does not come from a secret")
-    return found
+            secret = SECRET.search(variable["name"])
+            assert not secret or "secretKeyRef" in variable.get("valueFrom", {})

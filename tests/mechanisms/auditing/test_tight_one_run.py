@@ -303,3 +303,10 @@ def test_nothing_proven_and_bad_input() -> None:
         RandomizedResponseCurve(num_classes=1)
     with pytest.raises(ValueError, match="delta is 0"):
         GaussianCurve(delta=0.0)
+
+
+def test_guesses_that_sets_of_several_classes_cannot_explain_refute_every_epsilon() -> None:
+    counts = {"canaries": 1000, "guesses": 1000, "guesses_fixed": True}
+    family = SubsetFamily(num_classes=10, subset_size=3)
+    assert tight_lower_bound(**counts, correct=1000, family=family) == math.inf
+    assert 0 < tight_lower_bound(**counts, correct=700, family=family) < math.inf

@@ -76,7 +76,7 @@ def ask(home: LabelHome, *requests: PateAnswers, **changes: Any) -> Any:
         **changes,
     }
     values, keys = home.answers(TRIAL, requests=requests or (REQUEST,), **given)
-    figures = home._page_of(TRIAL)["answers"]["figures"]
+    figures = home._page(TRIAL)["answers"]["figures"]
     return SimpleNamespace(values=values, keys=keys, figures=figures)
 
 
@@ -159,19 +159,6 @@ def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     costs = private_costs(rounds, delta=1e-5)
     assert both.figures["private/epsilon_data_dependent"] == costs["realised"]
     assert costs["realised"] > alone.figures["private/epsilon_data_dependent"]
-
-
-@pytest.mark.usefixtures("known_keys")
-def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
-    home = a_home(tmp_path)
-    train(home)
-    plain, secure = (ask(home, noise=noise) for noise in (OsEntropy(), SecureEntropy()))
-    assert not set(plain.keys) & set(secure.keys)
-    first, second = home.charges(plain.keys), home.charges(secure.keys)
-    assert [line.event for line in first] == [line.event for line in second]
-    assert {line.mechanism["noise"]["name"] for line in second} == {"SecureEntropy"}
-    assert secure.figures["answered_by_teachers"] == 40
-    assert 0 < secure.figures["epsilon_sanitized"] <= home.epsilon(secure.keys, 1e-5)[0]
 
 
 def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> None:
