@@ -41,7 +41,7 @@ from labeldp.platform.sweep.plan import (
     with_count_price,
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
-from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform
+from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
 from labeldp.trainers.settings.methods import Noise
 from labeldp.trainers.trainer import PlannedCharge
@@ -262,17 +262,12 @@ INTERACTIVE = {
     [
         ("trainer.learning_rate", RATE, {}, False),
         ("trainer.epochs", Choice(5, 50), {}, False),
-        ("trainer.model", Choice("mlp", "small_cnn"), {}, False),
-        ("trainer.post_processing", Choice("map_with_prior", "map"), {}, False),
         ("seed", Choice(0, 1), {}, False),
-        ("trainer.weight_decay", Uniform(0.0, 0.1), {"method": "bit_flip"}, False),
-        ("trainer.learning_rate", RATE, {"method": "consensus"}, False),
         ("trainer.student.network.learning_rate", RATE, {"method": "pate"}, False),
         ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 1}, False),
         ("trainer.epsilon", LogUniform(0.5, 2.0), {}, True),
         ("trainer.noise", Choice("laplace", "gaussian"), {}, True),
         ("noise.draw", Choice(0, 1), {}, True),
-        ("noise.secure", Choice(False, True), {}, True),
         ("performance.device", Choice("cpu", "auto"), {}, True),
         (
             "trainer.sigma1",

@@ -53,18 +53,6 @@ def audited(canaries: PlantedCanaries, rows: NDArray[np.float64]) -> dict[str, f
     return found[0]
 
 
-def test_without_canaries_there_is_no_audit_and_no_figure_that_looks_like_one() -> None:
-    canaries = drawn(LABELS, canaries=0, coin_canaries=0)
-    assert canaries.positions.shape == (0,)
-    np.testing.assert_array_equal(canaries.plant(LABELS), LABELS)
-    found = audited(canaries, np.empty((0, 10)))
-    assert found["epsilon_m_ceiling"] == found["epsilon_m_low"] == 0.0
-    assert found["epsilon_m_high"] == math.inf
-    assert not [name for name in found if name.startswith(("private/", "label_inference"))]
-    with pytest.raises(ValueError, match="1 rows for 0 canaries"):
-        audited(canaries, np.full((1, 10), 0.1))
-
-
 @pytest.mark.parametrize("num_classes", [2, 10])
 def test_coins_alone_audit_a_run(num_classes: int) -> None:
     labels = LABELS % num_classes
