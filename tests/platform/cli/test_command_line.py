@@ -17,8 +17,9 @@ from tests.platform.cli.asked import refusal, words
 QUICKSTART = str(Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py")
 PROMISED = (
     "audit memorization, audit moments, audit observational, audit one-run, audit vote-leakage, "
-    "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, config, data check, "
-    "data fetch, data list, doctor, embed, epsilon gaussian, epsilon laplace, epsilon pate, "
+    "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, calibrate subset, "
+    "config, data check, data fetch, data list, doctor, embed, epsilon gaussian, epsilon laplace, "
+    "epsilon pate, "
     "epsilon rr, epsilon select, ledger, plan, predict, publish, report, self-supervise, ui"
 )
 
