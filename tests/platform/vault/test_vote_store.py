@@ -120,7 +120,7 @@ def test_votes_of_another_ensemble_are_refused(changes: dict[str, Any], tmp_path
     path = tmp_path / "v"
     fill(path, [0])
     before = path.read_bytes()
-    with pytest.raises(VoteStoreUnusable, match="does not hold the votes of .*move it away"):
+    with pytest.raises(VoteStoreUnusable, match=r"does not hold the votes of .*move it away"):
         a_journal(path, **changes)
     assert path.read_bytes() == before
 
