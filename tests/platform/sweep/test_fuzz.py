@@ -28,7 +28,6 @@ from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.platform.vault import vault_store
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
-from labeldp.platform.vault.vote_store import VoteJournal, VoteStoreUnusable
 from tests.platform.sweep.examples import a_record
 
 SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Smoke())
@@ -299,21 +298,3 @@ def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
         store.bind("labels")
         store.charges()
         store.release("a")
-
-
-@fuzzed(100)
-@given(data=st.data())
-def test_journals_of_votes(sandbox: Sandbox, data: st.DataObject) -> None:
-    path = sandbox.results / "ensemble.votes"
-    path.unlink(missing_ok=True)
-    about: dict[str, Any] = {"key": "k", "teachers": 3, "queries": 4, "classes": 5}
-    good = VoteJournal(path, **about)
-    with good.writing():
-        good.append([0, 2], np.ones((2, 4), np.uint8))
-    path.write_bytes(data.draw(damaged(path.read_bytes())))
-    with contextlib.suppress(VoteStoreUnusable):
-        journal = VoteJournal(path, **about)
-        # Checksums: votes that are there are those that were written.
-        assert journal.finished <= {0, 2}
-        with journal.writing():
-            journal.append([1], np.zeros((1, 4), np.uint8))

@@ -38,8 +38,6 @@ from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_record, a_sweep
 
-RATE, DECAY = "trainer.learning_rate", "trainer.weight_decay"
-
 
 def searching(**space: Axis) -> Sweep:
     axes = {key.replace("__", "."): axis for key, axis in space.items()}
@@ -79,35 +77,27 @@ def test_an_end_of_an_axis_that_cant_be_used_is_refused_beforehand() -> None:
 AXES: dict[str, RandomAxis] = {
     "trainer.learning_rate": LogUniform(1e-4, 1.0),
     "trainer.width": Choice(8, 16, 32),
-    "trainer.momentum": Uniform(0.0, 0.9),
 }
 
 
-def worth(numbers: Numbers) -> float:
-    """Best at a rate of .01, the widest network and no momentum."""
-    rate, width, momentum = numbers
-    return 1 - abs(math.log10(rate) + 2) / 4 - 0.1 * (2 - width) - 0.1 * momentum
-
-
-def tried(seed: int, trials: int) -> list[tuple[Numbers, float]]:
-    told: list[tuple[Numbers, float]] = []
-    for number in range(trials):
-        found = suggest(AXES, told, seed=seed, number=number)
-        told.append((found, worth(found)))
-    return told
-
-
-def test_what_was_told_decides_and_nothing_else() -> None:
-    told = tried(0, 14)
-    assert suggest(AXES, told, seed=0, number=14) == suggest(AXES, told, seed=0, number=14)
-    assert tried(0, 14) == told
-    asked = [
-        suggest(AXES, told, seed=1, number=14),
-        suggest(AXES, told, seed=0, number=15),
-        suggest(AXES, told, seed=0, number=14, attempt=1),
-        suggest(AXES, [(each, 1 - found) for each, found in told], seed=0, number=14),
+def test_earlier_results_and_seeds_decide_a_suggestion_and_nothing_else() -> None:
+    results: list[tuple[Numbers, float]] = []
+    for number in range(14):
+        found = suggest(AXES, results, seed=0, number=number)
+        results.append((found, 1 - abs(math.log10(found[0]) + 2) / 4 - 0.1 * found[1]))
+    worse = [(each, 1 - accuracy) for each, accuracy in results]
+    again, same, *others = [
+        suggest(AXES, told, seed=seed, number=number, attempt=attempt)
+        for told, seed, number, attempt in (
+            (results, 0, 14, 0),
+            (results, 0, 14, 0),
+            (results, 1, 14, 0),
+            (results, 0, 15, 0),
+            (results, 0, 14, 1),
+            (worse, 0, 14, 0),
+        )
     ]
-    assert len({*asked, suggest(AXES, told, seed=0, number=14)}) == 5
+    assert again == same and len({again, *others}) == 5
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
