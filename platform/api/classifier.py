@@ -10,7 +10,7 @@
 >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
 ((3,), (3, 2))
 >>> [(line.mechanism, line.epsilon, line.labels) for line in model.ledger_]
-[('RandomizedResponse', 2.0, 400)]
+[('SubsetSelection', 2.0, 400)]
 
 A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.run`).
 """
