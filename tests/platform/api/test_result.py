@@ -1,6 +1,5 @@
 """result: sweeps that are planned and run, folders that are read, and the table of trials."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -104,16 +103,6 @@ def test_a_report_is_escaped_in_a_notebook(folder: Path) -> None:
     assert "&lt;title&gt;&quot;quoted&quot;" in page._repr_html_()
     # In the notebook's name, its scripts could run anything in the kernel.
     assert 'sandbox="allow-scripts allow-popups"' in page._repr_html_()
-
-
-def test_reading_needs_neither_ray_nor_torch(folder: Path) -> None:
-    code = (
-        f"import sys, labeldp\nr = labeldp.load({str(folder)!r})\n"
-        "r.table(); r.best(at_epsilon=5); r.ledger()\n"
-        "print(sorted({'ray', 'torch', 'mlflow', 'matplotlib'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_trials_sweeps_and_files_are_sweeps() -> None:
