@@ -14,7 +14,7 @@ from ray import tune
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform.records.checkpoints import Checkpoints, ModelShelf
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.configuration import (
     AuditSettings,
@@ -29,7 +29,7 @@ from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabe
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
-from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.models.trained_model import TrainedModel, load_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
 from tests.platform.vault.homes import DRIVER, home_settings
@@ -79,10 +79,12 @@ def digits() -> LabelledData:
 
 
 class States(Checkpoints):
-    """Keeps every state in memory."""
+    """Keeps every state and model in memory."""
 
     def __init__(self, *, due: bool = True) -> None:
+        self.digest = "ab"
         self.kept: list[Mapping[str, Any]] = []
+        self.models: list[Mapping[str, bytes]] = []
         self._due = due
 
     def find(self) -> Mapping[str, Any] | None:
@@ -93,6 +95,9 @@ class States(Checkpoints):
 
     def keep(self, state: Mapping[str, Any]) -> None:
         self.kept.append(state)
+
+    def keep_model(self, model: TrainedModel) -> None:
+        self.models.append(model.files())
 
 
 class Killed(Exception):
@@ -171,14 +176,11 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
 def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
     digits: LabelledData, keep: bool, tmp_path: Path
 ) -> None:
-    kept: dict[str, Mapping[str, bytes]] = {}
-    shelf: Any = SimpleNamespace(keep_model=kept.__setitem__)
-    config = with_changes(TWO_STAGES, {"models.keep": keep})
-    models = ModelShelf(keeper=shelf, digest="ab")
-    outcome = run(digits, home_of(digits), config, models=models)
-    assert list(kept) == ["ab"] * keep
+    states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})
+    outcome = run(digits, home_of(digits), config, checkpoints=states)
+    assert len(states.models) == keep
     if keep:
-        for name, content in kept["ab"].items():
+        for name, content in states.models[0].items():
             (tmp_path / name).write_bytes(content)
         model, public = load_model(tmp_path), digits.public
         right = model.predict(public.test_features.numpy()) == public.test_labels
