@@ -87,13 +87,6 @@ def folder(tmp_path: Path) -> ResultsFolder:
     return folder
 
 
-def test_a_ledger_that_knows_everything_is_gone_on_with(folder: ResultsFolder) -> None:
-    charges, vault = known_ledger(folder, moved=False)
-    assert [charge.key for charge in charges] == ["r1"] and vault == folder.identity().vault
-    new = ResultsFolder(folder.path.parent / "new", sweep="small")
-    assert known_ledger(new, moved=False) == ((), None)
-
-
 @pytest.mark.parametrize("kept", ["sweep.json", "trials", "vault.lines"])
 def test_a_deleted_vault_is_missed_by_whatever_is_left(folder: ResultsFolder, kept: str) -> None:
     folder.store.unlink()
