@@ -6,11 +6,11 @@
 >>> y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
 >>> model = LabelPrivateClassifier(epsilon=2.0, classes=["no", "yes"], random_state=0).fit(X, y)
 >>> model.method_, model.epsilon_, model.delta_
-('alibi_randomized_response', 2.0, 0.0)
+('subset', 2.0, 0.0)
 >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
 ((3,), (3, 2))
 >>> [(line.mechanism, line.epsilon, line.labels) for line in model.ledger_]
-[('RandomizedResponse', 2.0, 400)]
+[('SubsetSelection', 2.0, 400)]
 
 A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.run`).
 """

@@ -54,6 +54,7 @@ _EVERY = (
     _method("cluster_labels", "prior_labels", prior__source="clusters"),
     _method("alibi", "alibi"),
     _method("alibi_randomized_response", "alibi", noise="randomized_response"),
+    _method("subset", "alibi", noise="subset"),
     _method("agibi", "alibi", pure=False, noise="gaussian"),
     _method(
         "alibi_moment_prior", "alibi_prior", pure=False, prior__source="moments", prior__share=0.8
@@ -127,7 +128,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
-        return "alibi_randomized_response", why
+        return "subset", why
     if delta == 0:
         why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
         return "alibi_cluster_prior", why

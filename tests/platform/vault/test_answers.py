@@ -247,7 +247,7 @@ def test_votes_are_found_by_all_that_decides_them(
     # Votes that were put in another's place are refused.
     train(home)
     home.journal(ENSEMBLE)().path.rename(home.journal(other)().path)
-    with pytest.raises(VoteStoreUnusable, match="was written with key"):
+    with pytest.raises(VoteStoreUnusable, match="does not hold the votes of"):
         ask(home, ensemble=other)
     # Teachers learn from planted labels, and some of those are chosen by secret coins.
     coins: dict[str, Any] = {"audit": AuditSettings(canaries=30, coin_canaries=30)}
