@@ -13,7 +13,6 @@ from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
     Defence,
-    VoteBudget,
     all_defences,
     answer_jacobian,
     answer_log_probabilities,
@@ -226,21 +225,6 @@ HISTOGRAMS = np.array(
         [6, 18, 184, 7, 10, 4, 7, 10, 3, 1],
     ]
 )
-BUDGET = VoteBudget(threshold=200.0, sigma1=150.0, epsilon=1.97, delta=1e-5)
-
-
-def test_a_budget_decides_how_often_can_be_asked() -> None:
-    found = measure_reconstruction(
-        HISTOGRAMS,
-        noise_std=40.0,
-        budget=BUDGET,
-        generator=np.random.default_rng(0),
-        repeats=1,
-    )
-    aggregator = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
-    each = [queries_within_budget(row, aggregator, epsilon=1.97, delta=1e-5) for row in HISTOGRAMS]
-    assert found.answers == np.mean(each)
-    assert 0 < found.error < 0.3 and found.milliseconds > 0
 
 
 def test_every_defence_stops_the_attack_and_costs_no_accuracy() -> None:

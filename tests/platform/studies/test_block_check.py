@@ -64,14 +64,6 @@ def test_pooling_the_halves_gives_what_the_whole_gave(tmp_path: Path) -> None:
     assert "1 x 100" in text and "2 x 50" in text and "ALIBI, epsilon 2.0" in text
 
 
-def test_intervals_that_do_not_meet_disagree(tmp_path: Path) -> None:
-    own, others = a_tree(tmp_path)
-    for part in PARTS[1:]:  # models that are never sure, and give the attacker nothing to guess
-        leave_trial(tmp_path, part, own=0 * own, others=others)
-    (row,) = compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95)
-    assert not row.agree and table([row]).rstrip().endswith("| no |")
-
-
 def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
     a_tree(tmp_path, finished=False)
     assert compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95) == []

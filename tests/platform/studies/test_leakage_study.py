@@ -74,14 +74,6 @@ def test_without_published_votes(
     assert "--votes DIR" in found["missing"][0]
 
 
-def test_without_adult(
-    smoke: LeakageStudy, votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = ran(smoke, tmp_path, capsys, "--data", str(tmp_path), "--votes", str(votes))
-    assert len(found["attribute_inference"]) == 1 and len(found["reconstruction"]) == 2
-    assert "labeldp data fetch adult" in found["missing"][0]
-
-
 def test_bad_input(smoke: LeakageStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*arguments: str) -> str:
         every = ["--results", str(tmp_path / "out"), "--data", str(tmp_path), *arguments]
