@@ -88,13 +88,10 @@ def examples() -> list[Command]:
     return [Command(page="reference", line=verb.example) for verb in VERBS]
 
 
-def inline_commands() -> list[tuple[str, str]]:
-    """Return what pages name in backticks as a command of ours, with the page."""
-    return [
-        (str(page.relative_to(ROOT)), found)
-        for page in PAGES
-        for found in re.findall(r"`((?:labeldp|make|python) [^`\n]*)`", page.read_text())
-    ]
+def inline_commands() -> list[str]:
+    """Return what pages name in backticks as a command of ours."""
+    ours = r"`((?:labeldp|make|python) [^`\n]*)`"
+    return [found for page in PAGES for found in re.findall(ours, page.read_text())]
 
 
 def workshop(folder: Path) -> None:

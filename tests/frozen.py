@@ -79,6 +79,7 @@ COMMANDS = (
     "calibrate laplace --epsilon 3",
     "calibrate gaussian --epsilon 1.5 --delta 1e-6",
     "calibrate rr --epsilon 2 --classes 7",
+    "calibrate subset --epsilon 2 --classes 7",
     "audit one-run --canaries 1000 --guesses 300 --correct 250 --delta 1e-5",
     "audit one-run --canaries 500 --guesses 500 --correct 330 --delta 0 --family laplace",
     "plan sweeps/quickstart.py",

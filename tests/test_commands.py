@@ -48,6 +48,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "changes the shell",
     "export ": "changes the shell",
     "cd infra/mlflow ": "makes a server's secrets; tests/infra/test_tracking_server.py starts one",
+    "python docs/": "draws a figure of a page; tests/mechanisms has its numbers",
     "docker ": "needs Docker; tests/infra/test_images.py reads what it builds",
     "kubectl ": "needs a cluster; tests/infra/test_kubernetes.py reads the manifests",
     "ray ": "needs a cluster; tests/infra/test_launcher.py reads the launcher's files",
@@ -141,19 +142,12 @@ def test_modules_that_pages_run_are_there_with_their_options(command: Command) -
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None
     if module == "pytest":
-        files = [word for word in words if word.startswith("tests/")]
-        assert files and all((ROOT / file).exists() for file in files)
+        assert all((ROOT / word).exists() for word in words if word.startswith("tests/"))
         return
     file = Path(spec.origin)
     text = (file.with_name("__main__.py") if file.name == "__init__.py" else file).read_text()
     assert '__name__ == "__main__"' in text
-    for word in words:
-        assert not word.startswith("--") or f'"{word}"' in text
-
-
-@pytest.mark.parametrize("command", MAKE, ids=lambda each: each.id)
-def test_targets_of_the_pages_can_be_made(command: Command) -> None:
-    check_target(command.words[1])
+    assert all(f'"{word}"' in text for word in words if word.startswith("--"))
 
 
 def check_target(target: str) -> None:
@@ -163,10 +157,9 @@ def check_target(target: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("page", "line"), inline_commands())
-def test_commands_within_sentences_are_there(page: str, line: str) -> None:
+@pytest.mark.parametrize("line", sorted({*inline_commands(), *(each.line for each in MAKE)}))
+def test_commands_within_sentences_and_targets_are_there(line: str) -> None:
     """`labeldp epsilon pate|rr` names two verbs; options that are named are those verbs'."""
-    del page
     tool, *words = line.split()
     if tool == "make":
         check_target(words[0])
@@ -175,23 +168,16 @@ def test_commands_within_sentences_are_there(page: str, line: str) -> None:
         there = ROOT / words[0] if words[0] != "-m" else importlib.util.find_spec(words[1])
         assert there is not None and (not isinstance(there, Path) or there.exists())
         return
-    verbs = {verb.words for verb in VERBS}
     if words[0] in ("VERB", "--help"):
         return
+    verbs = {verb.words: verb for verb in VERBS}
     group = any(verb.startswith(f"{words[0]} ") for verb in verbs)
-    named = [words[0]]
-    if group and words[1:]:
-        named = [f"{words[0]} {each}" for each in words[1].split("|")]
-    for each in named:
-        assert each in verbs or (group and len(words) == 1), each
-        help_text = help_of(each)
-        assert [word for word in words if word.startswith("--") and word not in help_text] == []
-
-
-def help_of(words: str) -> str:
-    """Return the help of a verb or a group of verbs."""
-    verbs = [verb for verb in VERBS if verb.words == words]
-    return verbs[0].get_help(click.Context(verbs[0])) if verbs else ""
+    if group and not words[1:]:
+        return
+    for each in words[1].split("|") if group else [""]:
+        verb = verbs[f"{words[0]} {each}".strip()]
+        help_text = verb.get_help(click.Context(verb))
+        assert all(word in help_text for word in words if word.startswith("--"))
 
 
 def test_what_is_not_run_has_a_reason_and_every_reason_a_command() -> None:

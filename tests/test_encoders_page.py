@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.records.results import KeptResults, read_results
+from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
@@ -104,28 +104,28 @@ def _run(command: list[str]) -> None:
     )
 
 
-@pytest.fixture
-def results(place: Path) -> KeptResults:
-    return read_results(place / RESULTS)
-
-
-def test_every_record_and_run_card_says_the_league(results: KeptResults) -> None:
-    assert len(results.records) == 2
-    for record in results.records.values():
+def test_records_reports_and_published_folders_state_the_league(place: Path) -> None:
+    kept = read_results(place / RESULTS)
+    assert len(kept.records) == 2
+    for record in kept.records.values():
         assert record.finished and 0 <= record.metrics["accuracy"] <= 1
         made = record.features_from
         assert made.league is League.PUBLIC_ENCODER and made.trained_by == "me"
         assert TOLD in run_card(record, [a_charge()])
-
-
-def test_reports_say_it_once_and_nobody_mixes(place: Path) -> None:
-    page = (place / RESULTS / "report.html").read_text()
-    assert f"League</a>: {TOLD}" in page
+    assert f"League</a>: {TOLD}" in (place / RESULTS / "report.html").read_text()
     table = (place / RESULTS / "pareto.csv").read_text().splitlines()
     assert table[0].endswith(",league") and all(row.endswith("encoder") for row in table[1:])
+    published = place / "published"
+    assert TOLD in (published / "run_card.md").read_text()
+    config = json.loads((published / "config.json").read_text())
+    assert config["features"]["league"] == "public-encoder"
+    model = json.loads((published / "model" / "model.json").read_text())
+    assert model["features"] == config["features"]
 
 
-def test_a_kept_model_takes_embeddings_and_says_how_to_make_them(place: Path) -> None:
+def test_a_kept_model_takes_embeddings_of_its_encoder_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trial = next((place / RESULTS / "models").iterdir())
     facts = json.loads((trial / "model.json").read_text())
     assert facts["raw_inputs"] == "embeddings by my_encoder:build"
@@ -135,22 +135,8 @@ def test_a_kept_model_takes_embeddings_and_says_how_to_make_them(place: Path) ->
         model.predict(images)
     assert len(model.predict(np.load(place / "T.npy"))) == TEST
     assert len((place / "predictions.csv").read_text().splitlines()) == TEST + 1
-
-
-def test_what_is_published_says_it_too(place: Path) -> None:
-    assert TOLD in (place / "published" / "run_card.md").read_text()
-    config = json.loads((place / "published" / "config.json").read_text())
-    assert config["features"]["league"] == "public-encoder"
-    model = json.loads((place / "published" / "model" / "model.json").read_text())
-    assert model["features"] == config["features"]
-
-
-def test_vectors_of_another_encoder_are_no_rows_for_the_model(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     other = ["embed", "test_images.npz", "--encoder", "my_encoder:build", "-o", "other.npy"]
     assert main(other) == 0
-    trial = next((RESULTS / "models").iterdir())
     assert main(["predict", str(trial), "other.npy", "-o", "p.csv"]) == 2
     assert "the model learned on those by my_encoder:build" in capsys.readouterr().err
     assert not Path("p.csv").exists()

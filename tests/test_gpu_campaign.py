@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from labeldp.platform.vault.vault_store import SqliteStore
-from tests.benchmarks.gpu_campaign.campaign import small_campaign
+from tests.benchmarks.gpu_campaign import small_campaign
 from tests.trainers.data_samples import images, write_cifar_binary
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,4 +1,4 @@
-"""What verbs load before they answer: none that plans, prices or reads anew has a use for torch.
+"""What starts load: none that plans, prices or reads anew has a use for torch.
 
 Somebody waits while it loads. Seconds differ from machine to machine, and modules don't.
 """
@@ -15,36 +15,36 @@ from tests.source_tree import ROOT, imports_when_loaded, sources
 
 #: What takes more than half a second each, and is of no use where nothing is trained or drawn.
 SLOW = {"matplotlib", "mlflow", "ray", "sklearn", "torch", "torchvision"}
-RUN = (
-    "import json, sys\n"
-    "from labeldp.platform.cli.command_line import main\n"
-    "code = main(sys.argv[1:])\n"
-    "print(json.dumps([code, sorted({name.partition('.')[0] for name in sys.modules})]), "
-    "file=sys.stderr)\n"
-)
 
 
-def loaded_by(*arguments: str, cwd: Path) -> tuple[int, set[str]]:
-    """The exit code of a verb, and the packages that its process has loaded when it ends."""
+def loaded_by(code: str, *arguments: str, cwd: Path) -> tuple[float, set[str]]:
+    """Run code and return its processor seconds, and the packages that it has loaded."""
+    told = "print(json.dumps([time.process_time(), [*sys.modules]]), file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *arguments],
+        [sys.executable, "-c", f"import json, sys, time\n{code}\n{told}", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    code, modules = json.loads(done.stderr.splitlines()[-1])
-    return code, set(modules)
+    seconds, modules = json.loads(done.stderr.splitlines()[-1])
+    return seconds, {name.partition(".")[0] for name in modules}
 
 
-@pytest.fixture(scope="module")
-def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A user's table of 200 rows."""
-    rows = "".join(f"{n % 7},{n % 11},{'yes' if n % 3 else 'no'}\n" for n in range(200))
-    path = tmp_path_factory.mktemp("own") / "mine.csv"
-    path.write_text(f"a,b,label\n{rows}")
-    return str(path)
+def loaded_by_verb(*arguments: str, cwd: Path) -> set[str]:
+    code = "from labeldp.platform.cli.command_line import main\nassert main(sys.argv[1:]) in (0, 3)"
+    return loaded_by(code, *arguments, cwd=cwd)[1]
+
+
+@pytest.mark.parametrize("what", ["", "--help", "plan --help", "audit one-run --help"])
+def test_importing_and_help_take_no_time(what: str, tmp_path: Path) -> None:
+    code = "import labeldp"
+    if what:
+        code = "from labeldp.platform.cli.command_line import main\nmain(sys.argv[1:])"
+    runs = [loaded_by(code, *what.split(), cwd=tmp_path) for _ in range(3)]
+    assert min(seconds for seconds, _ in runs) < 0.3
+    assert not runs[0][1] & (SLOW | {"numpy", "pandas", "scipy"})
 
 
 @pytest.mark.parametrize(
@@ -53,26 +53,26 @@ def own_file(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("quickstart.py",),
         ("pate_mnist.py", "--smoke"),
         ("compare_mnist.py", "--smoke", "data.name=digits"),
+        ("quickstart.py", "data.name=own", "data.path=mine.csv", "data.classes=no,yes"),
     ],
     ids=lambda changes: " ".join(changes),
 )
 def test_plans_are_made_without_what_trains(changes: tuple[str, ...], tmp_path: Path) -> None:
+    rows = "".join(f"{n % 7},{n % 11},{'yes' if n % 3 else 'no'}\n" for n in range(200))
+    (tmp_path / "mine.csv").write_text(f"a,b,label\n{rows}")
+    own = ("data.hold_out=public", "audit.canaries=0") if "data.name=own" in changes else ()
     sweep, *settings = changes
-    code, loaded = loaded_by("plan", str(ROOT / "sweeps" / sweep), *settings, cwd=tmp_path)
-    assert code in (0, 3) and not loaded & SLOW
+    loaded = loaded_by_verb("plan", str(ROOT / "sweeps" / sweep), *settings, *own, cwd=tmp_path)
+    assert not loaded & SLOW
 
 
-def test_plans_of_own_data_too(own_file: str, tmp_path: Path) -> None:
-    sweep = str(ROOT / "sweeps" / "quickstart.py")
-    own = ("data.name=own", f"data.path={own_file}", "data.hold_out=public", "data.classes=no,yes")
-    code, loaded = loaded_by("plan", sweep, *own, "audit.canaries=0", cwd=tmp_path)
-    assert code == 0 and not loaded & SLOW
-
-
-def test_a_report_loads_nothing_slow_but_what_draws(tmp_path: Path) -> None:
+def test_results_are_read_without_ray_and_torch(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
-    code, loaded = loaded_by("report", "results", cwd=tmp_path)
-    assert code == 0 and loaded & SLOW == {"matplotlib"}
+    assert loaded_by_verb("report", "results", cwd=tmp_path) & SLOW == {"matplotlib"}
+    code = (
+        "import labeldp\nr = labeldp.load('results')\nr.table(); r.best(at_epsilon=5); r.ledger()"
+    )
+    assert not loaded_by(code, cwd=tmp_path)[1] & (SLOW - {"sklearn"})
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,28 @@ def test_a_report_loads_nothing_slow_but_what_draws(tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_what_only_calculates_or_lists(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    code, loaded = loaded_by(*arguments, cwd=tmp_path)
-    assert code == 0 and not loaded & SLOW
+def test_prices_and_lists_load_nothing_slow(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert not loaded_by_verb(*arguments, cwd=tmp_path) & SLOW
 
 
-def test_sweeps_name_no_module_that_loads_torch_or_optimizers() -> None:
-    """They are read to be planned; all but studies without trials."""
+def test_a_fit_loads_no_ray(tmp_path: Path) -> None:
+    code = (
+        "import numpy as np\nfrom labeldp import LabelPrivateClassifier\n"
+        "model = LabelPrivateClassifier(classes=2, settings={'width': 4, 'epochs': 1})\n"
+        "model.fit(np.arange(40.0).reshape(20, 2), np.arange(20) % 2)"
+    )
+    assert not loaded_by(code, cwd=tmp_path)[1] & {"ray", "mlflow", "matplotlib"}
+
+
+def test_mechanisms_and_sweep_files_import_no_framework(tmp_path: Path) -> None:
+    paths = (path.relative_to(ROOT).with_suffix("").parts for path in sources("mechanisms"))
+    modules = {".".join(("labeldp", *parts)).removesuffix(".__init__") for parts in paths}
+    loaded = loaded_by(f"import {', '.join(modules)}", cwd=tmp_path)[1]
+    assert not loaded & {*SLOW, "pandas"}
+    # Sweeps are read to be planned; all but studies without trials.
     swept = [path for path in sources("sweeps") if "SWEEP = " in path.read_text()]
     assert len(swept) > 10
     names = {name for path in swept for name in imports_when_loaded(path)}
-    modules = sorted({name.rpartition(".")[0] for name in names if name.startswith("labeldp.")})
-    code = (
-        f"import sys, {', '.join(modules)}; print({{'torch', 'scipy.optimize'}} & {{*sys.modules}})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True
-    )
-    assert done.stdout == b"set()\n"
+    modules = {name.rpartition(".")[0] for name in names if name.startswith("labeldp.")}
+    code = f"import {', '.join(modules)}\nassert 'scipy.optimize' not in sys.modules"
+    assert "torch" not in loaded_by(code, cwd=tmp_path)[1]

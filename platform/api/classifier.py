@@ -6,11 +6,11 @@
 >>> y = np.where(X[:, 0] + X[:, 1] > 0, "yes", "no")
 >>> model = LabelPrivateClassifier(epsilon=2.0, classes=["no", "yes"], random_state=0).fit(X, y)
 >>> model.method_, model.epsilon_, model.delta_
-('alibi_randomized_response', 2.0, 0.0)
+('subset', 2.0, 0.0)
 >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
 ((3,), (3, 2))
 >>> [(line.mechanism, line.epsilon, line.labels) for line in model.ledger_]
-[('RandomizedResponse', 2.0, 400)]
+[('SubsetSelection', 2.0, 400)]
 
 A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.run`).
 """
@@ -41,9 +41,10 @@ from labeldp.platform.api.process_ledger import (
     Total,
     all_numbers,
     callers,
-    guarantee,
     leaves_process,
+    line_of,
 )
+from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
@@ -149,16 +150,17 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             rows: A name for each row's label [N], a number or text with the same meaning in every
                 fit. With names the ledger adds up label by label; without, as if one label had been
                 in every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
-
-        Raises:
-            ValueError: Parameters, features or labels that can't be used; no message shows a label.
         """
-        self._check_parameters()
+        _validate.positive(epsilon=self.epsilon)
+        _validate.number(delta=self.delta)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
+        _validate.whole(canaries=self.canaries)
         rows_of_x, labels = self._checked(X, y)
         classes = fitting.stated_classes(self.classes, labels)
         places = fitting.places_of(labels, classes)
         method, reason = self._method(len(classes))
-        tell = fitting.Teller(quiet=not self.verbose)
+        tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         data = fitting.public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         config = self._configuration(method, data)
@@ -167,33 +169,78 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
             )
         vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
-        names = fitting.names_of(rows)
+        names = None if rows is None else np.asarray(rows)
+        if names is not None and all(type(name) is str for name in names.flat):
+            names = names.astype(str)  # a column of texts has objects
         transformed, self._split = callers()
-        side = PublicSide(
-            rows=fitting.digest_of(data, rows_of_x),
-            classes=repr(classes.tolist()),
-            num_labels=len(places),
-            people=names,
+        noise: NoiseSource = SecureEntropy()
+        if self.noise_seed is not None:
+            noise = SeededNoise(seed=self.noise_seed)
+        near = FitLabels(
+            SecretLabels(training=places, num_classes=len(classes)),
+            audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
+            if self.canaries
+            else None,
+            fingerprint=data.fingerprint,
+            side=PublicSide(
+                rows=fitting.digest_of(data, rows_of_x),
+                classes=repr(classes.tolist()),
+                num_labels=len(places),
+                people=names,
+            ),
+            shared=vault,
+            noise=noise,
         )
-        near = self._locked_away(places, side, data=data, vault=vault)
         self._people = People.of(rows_of_x, names, transformed=transformed)
         self._source = None
         if self.vault is not None:  # as the process's ledger names it
             self._source = f"memory {id(vault)}" if vault.folder is None else str(vault.folder)
         self._on_disk = vault.folder is not None
-        self._vault_total = vault.total(delta=self.delta)
+        self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
         before = self.total_epsilon_
-        self._warn_of_what_is_not_counted()
+        for each in self._not_counted():
+            warnings.warn(each, PrivacyNotCounted, stacklevel=2)
         try:
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
-            fitted = fitting.fit(config, data=data, labels=near, tell=tell)
-        finally:
-            tell.close()
-            self._add_up(vault, near)  # a fit that fails has paid for its releases too
+            predictor, figures = fitting.fit(config, data=data, labels=near, tell=tell)
+        finally:  # a fit that fails has paid for its releases too
+            LEDGER.add(near.new_charges(), self._people, source=self._source)
+            if self.vault is not None:
+                self._vault_total = vault.total(delta=self.delta)
+                kinds = {charge.noise for charge in vault.charges()}
+                self._vault_seeded = NoiseKind.SEEDED in kinds
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
-        self._take(fitted, data, config)
-        new = sum(line.new for line in fitted.lines)
+        delta, self._seed_of_noise = config.trainer.delta, self.noise_seed
+        self.epsilon_, self.delta_ = near.epsilon(delta=delta)
+        self.ledger_: list[PaidRelease] = [
+            line_of(charge, num_labels=len(places), delta=delta, new=near.is_new(charge))
+            for charge in near.charges()
+        ]
+        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
+        self.audit_: dict[str, Any] = {
+            name: value for name, value in figures.items() if not is_owners(name)
+        }
+        self.audit_["spoiled_labels"] = len(near.canary_positions())
+        if not self.audit_["spoiled_labels"]:
+            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+        self.model_ = TrainedModel(
+            predictor=predictor,
+            preprocessing=data.preprocessing,
+            origin=Origin(
+                method=self.method_,
+                epsilon=self.epsilon_,
+                delta=self.delta_,
+                num_classes=len(classes),
+                classes=tuple(map(str, classes.tolist())),
+                data_name=data.name,
+                fingerprint=data.fingerprint,
+                trial="",
+                seed=config.seed,
+                noise=noise.kind,
+            ),
+        )
+        new = sum(line.new for line in self.ledger_)
         if before > 0 and new:
             warnings.warn(
                 f"labels of these rows or this vault had paid epsilon {before:.4g} before, and "
@@ -205,11 +252,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Return probabilities of `classes_` [N, K] for raw rows X [N, ...].
-
-        Raises:
-            ValueError: Rows of another kind than those of the fit.
-        """
+        """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
         found: NDArray[np.float32] = self.model_.predict_proba(self._rows_to_predict(X))
         return found
@@ -223,15 +266,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
-        It holds weights, preprocessing, classes and price, and nothing private.
-
-        Args:
-            folder: Created if needed.
-            after: Fitted scikit-learn transformers that rows pass through first and that become
-                part of the model: `pipeline[-1].save("model", after=pipeline[:-1])`.
-
-        Raises:
-            ValueError: A transformer learns from labels, or is not scikit-learn's.
+        It holds weights, preprocessing, classes and price, and nothing private. `after` are fitted
+        scikit-learn transformers that rows pass through first and that become part of the model:
+        `pipeline[-1].save("model", after=pipeline[:-1])`.
         """
         check_is_fitted(self, "model_")
         self.model_.after(after).save(folder)
@@ -250,14 +287,27 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def guarantee_(self) -> str:
         """The guarantee in a sentence."""
         check_is_fitted(self, "model_")
-        return guarantee(
-            epsilon=self.epsilon_,
-            delta=self.delta_,
-            total=self._total(),
-            scope=self._scope(),
-            noise_seed=self._seed_of_noise,
-            seeded=self._vault_seeded or self._in_process().seeded,
-            not_counted=self._not_counted(),
+        if self._seed_of_noise is not None:
+            return (
+                f"not private: the noise comes from seed {self._seed_of_noise}, and anybody with "
+                "the seed can remove it"
+            )
+        if not math.isfinite(self.epsilon_):
+            return "not private: labels were published"
+        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
+        (total, at), every = self._total(), "without any bound"
+        if math.isfinite(total):
+            every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
+        scope = "all fits on these rows in this process"
+        if self._source is not None:
+            alone = self._total() == self._vault_total
+            scope = "all fits with its vault" + ("" if alone else f" and {scope}")
+        seeded = self._vault_seeded or self._in_process().seeded
+        void = "; noise of some of those came from a seed, which removes it"
+        left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
+        return (
+            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
+            f"{every} for {scope}{void if seeded else ''}; features are not protected{left_out}"
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -284,15 +334,13 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 LEDGER.identity: (here.epsilon, here.delta),
             }
         if "audit_" in state and not self.private_.pickled:
-            state["audit_"] = fitting.without_figures(self.audit_)
+            kept: dict[str, Any] = {
+                k: v for k, v in self.audit_.items() if not isinstance(v, float)
+            }
+            if len(kept) < len(self.audit_):
+                kept["reason"] = "the findings of the audit stayed with the labels' owner"
+            state["audit_"] = kept
         return state
-
-    def _check_parameters(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
-        _validate.number(delta=self.delta)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
-        _validate.whole(canaries=self.canaries)
 
     def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
         """X to learn from, and y [N], as scikit-learn checks them."""
@@ -346,7 +394,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def _in_process(self) -> Total:
         if not hasattr(self, "_people"):
-            return Total(0.0, 0.0, 0.0, False)
+            return Total()
         return LEDGER.total(self._people, delta=self.delta, without=self._source)
 
     def _total(self) -> tuple[float, float]:
@@ -359,17 +407,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             paid_elsewhere.pop(LEDGER.identity, None)
         paid = [self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values()]
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
-
-    def _scope(self) -> str:
-        here = "all fits on these rows in this process"
-        if self._source is None:
-            paid = self._in_process()
-            more = f"{paid.summed:.4g}"
-            return (
-                f"{here} ({more} by adding up epsilons)" if f"{paid.epsilon:.4g}" != more else here
-            )
-        alone = self._total() == self._vault_total
-        return "all fits with its vault" if alone else f"all fits with its vault and {here}"
 
     def _not_counted(self) -> list[str]:
         found = []
@@ -385,56 +422,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
             )
         return found
-
-    def _warn_of_what_is_not_counted(self) -> None:
-        for each in self._not_counted():
-            warnings.warn(each, PrivacyNotCounted, stacklevel=3)
-
-    def _noise(self) -> NoiseSource:
-        seed = self.noise_seed
-        return SecureEntropy() if seed is None else SeededNoise(seed=seed)
-
-    def _locked_away(
-        self, places: NDArray[np.int64], side: PublicSide, *, data: PublicData, vault: SharedVault
-    ) -> FitLabels:
-        count = self.canaries
-        return FitLabels(
-            SecretLabels(training=places, num_classes=data.num_classes),
-            audit=AuditSettings(canaries=count, coin_canaries=count) if count else None,
-            fingerprint=data.fingerprint,
-            side=side,
-            shared=vault,
-            noise=self._noise(),
-        )
-
-    def _take(self, fitted: fitting.Fitted, data: PublicData, config: TrialConfig) -> None:
-        self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
-        self._seed_of_noise = self.noise_seed
-        self.ledger_: list[PaidRelease] = fitted.lines
-        self.audit_, self.private_ = fitted.audit, fitted.private
-        self.model_ = TrainedModel(
-            predictor=fitted.predictor,
-            preprocessing=data.preprocessing,
-            origin=Origin(
-                method=self.method_,
-                epsilon=self.epsilon_,
-                delta=self.delta_,
-                num_classes=data.num_classes,
-                classes=tuple(map(str, self.classes_.tolist())),
-                data_name=data.name,
-                fingerprint=data.fingerprint,
-                trial="",
-                seed=config.seed,
-                noise=self._noise().kind,
-            ),
-        )
-
-    def _add_up(self, vault: SharedVault, near: FitLabels) -> None:
-        LEDGER.add(near.new_charges(), self._people, source=self._source)
-        self._vault_seeded = False
-        if self.vault is not None:
-            self._vault_total = vault.total(delta=self.delta)
-            self._vault_seeded = any(charge.noise is NoiseKind.SEEDED for charge in vault.charges())
 
 
 def _is_table(rows: Any) -> bool:

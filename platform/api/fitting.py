@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
 from labeldp.platform.api.methods import NamedMethod
-from labeldp.platform.api.process_ledger import PaidRelease, line_of
-from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
@@ -48,7 +44,7 @@ _MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
 #: Steps of training, about: 12 epochs up to 85,000 rows, and fewer where there are more.
 _MOST_STEPS = 4_000
 _MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
-#: Off a terminal, progress is printed at most this often.
+#: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
 #: One thread trains tables up to this width as quickly as two.
 _NARROW = 256
@@ -75,19 +71,7 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
 
     `classes`: all of them, the number of 0..K-1, or `PUBLISH`: only that reads the secret labels.
     """
-    if classes is None:
-        raise ValueError(
-            "classes is None, and which classes there are is not read off secret labels, since a "
-            "rare one would tell somebody's label: state them, classes=['no', 'yes'], or how many "
-            "there are of 0..K-1, classes=10. (classes='publish' reads them off y, at an infinite "
-            "epsilon.)"
-        )
-    if isinstance(classes, str):
-        if classes != PUBLISH:
-            raise ValueError(
-                f"classes is {classes!r}; give a list of all classes, how many there are of "
-                f"0..K-1, or {PUBLISH!r}"
-            )
+    if isinstance(classes, str) and classes == PUBLISH:
         found = np.unique(labels)
         # scikit-learn's checks look for its own words here.
         if len(found) < 2:
@@ -95,12 +79,17 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
         return found
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         found = np.arange(int(classes))
-    elif isinstance(classes, Sequence | np.ndarray | set | frozenset):
+    elif isinstance(classes, Sequence | np.ndarray | set) and not isinstance(classes, str):
         found = np.unique(np.asarray(list(classes)))
         if len(found) < len(classes):
             raise ValueError(f"classes names {len(classes)} classes, but one of them twice")
     else:
-        raise ValueError(f"classes is {classes!r:.100}; give a list of all classes")
+        raise ValueError(
+            f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "
+            "rare one would reveal somebody's label: state them, classes=['no', 'yes'], or how "
+            "many there are of 0..K-1, classes=10. (classes='publish' reads them off y, at an "
+            "infinite epsilon.)"
+        )
     if len(found) < 2:
         raise ValueError(f"classes is {classes!r:.100}; there must be two classes at least")
     return found
@@ -113,9 +102,8 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """
     if labels.dtype.kind == "O":  # as columns of DataFrames have them
         labels = np.asarray(labels.tolist())
-    text = ("U", "S", "O", "T")
-    if (labels.dtype.kind in text) != (classes.dtype.kind in text):
-        kinds = ["texts" if each.dtype.kind in text else "numbers" for each in (labels, classes)]
+    kinds = ["texts" if each.dtype.kind in "USOT" else "numbers" for each in (labels, classes)]
+    if kinds[0] != kinds[1]:
         raise ValueError(
             f"y holds {kinds[0]} and classes {kinds[1]}; state the classes as the labels are "
             f"(y.astype(str), or classes=[1, 2] instead of ['1', '2'])"
@@ -123,10 +111,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     try:
         places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     except TypeError as error:
-        raise ValueError(
-            "y holds values of several kinds that can't be compared with classes; give labels of "
-            "one kind"
-        ) from error
+        raise ValueError("y holds values of several kinds; give labels of one kind") from error
     unseen = np.flatnonzero(classes[places] != labels)
     if len(unseen):
         raise ValueError(
@@ -169,16 +154,6 @@ def digest_of(data: PublicData, rows: Any) -> str:
     return data.fingerprint
 
 
-def names_of(rows: Any) -> NDArray[Any] | None:
-    """Return the names of labels [N] as `PublicSide` takes them, or None; objects become texts."""
-    if rows is None:
-        return None
-    names = np.asarray(rows)
-    if names.dtype.kind == "O" and all(type(name) is str for name in names.flat):
-        return names.astype(str)
-    return names
-
-
 def used_columns(rows: Any, model: TrainedModel) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
     step, columns = model.preprocessing.steps[0], by_name(rows)
@@ -188,12 +163,7 @@ def used_columns(rows: Any, model: TrainedModel) -> Any:
 
 
 def fit_changes(
-    method: NamedMethod,
-    *,
-    rows: int,
-    shape: Sequence[int],
-    epsilon: float,
-    delta: float,
+    method: NamedMethod, *, rows: int, shape: Sequence[int], epsilon: float, delta: float
 ) -> dict[str, Any]:
     """Return dotted key -> value of a method's settings for N rows of shape (D,) or (C, H, W).
 
@@ -201,16 +171,10 @@ def fit_changes(
     docs/reproduction.md for the same network). Pure methods ignore `delta`.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
-    at_delta = {} if delta == 0 else {"trainer.delta": delta}
-    if method.method == "pate":
-        return {**changes, **_pate(rows, epsilon=epsilon, delta=delta), **at_delta}
-    if method.method == "convex":
-        return {**changes, "trainer.epsilon": epsilon, **at_delta}
     batch = 64 if rows <= 8_000 else 256 if rows <= 100_000 else 512
     steps = max(1, rows // batch)
-    usual = {
+    usual: dict[str, Any] = {
         "trainer.epsilon": epsilon,
-        **at_delta,
         "trainer.epochs": max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, _MOST_STEPS // steps)),
         "trainer.batch_size": batch,
         # Pixels have a mean square of 1 each: the rate for a norm of 1 is too high for them.
@@ -218,7 +182,14 @@ def fit_changes(
         "trainer.schedule": "cosine",
         "trainer.dropout": 0.5,
     }
-    changes |= {key: value for key, value in usual.items() if key in _keys(method.method)}
+    if method.method == "pate":
+        usual = _pate(rows, epsilon=epsilon, delta=delta)
+    elif method.method == "convex":
+        usual = {"trainer.epsilon": epsilon}
+    if delta > 0:
+        usual["trainer.delta"] = delta
+    known = flatten(with_changes(TrialConfig(), {"method": method.method}))
+    changes |= {key: value for key, value in usual.items() if key in known}
     if method.method == "consensus":
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
     if changes.get("trainer.prior.source") == "clusters":
@@ -226,11 +197,6 @@ def fit_changes(
     if changes.get("trainer.prior.source") == "moments":
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // rows))
     return changes
-
-
-@cache
-def _keys(method: str) -> frozenset[str]:
-    return frozenset(flatten(with_changes(TrialConfig(), {"method": method})))
 
 
 def _pate(rows: int, *, epsilon: float, delta: float) -> dict[str, Any]:
@@ -285,30 +251,18 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
         )
 
 
-class Teller:
-    """Prints the progress of a fit: one line on a terminal, or one now and then."""
+def teller(*, verbose: bool) -> Callable[[str], None]:
+    """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
+    started, told = time.monotonic(), -math.inf
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet, self._started, self._told = quiet, time.monotonic(), -math.inf
-        self._over = sys.stderr.isatty()
-
-    def __call__(self, text: str) -> None:
-        """Print a step."""
+    def tell(text: str) -> None:
+        nonlocal told
         now = time.monotonic()
-        if self._quiet or (not self._over and now - self._told < _TELL_SECONDS):
-            return
-        self._told = now
-        line = f"{text}, {now - self._started:.0f} s"
-        print(
-            f"\r{line}\x1b[K" if self._over else line,
-            end="" if self._over else "\n",
-            file=sys.stderr,
-        )
+        if verbose and now - told >= _TELL_SECONDS:
+            told = now
+            print(f"{text}, {now - started:.0f} s", file=sys.stderr)
 
-    def close(self) -> None:
-        """End the line on a terminal."""
-        if self._over and self._told > -math.inf:
-            print(file=sys.stderr)
+    return tell
 
 
 class PrivateFigures(Mapping[str, float]):
@@ -316,7 +270,7 @@ class PrivateFigures(Mapping[str, float]):
 
     >>> figures = PrivateFigures({"private/training_accuracy": 0.93})
     >>> figures
-    PrivateFigures(1 figure, for the labels' owner alone)
+    PrivateFigures(1 for the labels' owner alone)
     >>> figures["private/training_accuracy"]
     0.93
     """
@@ -335,39 +289,11 @@ class PrivateFigures(Mapping[str, float]):
         return len(self._figures)
 
     def __repr__(self) -> str:
-        count = len(self)
-        plural = "" if count == 1 else "s"
-        return f"PrivateFigures({count} figure{plural}, for the labels' owner alone)"
+        return f"PrivateFigures({len(self)} for the labels' owner alone)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         kept = self._figures if self.pickled else {}
         return (PrivateFigures, (kept,), {"_figures": kept, "pickled": self.pickled})
-
-
-def without_figures(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of `Fitted.audit` that may travel: how many labels the audit spoiled."""
-    kept = {name: value for name, value in audit.items() if not isinstance(value, float)}
-    if len(kept) < len(audit):
-        kept["reason"] = "what the audit found stayed with the labels' owner"
-    return kept
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Fitted:
-    """The result of a fit.
-
-    Attributes:
-        epsilon: Of the worst label, for the releases that this fit has read.
-        audit: The most that attacks could have found, and how many labels they spoiled.
-        private: Their findings, and other figures computed from true labels.
-    """
-
-    predictor: Predictor
-    epsilon: float
-    delta: float
-    lines: list[PaidRelease]
-    audit: dict[str, Any]
-    private: PrivateFigures
 
 
 @contextmanager
@@ -388,8 +314,8 @@ def few_threads(data: PublicData) -> Iterator[None]:
 
 def fit(
     config: TrialConfig, *, data: PublicData, labels: FitLabels, tell: Callable[[str], None]
-) -> Fitted:
-    """Train a model and return it with its price.
+) -> tuple[Predictor, Mapping[str, float]]:
+    """Return a trained model, and figures for the labels' owner.
 
     Raises:
         TrainingDiverged: The loss is not finite any more.
@@ -423,28 +349,6 @@ def fit(
                 found: NDArray[np.float32] = predictor.predict(rows)
                 return found
 
-            figures = labels.figures(probabilities, delta=settings.delta)
+            return predictor, labels.figures(probabilities, delta=settings.delta)
     finally:
         labels.home.end()
-    epsilon, at = labels.epsilon(delta=settings.delta)
-    spoiled, rows = len(labels.canary_positions()), len(data.train_features)
-    audit = {name: value for name, value in figures.items() if not is_owners(name)}
-    unaudited = (
-        "not audited: no canaries were planted, each of which spoils a label; canaries=100 plants "
-        "two hundred"
-    )
-    return Fitted(
-        predictor=predictor,
-        epsilon=epsilon,
-        delta=at,
-        lines=[
-            line_of(charge, num_labels=rows, delta=settings.delta, new=labels.is_new(charge))
-            for charge in labels.charges()
-        ],
-        audit={
-            **audit,
-            "spoiled_labels": spoiled,
-            **({} if spoiled else {"reason": unaudited}),
-        },
-        private=PrivateFigures({name: figures[name] for name in figures if is_owners(name)}),
-    )

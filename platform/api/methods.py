@@ -1,20 +1,18 @@
 """Methods by the names of docs/reproduction.md, and the rule by which `auto` takes one of them.
 
-A name is a trainer with the settings that make it that line. Names of trainers, as sweeps have
-them, are taken as they are.
+A name is a trainer with the settings that make it that line. Names of trainers work too.
 
 >>> named("agibi").method, dict(named("agibi").changes)
 ('alibi', {'trainer.noise': 'gaussian'})
 >>> named("alibbi")
 Traceback (most recent call last):
-ValueError: method is 'alibbi'; did you mean 'alibi' or 'agibi'? ...
+ValueError: method is 'alibbi'; did you mean alibi or agibi?
 >>> choose(epsilon=1.0, delta=1e-5, num_classes=10)[0]
 'moment_labels'
 >>> choose(epsilon=4.0, delta=1e-5, num_classes=10)[1]
 'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
 """
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.platform.sweep.configuration import METHODS
+from labeldp.trainers.settings.base import near_miss
 
 #: Takes a method by the rule of `choose`.
 AUTO = "auto"
@@ -55,6 +54,7 @@ _EVERY = (
     _method("cluster_labels", "prior_labels", prior__source="clusters"),
     _method("alibi", "alibi"),
     _method("alibi_randomized_response", "alibi", noise="randomized_response"),
+    _method("subset", "alibi", noise="subset"),
     _method("agibi", "alibi", pure=False, noise="gaussian"),
     _method(
         "alibi_moment_prior", "alibi_prior", pure=False, prior__source="moments", prior__share=0.8
@@ -73,28 +73,15 @@ _EVERY = (
 )
 #: Name -> method.
 NAMED: Mapping[str, NamedMethod] = {each.name: each for each in _EVERY}
-#: Other common names.
-_ALSO = {
-    "rr": "randomized_response",
-    "lp_1st": "randomized_response",
-    "moments": "moment_labels",
-    "clusters": "cluster_labels",
-    "pate_fm": "pate",
-    "none": "no_privacy",
-}
 
 
 def named(name: str) -> NamedMethod:
-    """Return the method of this name; case, spaces and hyphens make no difference."""
-    plain = str(name).strip().lower().replace("-", "_").replace(" ", "_")
-    found = NAMED.get(_ALSO.get(plain, plain))
-    if found is not None:
-        return found
-    if plain in METHODS:
-        return NamedMethod(name=plain, method=plain)
-    close = difflib.get_close_matches(plain, [AUTO, *NAMED, *_ALSO], n=2, cutoff=0.5)
-    meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-    raise ValueError(f"method is {name!r}; {meant}Known are {', '.join((AUTO, *NAMED))}")
+    """Return the method of this name."""
+    if name in NAMED:
+        return NAMED[name]
+    if name in METHODS:
+        return NamedMethod(name=name, method=name)
+    raise ValueError(f"method is {name!r}; {near_miss(str(name), (AUTO, *NAMED))}")
 
 
 def name_of(config: Mapping[str, Any]) -> str:
@@ -141,7 +128,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
-        return "alibi_randomized_response", why
+        return "subset", why
     if delta == 0:
         why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
         return "alibi_cluster_prior", why

@@ -11,31 +11,16 @@
 1.5
 """
 
-import difflib
 from collections.abc import Callable
-from inspect import signature
-from typing import Any, Literal, overload
+from typing import Any
 
 from labeldp.mechanisms import calibration
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
+from labeldp.trainers.settings.base import near_miss
 
 
-@overload
-def epsilon(
-    what: Literal["laplace"], /, *, scale: float | None = ..., noise_std: float | None = ...
-) -> float: ...
-@overload
-def epsilon(what: Literal["gaussian"], /, *, noise_std: float, delta: float = ...) -> float: ...
-@overload
-def epsilon(
-    what: Literal["rr", "randomized_response"], /, *, keep_probability: float, classes: int
-) -> float: ...
-@overload
-def epsilon(what: Literal["bit_flip"], /, *, flip_probability: float) -> float: ...
-@overload
-def epsilon(what: Priced, /, *more: Priced, delta: float = ...) -> float: ...
-def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
+def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
     """Return epsilon of a mechanism, or of several on the same labels.
 
     Args:
@@ -52,22 +37,15 @@ def epsilon(what: Any, /, *more: Any, **numbers: Any) -> float:
         TypeError: A number too many or too few.
     """
     if not isinstance(what, str):
-        delta = numbers.pop("delta", USUAL_DELTA)
-        if numbers:
-            raise TypeError(f"a mechanism has its numbers already; leave out {', '.join(numbers)}")
-        return epsilon_of_prices([what, *more], delta=delta)
-    name = what.lower().replace("-", "_")
-    if name not in _BY_NAME:
-        close = difflib.get_close_matches(name, _BY_NAME, n=1)
-        meant = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_BY_NAME)}"
-        raise ValueError(f"{what!r} is not the name of a mechanism with a price; {meant}")
-    pricing = _BY_NAME[name]
-    known = list(signature(pricing).parameters)
-    if unknown := sorted(numbers.keys() - set(known)):
-        pure = "; pure noise has no use for a delta" if "delta" in unknown else ""
-        raise TypeError(f"{what!r} knows {', '.join(known)}; leave out {', '.join(unknown)}{pure}")
-    found: float = pricing(**numbers).epsilon
+        return _composed(what, *more, **numbers)
+    if what not in _BY_NAME:
+        raise ValueError(f"{what!r} is not the name of a mechanism; {near_miss(what, _BY_NAME)}")
+    found: float = _BY_NAME[what](**numbers).epsilon
     return found
+
+
+def _composed(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
+    return epsilon_of_prices(mechanisms, delta=delta)
 
 
 def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> Any:
@@ -84,6 +62,5 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "laplace": calibration.price_laplace,
     "gaussian": _gaussian,
     "rr": _randomized_response,
-    "randomized_response": _randomized_response,
     "bit_flip": calibration.price_bit_flip,
 }

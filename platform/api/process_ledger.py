@@ -17,18 +17,17 @@ one release of Laplace noise: epsilon 1 for each of 800 labels, paid now
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, summed=2.0, seeded=False)
+Total(epsilon=2.0, delta=0.0, seeded=False)
 """
 
 import hashlib
-import math
 import multiprocessing
 import os
 import secrets
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -54,17 +53,11 @@ _ROWS_AT_ONCE = 4096
 
 
 class Total(NamedTuple):
-    """The price of all releases of the label that paid most.
+    """The price of all releases of the label that paid most; `seeded`: a seed made some noise."""
 
-    Attributes:
-        summed: The epsilons added up: no less than `epsilon`, and easier to follow.
-        seeded: Whether a seed made any of the noise.
-    """
-
-    epsilon: float
-    delta: float
-    summed: float
-    seeded: bool
+    epsilon: float = 0.0
+    delta: float = 0.0
+    seeded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +85,6 @@ class People:
         )
 
 
-@dataclass(kw_only=True)
 class ProcessLedger:
     """Prices of releases by row, over all fits of this process.
 
@@ -100,19 +92,17 @@ class ProcessLedger:
         sent: Whether an estimator that counts here was pickled for a worker.
     """
 
-    process: int = field(default_factory=os.getpid)
-    sent: bool = False
-    _token: str = field(default_factory=lambda: secrets.token_hex(8), repr=False)
-    #: Charges: a row for each key, a column for each of `_kinds`.
-    _times: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(index=pd.Index([], dtype=np.uint64)), repr=False
-    )
-    #: Charges that count for all keys, by kind [E].
-    _of_all: list[int] = field(default_factory=list, repr=False)
-    #: The kinds of charges, and the vault that made each.
-    _kinds: list[tuple[Charge, str | None]] = field(default_factory=list, repr=False)
-    _named: bool = field(default=False, repr=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    def __init__(self) -> None:
+        self.process, self.sent = os.getpid(), False
+        self._token = secrets.token_hex(8)
+        #: Charges: a row for each key, a column for each of `_kinds`.
+        self._times = pd.DataFrame(index=pd.Index([], dtype=np.uint64))
+        #: Charges that count for all keys, by kind [E].
+        self._of_all: list[int] = []
+        #: The kinds of charges, and the vault that made each.
+        self._kinds: list[tuple[Charge, str | None]] = []
+        self._named = False
+        self._lock = threading.RLock()
 
     def add(self, charges: Iterable[Charge], people: People, *, source: str | None) -> None:
         """Charge the people of a fit; `source` is the vault that has these lines too."""
@@ -144,7 +134,7 @@ class ProcessLedger:
             ]
             kinds = [self._kinds[place][0] for place in kept]
         if not kept:
-            return Total(0.0, 0.0, 0.0, False)
+            return Total()
         histories = _largest(np.unique(times[:, kept], axis=0))
 
         def prices(history: NDArray[np.int32]) -> list[Charge]:
@@ -152,14 +142,7 @@ class ProcessLedger:
 
         at = max(delta_of_total(prices(history), delta=delta) for history in histories)
         worst = max(epsilon_of_prices(prices(history), delta=at) for history in histories)
-        each = [
-            epsilon_of_prices([kind], delta=delta_of_total([kind], delta=delta)) for kind in kinds
-        ]
-        summed = max(
-            math.fsum(count * one for count, one in zip(history, each, strict=True) if count)
-            for history in histories
-        )
-        return Total(worst, at, summed, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
+        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
 
     @property
     def identity(self) -> str:
@@ -173,16 +156,13 @@ class ProcessLedger:
         return self.sent or in_worker
 
     def _column(self, charge: Charge, source: str | None) -> int:
-        kind = replace(charge, key="", indices=None)
-        for place, (known, of) in enumerate(self._kinds):
-            if (known.event, known.failure_probability, known.noise, of) == (
-                kind.event,
-                kind.failure_probability,
-                kind.noise,
-                source,
-            ):
+        def facts(kind: Charge, of: str | None) -> tuple[Any, ...]:
+            return kind.event, kind.failure_probability, kind.noise, of
+
+        for place, known in enumerate(self._kinds):
+            if facts(*known) == facts(charge, source):
                 return place
-        self._kinds.append((kind, source))
+        self._kinds.append((replace(charge, key="", indices=None), source))
         self._of_all.append(0)
         self._times[len(self._kinds) - 1] = np.int32(0)
         return len(self._kinds) - 1
@@ -353,38 +333,4 @@ def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) 
         delta=at,
         seeded=charge.noise is NoiseKind.SEEDED,
         new=new,
-    )
-
-
-def guarantee(
-    *,
-    epsilon: float,
-    delta: float,
-    total: tuple[float, float],
-    scope: str,
-    noise_seed: int | None,
-    seeded: bool,
-    not_counted: Sequence[str] = (),
-) -> str:
-    """Return the guarantee of a fit in a sentence; `total` is that of all known fits.
-
-    `noise_seed` None is secret noise; `seeded`: any of those fits had noise from a seed, or
-    unknown.
-    """
-    if noise_seed is not None:
-        return (
-            f"not private: the noise comes from seed {noise_seed}, and who knows it takes it off "
-            "again"
-        )
-    if not math.isfinite(epsilon):
-        return "not private: labels were published"
-    kind = "pure" if delta == 0 else f"at delta {delta:g}"
-    every = "without any bound"
-    if math.isfinite(total[0]):
-        every = f"{total[0]:.4g}{f' at delta {total[1]:g}' if total[1] != delta else ''}"
-    void = "; noise of some of those came from a seed, and hides nothing from who knows it"
-    left_out = "".join(f"; not counted: {each}" for each in not_counted)
-    return (
-        f"label differential privacy, epsilon {epsilon:.4g} ({kind}) for this fit and {every} for "
-        f"{scope}{void if seeded else ''}; features are not protected{left_out}"
     )

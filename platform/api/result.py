@@ -10,10 +10,10 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -27,7 +27,7 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.ledger import Account, account_of, read_folder
+from labeldp.platform.report.ledger import account_of, read_folder
 from labeldp.platform.report.ledger_words import rows
 from labeldp.platform.report.selection import price_of, within
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, is_owners, refuse_lottery
@@ -50,11 +50,7 @@ _SEEDS = ("seed", "draw")
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A report, which a notebook shows.
-
-    Attributes:
-        path: The page.
-    """
+    """A report, which a notebook shows."""
 
     path: Path
 
@@ -74,11 +70,7 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class Result:
-    """Trials of a sweep that have ended.
-
-    Attributes:
-        folder: The results folder.
-    """
+    """Trials of a sweep that have ended, in its results folder."""
 
     folder: Path
 
@@ -93,9 +85,7 @@ class Result:
 
         `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
         is measured on canaries, outside of the guarantee: remove it before you hand a table on.
-
-        Args:
-            private: Include all other columns that are for the labels' owner alone.
+        `private` includes all other columns that are for the labels' owner alone.
         """
         return trial_table(self._kept().records.values(), private=private)
 
@@ -103,62 +93,47 @@ class Result:
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
         A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
-        more than its row says where a search chose its settings.
-
-        Args:
-            at_epsilon: The most that the trial may have cost.
-            by: The accuracy to compare: `test` or `estimated`.
+        more than its row says where a search chose its settings. `by` is the accuracy to compare:
+        `test` or `estimated`.
 
         Raises:
             ValueError: No trial cost so little, or noise would choose among those that did.
-            StoreUnusable: The vault can't be read, so that no price is known.
         """
         records = list(self._kept().records.values())
-        near = records if at_epsilon == float("inf") else self._within(at_epsilon)
+        near = [record for record in records if record.finished]
+        if at_epsilon < float("inf"):
+            account = read_folder(self.folder)
+            if near and not within(account, near, Budget(epsilon=at_epsilon)):
+                least = min(price_of(account, each).epsilon for each in near)
+                raise ValueError(
+                    f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {least:.4g}"
+                )
+            near = within(account, near, Budget(epsilon=at_epsilon))
         chosen = best_of(near, by=None if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 
     def model(self, trial: Any) -> "TrainedModel":
-        """Return a trial's model: raw rows in, predictions out.
-
-        Args:
-            trial: Its hash, the beginning of the hash, or a row of the table.
-
-        Raises:
-            ResultsFolderError: There is no such trial.
-            ModelFileError: It kept no model, or one that can't be read.
-        """
+        """Return the model of a trial (its hash, how that begins, or its row of the table)."""
         from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
         return load_model(self.folder / "models" / self._kept().trial(named).hash)
 
     def ledger(self) -> pd.DataFrame:
-        """Return one row per release: mechanism, time, number of labels, price, readers.
-
-        Raises:
-            StoreUnusable: The vault can't be read.
-        """
-        return pd.DataFrame(rows(self._account()))
+        """Return one row per release: mechanism, time, number of labels, price, readers."""
+        return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
 
     def total(self) -> tuple[float, float]:
         """Return epsilon and delta of all releases together, for the label that paid most.
 
         Of a sweep that learns it is the plan's price, where that is more.
-
-        Raises:
-            StoreUnusable: The vault can't be read.
         """
-        total = self._account().together
+        total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
 
     def report(self) -> ReportPage:
-        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser.
-
-        Raises:
-            ResultsFolderError: There is none yet.
-        """
+        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser."""
         page = self.folder / "report.html"
         if not page.exists():
             raise ResultsFolderError(
@@ -167,31 +142,12 @@ class Result:
             )
         return ReportPage(path=page)
 
-    def _within(self, at_epsilon: float) -> list[TrialRecord]:
-        """Finished trials that cost at most that."""
-        folder = read_folder(self.folder)
-        finished = [each for each in folder.results.records.values() if each.finished]
-        near = within(folder, finished, Budget(epsilon=at_epsilon))
-        if finished and not near:
-            least = min(price_of(folder, each).epsilon for each in finished)
-            raise ValueError(
-                f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {least:.4g}"
-            )
-        return near
-
-    def _account(self) -> Account:
-        return account_of([read_folder(self.folder)])
-
     def _kept(self) -> KeptResults:
         return read_results(self.folder)
 
 
 def load(folder: str | os.PathLike[str]) -> Result:
-    """Return the result of a sweep from its results folder.
-
-    Raises:
-        ResultsFolderError: It is not a results folder, or a file in it is damaged.
-    """
+    """Return the result of a sweep from its results folder."""
     path = Path(folder).expanduser().absolute()
     read_results(path)
     return Result(folder=path)
@@ -202,7 +158,6 @@ def run(
     *,
     results: str | os.PathLike[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
-    smoke: bool = False,
     quiet: bool = False,
     **options: Any,
 ) -> Result:
@@ -215,19 +170,17 @@ def run(
         what: A `TrialConfig` or its dotted key -> value, a `Sweep`, or the path of a sweep file.
         results: The results folder; `results/NAME` if not given.
         overrides: Dotted key -> value on top; a list makes an axis.
-        smoke: Use the sweep's small size.
         quiet: Print nothing on standard error.
-        **options: Further ones of `SweepOptions`: `address`, `max_epsilon_total`, ...
+        **options: Further ones of `SweepOptions`: `smoke`, `address`, `max_epsilon_total`, ...
 
     Raises:
-        ValueError: Bad input of any kind (configuration, data, results folder).
         BudgetExceeded: It would cost more than `max_epsilon_total`.
         CannotFit: The cluster can't hold a trial.
     """
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
 
     sweep = sweep_of(what)
-    asked = _options(sweep, results, overrides, smoke=smoke, **options)
+    asked = _options(sweep, results, overrides, **options)
     with contextlib.redirect_stderr(io.StringIO() if quiet else sys.stderr):
         driver.run_sweep(sweep, asked)
     return Result(folder=asked.results.expanduser().absolute())
@@ -238,18 +191,11 @@ def plan(
     *,
     results: str | os.PathLike[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
-    smoke: bool = False,
     **options: Any,
 ) -> PlanResult:
-    """Return the trials and cost of what `run` would do; nothing is started or released.
-
-    The arguments are those of `run`.
-
-    Raises:
-        ValueError: A key or value that can't be used.
-    """
+    """Return the trials and cost of what `run` would do; nothing is started or released."""
     sweep = sweep_of(what)
-    return plan_of(sweep, _options(sweep, results, overrides, smoke=smoke, **options))
+    return plan_of(sweep, _options(sweep, results, overrides, **options))
 
 
 def _options(
@@ -258,16 +204,12 @@ def _options(
     overrides: Mapping[str, Any] | None,
     **options: Any,
 ) -> SweepOptions:
-    folder = Path(results) if results is not None else Path("results", sweep.name)
+    folder = Path("results", sweep.name) if results is None else Path(results)
     return SweepOptions(results=folder, overrides=overrides or {}, **options)
 
 
 def sweep_of(what: Runnable) -> Sweep:
-    """Return a runnable thing as a sweep; a trial alone is a sweep of one trial.
-
-    Raises:
-        ValueError: It can't be run, or is a file without a sweep.
-    """
+    """Return a runnable thing as a sweep; a trial alone is a sweep of one trial."""
     if isinstance(what, Sweep):
         return what
     if isinstance(what, Mapping):
@@ -289,26 +231,21 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> pd.
     the owner's too, and stands in every row: a table is for the owner, as the report is.
     """
     every = list(records)
+    rows = {record.hash: _row(record, private=private) for record in every}
     measured = [record for record in every if record.finished and "accuracy" in record.metrics]
-    spreads = {
-        record.hash: stdev(each.metrics["accuracy"] for each in group)
-        for group in _groups(measured)
-        for record in group
-        if len(group) > 1
-    }
-    found = [_row(record, spreads.get(record.hash), private=private) for record in every]
-    found.sort(key=_order)
-    known = {name for row in found for name in row}
+    for group in _groups(measured):
+        if len(group) > 1:
+            spread = stdev(each.metrics["accuracy"] for each in group)
+            for record in group:
+                rows[record.hash]["accuracy_spread"] = spread
+    known = {name for row in rows.values() for name in row}
     axes = dict.fromkeys(key for record in every for key in record.point)
-    middle = [name for name in axes if name in known and name not in _FIRST]
-    own = sorted(name for name in known if is_owners(name) and name not in _FIRST)
-    columns = [name for name in (*_FIRST, *middle, *own, *_LAST) if name in known]
-    return pd.DataFrame(
-        [{name: row.get(name) for name in columns} for row in found], columns=columns
-    )
+    own = sorted(name for name in known if is_owners(name))
+    columns = dict.fromkeys(name for name in (*_FIRST, *axes, *own, *_LAST) if name in known)
+    return pd.DataFrame(sorted(rows.values(), key=_order), columns=list(columns))
 
 
-def _row(record: TrialRecord, spread: float | None, *, private: bool) -> dict[str, Any]:
+def _row(record: TrialRecord, *, private: bool) -> dict[str, Any]:
     metrics = record.metrics
     row: dict[str, Any] = {
         "method": name_of(record.config),
@@ -322,12 +259,12 @@ def _row(record: TrialRecord, spread: float | None, *, private: bool) -> dict[st
     }
     if not record.finished:
         row["reason"] = record.reason
-    if spread is not None:
-        row["accuracy_spread"] = spread
-    row |= {name: metrics[name] for name in (*_FIRST, *_LAST) if name in metrics}
-    if private:
-        row |= {name: value for name, value in metrics.items() if is_owners(name)}
-    return row
+    shown = {*_FIRST, *_LAST}
+    return row | {
+        name: value
+        for name, value in metrics.items()
+        if name in shown or (private and is_owners(name))
+    }
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, float, float]:
@@ -338,27 +275,20 @@ def _order(row: dict[str, Any]) -> tuple[bool, float, float]:
 def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialRecord:
     """Return the first seed of the most accurate settings, by their mean over seeds.
 
-    The best of several seeds would look better than it is.
-
-    Args:
-        records: Trials of one sweep; failed ones are left out.
-        by: The accuracy; that on the public test split, where there is one, if None.
+    The best of several seeds would look better than it is. `by` None is the accuracy on the public
+    test split, where there is one.
 
     Raises:
         ValueError: None has finished, or noise would choose.
     """
     finished = [record for record in records if record.finished]
     if not finished:
-        raise ValueError(
-            "no trial has finished, so that none is the best; wait for the sweep, or start it again"
-        )
+        raise ValueError("no trial has finished; wait for the sweep, or start it again")
     found = chosen_by((record.metrics for record in finished), by)
     refuse_lottery((each.metrics for each in finished), by=found)
-
-    def mean(group: Sequence[TrialRecord]) -> float:
-        return sum(record.metrics[found.metric] for record in group) / len(group)
-
-    best = max(_groups(finished), key=mean)
+    best = max(
+        _groups(finished), key=lambda group: mean(each.metrics[found.metric] for each in group)
+    )
     return min(best, key=lambda record: (int(record.config.get("seed", 0)), record.hash))
 
 

@@ -224,6 +224,15 @@ VERBS = (
         _PURE,
     ),
     Verb(
+        "calibrate subset",
+        "platform.cli.prices:calibrate_subset",
+        "subset selection for an epsilon: the size of the sets, and what one tells in nats",
+        "labeldp calibrate subset --epsilon 2 --classes 100",
+        _EPSILON,
+        whole("--classes", default=10),
+        _PURE,
+    ),
+    Verb(
         "config",
         "platform.cli.config_keys:config",
         "every configuration key: type, default, bounds, meaning",

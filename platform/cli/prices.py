@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.calibration import LaplaceSetting, RandomizedResponseSetting
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
@@ -51,6 +52,17 @@ def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> Random
 def calibrate_laplace(*, epsilon: float, delta: float | None) -> LaplaceSetting:
     """Laplace noise for an epsilon; it is pure, so delta changes nothing."""
     return calibration.calibrate_laplace(epsilon=epsilon)
+
+
+def calibrate_subset(*, epsilon: float, classes: int, delta: float | None) -> dict[str, Any]:
+    """Subset selection for an epsilon; it is pure, so delta changes nothing."""
+    best = SubsetSelection(epsilon=epsilon, num_classes=classes)
+    return {
+        "subset_size": best.size,
+        "epsilon": epsilon,
+        "keep_probability": best.keep_probability,
+        "nats": best.information,
+    }
 
 
 def epsilon_pate(

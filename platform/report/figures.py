@@ -19,13 +19,12 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.pareto import Point, front, same_epsilon, settings_beside_epsilon
-from labeldp.platform.report.wording import number, short_key
+from labeldp.platform.report.pareto import Point, front, same_epsilon
+from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.vault.audits import AttackEvidence
 
@@ -43,23 +42,13 @@ _RC: Any = {
     # A title at a given height: matplotlib would measure every label to find one.
     "axes.titley": 1.0,
 }
-#: Between markers of two methods at one epsilon in a figure, and the most that all may take.
-_BESIDE, _WIDEST = 7.0, 34.0
+#: Width of the figure of accuracy against epsilon.
+_WIDTH = 760.0
 #: Learning curves: epochs in a line.
 _MOST_EPOCHS = 80
 _METHODS = 8
-_MARKERS = "osD^vPX*"
-#: The same markers around (0, 0), as the path of an SVG.
-_PATHS = (
-    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0Z",
-    "M-4 -4H4V4H-4Z",
-    "M0 -5.4L5.4 0L0 5.4L-5.4 0Z",
-    "M0 -5.2L5 4H-5Z",
-    "M0 5.2L5 -4H-5Z",
-    "M-1.8 -5H1.8V-1.8H5V1.8H1.8V5H-1.8V1.8H-5V-1.8H-1.8Z",
-    "M-5 -3L-3 -5L0 -2L3 -5L5 -3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0Z",
-    "M0 -5.8L1.5 -1.8L5.6 -1.8L2.3 .8L3.5 4.9L0 2.5L-3.5 4.9L-2.3 .8L-5.6 -1.8L-1.5 -1.8Z",
-)
+#: Markers in figures, and the same as characters for a page's text.
+_MARKERS, _GLYPHS = "osD^vPX*", "●■◆▲▼✚✖★"
 _T = TypeVar("_T")
 
 
@@ -73,20 +62,15 @@ class MethodStyle(NamedTuple):
     css: str
     color: str
     marker: str
-    path: str
-    hollow: bool
+    glyph: str
 
 
 def style_of(place: int, *, baseline: bool = False) -> MethodStyle:
-    """Return the style of a page's method: hollow from the ninth on; baselines are grey."""
-    name, hollow = "mb" if baseline else f"m{place % _METHODS}", place // _METHODS % 2 == 1
-    return MethodStyle(
-        css=f"{name} hollow" if hollow else name,
-        color=COLORS[name],
-        marker=_MARKERS[place % len(_MARKERS)],
-        path=_PATHS[place % len(_PATHS)],
-        hollow=hollow,
-    )
+    """Return the style of a page's method; baselines are grey."""
+    name = "mb" if baseline else f"m{place % _METHODS}"
+    # From the ninth method on, a color comes with another marker.
+    mark = (place + place // _METHODS) % _METHODS
+    return MethodStyle(name, COLORS[name], _MARKERS[mark], _GLYPHS[mark])
 
 
 def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
@@ -147,11 +131,10 @@ def trade_off(
     found: Sequence[Point],
     styles: Mapping[str, MethodStyle],
     *,
-    width: float,
     attack: bool,
     title: str = "",
 ) -> Figure:
-    """Draw accuracy against epsilon, and below it what the attack proved; `width` in pixels.
+    """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
     refutes the guarantee; none can lie above the dashed ceiling. With a title there is a legend
@@ -161,50 +144,32 @@ def trade_off(
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
-    figure = _sheet(width, height)
-    upper = lowest = _place(figure, left=46, right=width - 10, top=above, bottom=bottom)
-    x = _across(found, width)
+    figure, sides = _sheet(_WIDTH, height), {"left": 46, "right": _WIDTH - 10}
+    upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
+    upper.set_xscale("log")
+    scale = _scale(found)
     if attack:
         upper.tick_params(labelbottom=False)
-        lowest = _place(
-            figure, left=46, right=width - 10, top=bottom + 44, bottom=bottom + 194, share=upper
-        )
-        _draw_attack(lowest, found, styles, x)
+        lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
+        _draw_attack(lowest, found, styles, scale)
     estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
     upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, pad=6)
     best = front(point for point in found if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
-        steps = [(x.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
-        steps.append((x.end, steps[-1][1]))
+        steps = [(scale.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
+        steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, heights = [x.of(p) for p in mine], [100 * p.accuracy for p in mine]
+        places, heights = [scale.at(p.epsilon) for p in mine], [100 * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
-        color = style.color
         if len(set(map(same_epsilon, private))) == len(private):
-            upper.plot(places[: len(private)], heights[: len(private)], color=color, alpha=0.45)
-        spreads = [(at, p) for at, p in zip(places, mine, strict=True) if len(p.hashes) > 1]
-        if spreads:
-            upper.vlines(
-                [at for at, _ in spreads],
-                [100 * (p.accuracy - p.accuracy_std) for _, p in spreads],
-                [100 * (p.accuracy + p.accuracy_std) for _, p in spreads],
-                color=color,
-                linewidth=1.8,
-            )
-            upper.plot(
-                [at for at, p in zip(places, mine, strict=True) for _ in p.accuracies],
-                [100 * accuracy for p in mine for accuracy in p.accuracies],
-                linestyle="none",
-                marker=".",
-                markersize=4,
-                color=color,
-                alpha=0.45,
-                gid=f"seeds {variant}",
-            )
+            line = (places[: len(private)], heights[: len(private)])
+            upper.plot(*line, color=style.color, alpha=0.45)
+        spreads = [100 * point.accuracy_std for point in mine]
+        upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
         _markers(upper, places, heights, style, label=variant)
-    _mark_epsilons(lowest, found, x)
+    _mark_epsilons(lowest, found, scale)
     if title:
         figure.text(0.02, 1 - 14 / height, title, va="center")
         # matplotlib leaves out names that begin with an underscore.
@@ -220,93 +185,73 @@ def trade_off(
     return figure
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Across:
-    """Places along a logarithmic axis from 0 to 1; baselines are beyond `end`."""
+class _Scale(NamedTuple):
+    """A logarithmic axis of epsilon, and the place beyond it for baselines."""
 
     low: float
-    span: float
-    end: float
-    beside: Mapping[str, float]
+    high: float
+    beyond: float
 
     def at(self, epsilon: float) -> float:
-        if math.isinf(epsilon):
-            return (1 + self.end) / 2
-        log = math.log(epsilon) if epsilon > 0 else self.low
-        return self.end * (max(log, self.low) - self.low) / self.span
-
-    def of(self, point: Point) -> float:
-        """Return the place of a point, so that no method's marker hides another's."""
-        return self.at(point.epsilon) + self.beside[point.variant]
+        return self.beyond if math.isinf(epsilon) else max(epsilon, self.low)
 
 
-def _across(found: Sequence[Point], width: float) -> _Across:
-    finite = [math.log(p.epsilon) for p in found if 0 < p.epsilon < math.inf] or [0.0]
-    infinite = [math.isinf(point.epsilon) for point in found]
-    end = 1.0 if not any(infinite) else 0.0 if all(infinite) else 0.84
-    room = max(0.22, 0.08 * (max(finite) - min(finite)))
-    beside: dict[str, float] = {}
-    for without in (False, True):
-        names = list({p.variant: None for p in found if math.isinf(p.epsilon) is without})
-        step = min(_BESIDE, _WIDEST / max(1, len(names) - 1)) / width
-        for place, name in enumerate(names):
-            beside.setdefault(name, step * (place - (len(names) - 1) / 2))
-    span = max(finite) - min(finite) + 2 * room
-    return _Across(low=min(finite) - room, span=span, end=end, beside=beside)
+def _scale(found: Sequence[Point]) -> _Scale:
+    finite = [p.epsilon for p in found if 0 < p.epsilon < math.inf] or [1.0]
+    low, high = min(finite) / 1.25, max(finite) * 1.25
+    return _Scale(low, high, high * max(1.25, (high / low) ** 0.1))
 
 
 def _markers(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: MethodStyle, *, label: str
 ) -> None:
-    colors = (COLORS["card"], style.color) if style.hollow else (style.color, COLORS["card"])
     axes.plot(
         *(places, heights),
         linestyle="none",
         marker=style.marker,
         markersize=9,
         zorder=3,
-        markerfacecolor=colors[0],
-        markeredgecolor=colors[1],
+        markerfacecolor=style.color,
+        markeredgecolor=COLORS["card"],
         label=label,
         clip_on=False,
     )
 
 
-def _mark_epsilons(axes: Axes, found: Sequence[Point], x: _Across) -> None:
-    at: dict[float, str] = {}
-    for epsilon in sorted({same_epsilon(p.epsilon) for p in found if p.epsilon < math.inf}):
-        if x.at(epsilon) > max(at, default=-1.0) + 0.05:
-            at[x.at(epsilon)] = number(epsilon)
-    if x.end < 1:
-        at[x.at(math.inf)] = "no privacy"
-    if 0 < x.end < 1:
+def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
+    end, ticks = scale.high, dict[float, str]()
+    if any(math.isinf(point.epsilon) for point in found):
+        end = scale.beyond * scale.high**0.1 / scale.low**0.1
         for panel in axes.figure.axes:
-            panel.axvline(x.end + 0.01, color=_LINE, linestyle=":")
-    axes.set_xticks(list(at), list(at.values()))
-    axes.set_xlim(-0.01, 1.01)
-    if x.end > 0:
-        axes.set_xlabel("provable epsilon (smaller is stricter)")
+            panel.axvline(scale.high, color=_LINE, linestyle=":")
+    apart = (end / scale.low) ** 0.05
+    for epsilon in sorted({same_epsilon(point.epsilon) for point in found}):
+        words = "no privacy" if math.isinf(epsilon) else number(epsilon)
+        if scale.at(epsilon) > apart * max(ticks, default=0.0):
+            ticks[scale.at(epsilon)] = words
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.minorticks_off()
+    axes.set_xlim(scale.low, end)
+    axes.set_xlabel("provable epsilon (smaller is stricter)")
 
 
 def _draw_attack(
-    axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], x: _Across
+    axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
 ) -> None:
     ceiling = max(point.epsilon_m_ceiling for point in found)
     lows = [p.epsilon_m_low for p in found if math.isfinite(p.epsilon_m_low)]
     top = 1.12 * max(*lows, ceiling, 0.1)
-    if x.end > 0:
-        curve = np.exp(np.linspace(x.low, x.low + x.span, 49))
-        along = [x.at(float(epsilon)) for epsilon in curve]
-        count = int((curve <= top).sum())
-        axes.fill_between(along, np.minimum(curve, top), top, color=COLORS["forbidden"])
-        axes.plot(along[:count], curve[:count], color=_SOFT, linewidth=1.4, gid="guarantee")
-        axes.text(0, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
-    axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1, gid="ceiling")
-    words = f"ceiling {number(round(ceiling, 2))}"
-    axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom")
+    if any(math.isfinite(point.epsilon) for point in found):
+        curve = np.geomspace(scale.low, scale.high, 49)
+        axes.fill_between(curve, np.minimum(curve, top), top, color=COLORS["forbidden"])
+        axes.plot(curve[curve <= top], curve[curve <= top], color=_SOFT, linewidth=1.4)
+        axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
+    axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1)
+    words, right = f"ceiling {number(round(ceiling, 2))}", axes.get_yaxis_transform()
+    axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom", transform=right)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, proved = [x.of(p) for p in mine], [p.epsilon_m_low for p in mine]
+        places, proved = [scale.at(p.epsilon) for p in mine], [p.epsilon_m_low for p in mine]
         most = [min(p.epsilon_m_high, top) for p in mine]
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
         _markers(axes, places, proved, style, label=variant)
@@ -386,69 +331,6 @@ def histogram(
         bottom = bottom + np.asarray(column)
     axes.set(xlabel=along, title=title)
     return figure
-
-
-def settings_compared(found: Sequence[Point]) -> dict[str, list[Any]]:
-    """Return what differs between points, then epsilon and accuracy, by title."""
-    columns: dict[str, list[Any]] = {}
-    if len({point.variant for point in found}) > 1:
-        columns["method"] = [point.variant for point in found]
-    for key in settings_beside_epsilon(found):
-        values = [dict(point.point).get(key) for point in found]
-        if len(set(map(repr, values))) > 1:
-            columns[short_key(key)] = values
-    columns["epsilon"] = [same_epsilon(point.epsilon) for point in found]
-    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
-    what = f"{'estimated ' if estimated else ''}accuracy, %"
-    return columns | {what: [round(100 * point.accuracy, 2) for point in found]}
-
-
-def parallel(columns: Mapping[str, Sequence[Any]], styles: Sequence[MethodStyle]) -> Figure:
-    """Draw every point as a line from setting to setting, up to epsilon and accuracy."""
-    width = max(720.0, 168 + 118 * (len(columns) - 1))
-    figure = _sheet(width, 300)
-    axes = _place(figure, left=84, right=width - 84, top=34, bottom=290)
-    heights = []
-    for place, (title, values) in enumerate(columns.items()):
-        up, marks = _along(values, log="accuracy" not in title)
-        heights.append(up)
-        axes.axvline(place, color=_SOFT, linewidth=1)
-        axes.text(place, 1.05, title, ha="center", weight="bold")
-        for at, words in marks:
-            axes.text(place - 0.05, at, words, ha="right", va="center", color=_SOFT)
-    lines = [list(enumerate(line)) for line in zip(*heights, strict=True)]
-    alpha = 0.75 if len(lines) <= 60 else 0.25
-    colors = [style.color for style in styles]
-    axes.add_collection(LineCollection(lines, colors=colors, alpha=alpha, linewidths=1.5))
-    axes.set(xlim=(0, len(columns) - 1), ylim=(0, 1.0))
-    axes.set_axis_off()
-    return figure
-
-
-def _along(values: Sequence[Any], *, log: bool) -> tuple[list[float], Sequence[tuple[float, str]]]:
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    finite = sorted({float(value) for value in numbers if math.isfinite(value)})
-    if len(numbers) < len(values) or not finite:
-        names = ["–" if value is None else number(value) for value in values]
-        order = sorted(set(names), key=str.casefold)
-        at = {name: 1 - rank / max(1, len(order) - 1) for rank, name in enumerate(order)}
-        shown = [(place, name[:14]) for name, place in at.items()]
-        return [at[name] for name in names], shown if len(shown) <= 12 else []
-    log = log and finite[0] > 0 and finite[-1] / finite[0] >= 10
-    # An infinite value has the top end for itself.
-    top = 1.0 if all(map(math.isfinite, numbers)) else 0.9
-
-    def place(value: float) -> float:
-        if math.isinf(value) or finite[0] == finite[-1]:
-            return 1.0 if math.isinf(value) else 0.5
-        low, high, here = (
-            math.log(each) if log else each for each in (finite[0], finite[-1], value)
-        )
-        return top * (here - low) / (high - low)
-
-    ticks = finite if len(finite) <= 6 else [finite[0], finite[-1]]
-    infinite = [(1.0, "∞")] if top < 1 else []
-    return [place(v) for v in numbers], [*((place(t), number(t)) for t in ticks), *infinite]
 
 
 _AUDITS = {

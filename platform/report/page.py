@@ -7,11 +7,8 @@ chose. The public page is made of public records (`public_values.public_records`
 
 import json
 import math
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from statistics import fmean
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
@@ -23,10 +20,7 @@ from labeldp.platform.report.card import DAGGER, TEMPLATES, environment, facts
 from labeldp.platform.report.figures import (
     MethodStyle,
     curves_of,
-    histogram,
     learning_curves,
-    parallel,
-    settings_compared,
     spread,
     styles_of,
     svg,
@@ -39,7 +33,6 @@ from labeldp.platform.report.pareto import (
     front,
     leagues_of,
     points,
-    same_epsilon,
     settings_beside_epsilon,
 )
 from labeldp.platform.report.wording import counted, leading_number, number, percent, short_key
@@ -51,15 +44,12 @@ from labeldp.platform.sweep.accuracy_figures import (
     estimated_text,
 )
 
-#: Widths of the view of the main figure: at a desk, and on a telephone.
-_WIDE, _NARROW = 720.0, 352.0
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 #: Small figures of one kind: learning curves, histograms; and lines in one of them.
 MOST_PANELS, _MOST_LINES = 12, 8
 #: Settings that name places on the owner's machine.
 _PLACES = ("data.root", "data.path", "data.embeddings")
-_STAGE = re.compile(r"top_k_stage_(\d+)_share_(\d+)")
 
 
 class Cell(NamedTuple):
@@ -129,11 +119,7 @@ def page(
         leagues=sorted({record.features_from.words for record in records if record.finished}),
         audits=audits and owner,
         styles=styles,
-        figures=[
-            svg(name, trade_off, found, looks, width=width, attack=attack)
-            for width in (_WIDE, _NARROW)
-            if found
-        ],
+        figure=svg(name, trade_off, found, looks, attack=attack) if found else None,
         attack=attack,
         canaries=next(iter(canaries)) if len(canaries) == 1 else "",
         columns=columns,
@@ -144,8 +130,6 @@ def page(
         best_of=BestOf.among(estimates) if by_estimates else None,
         lottery=ChoiceNoise.among(estimates) if by_estimates else None,
         curves=_curve_panels(found, by_hash, styles),
-        parallel=_search_space(found, styles),
-        stages=_stages(found, by_hash),
         ledger=ledger,
         releases=releases,
         cards=cards,
@@ -277,14 +261,6 @@ def _outcome(record: TrialRecord) -> str:
         accuracy = percent(metrics["accuracy"])
     else:
         accuracy = estimated_text(estimate.accuracy)
-    titled = any(
-        key.endswith("epsilon")
-        and isinstance(value, int | float)
-        and same_epsilon(value) == same_epsilon(epsilon)
-        for key, value in record.point.items()
-    )
-    if titled:
-        return f"{accuracy} accurate"
     private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
     return f"{private}, {accuracy} accurate"
 
@@ -314,49 +290,3 @@ def _curve_panels(
         words, how = f"Learning curves of {name}: {shows}", {"shows": shows, "reach": reach}
         panels.append(svg(words, learning_curves, name, mine, styles[name], **how))
     return {"panels": panels, "shows": shows, "left_out": len(every) - len(shown)}
-
-
-def _search_space(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Markup | None:
-    """Return the figure, or None where fewer than two points or settings can be compared."""
-    columns = settings_compared(found)
-    if len(found) < 2 or len(columns) < 3:
-        return None
-    name = "Settings of every point, one axis each, up to its epsilon and accuracy."
-    return svg(name, parallel, columns, [styles[point.variant] for point in found])
-
-
-def _stages(found: Sequence[Point], records: Mapping[str, TrialRecord]) -> list[Markup]:
-    """Return histograms of k*, the number of classes that LP-MST's stages picked a label from.
-
-    It follows from releases and public features alone, and is part of what the guarantee covers.
-    """
-    settings = settings_beside_epsilon(found)
-    charts: list[Markup] = []
-    for point in found:
-        values = dict(point.point)
-        own = (f"{short_key(key)} {number(values[key])}" for key in settings if key in values)
-        name = ", ".join([point.variant, f"ε {number(point.epsilon)}", *own])
-        for stage, shares in _shares(point, records).items():
-            if len(charts) == MOST_PANELS:
-                return charts
-            most = max(2, *shares)
-            heights = {"share of labels, %": [100 * shares.get(k, 0.0) for k in range(1, most + 1)]}
-            edges = [k + 0.5 for k in range(most + 1)]
-            title, along = f"{name}, stage {stage}", "k*: classes to pick from"
-            words = f"{title}: share of labels"
-            charts.append(svg(words, histogram, heights, edges, title=title, along=along))
-    return charts
-
-
-def _shares(point: Point, records: Mapping[str, TrialRecord]) -> dict[int, dict[int, float]]:
-    seen: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for digest in point.hashes:
-        for name, value in records[digest].metrics.items():
-            if match := _STAGE.fullmatch(name):
-                seen[int(match[1])][int(match[2])].append(value)
-    # A k* without a figure did not occur in that trial.
-    count = len(point.hashes)
-    return {
-        stage: {k: fmean([*v, *[0.0] * (count - len(v))]) for k, v in shares.items()}
-        for stage, shares in sorted(seen.items())
-    }

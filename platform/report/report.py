@@ -97,7 +97,7 @@ def write_report(
     """
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / f"{n}" for n in ("report.html", "pareto.png", "pareto.csv"))
-    png(figure, trade_off, found, styles_of(found), width=800.0, attack=True, title=title)
+    png(figure, trade_off, found, styles_of(found), attack=True, title=title)
     _write_table(found, table)
     private = _write_audits(records, folder=folder / "private", results=results, title=title)
     made = page(

@@ -93,12 +93,8 @@ class AttackEvidence:
     @classmethod
     def pooled(cls, runs: Iterable["AttackEvidence"]) -> "AttackEvidence":
         """Return several runs' evidence as one, as if their canaries had been one run's."""
-        every = list(runs)
-        return cls(
-            own=np.concatenate([run.own for run in every]),
-            others=np.concatenate([run.others for run in every]),
-            coin_margins=np.concatenate([run.coin_margins for run in every]),
-        )
+        every = [vars(run) for run in runs]
+        return cls(**{name: np.concatenate([run[name] for run in every]) for name in every[0]})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

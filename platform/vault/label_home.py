@@ -100,12 +100,9 @@ class LabelHome:
             labels: The true labels.
             audit: The canaries to plant.
             coin_seed: Of the coin canaries; without one the coins are a secret of the store.
-            store: File of the vault's releases and ledger, in the results folder, or an open store;
-                in memory if None.
-            votes: Folder of ensembles' votes, which sweeps beside each other share; a temporary one
-                if None.
-            shared_coins: Whether the coin canaries are those of all sweeps that share votes:
-                teachers learn from planted labels.
+            store: File of the vault in the results folder, or an open store; in memory if None.
+            votes: Folder that sweeps beside each other share; a temporary one if None.
+            shared_coins: Whether these sweeps share coins: teachers learn from planted labels.
             fingerprint: Of the public features.
             budget: Of the vault.
             authority: The token for figures and shards; without one nobody gets either.
@@ -136,9 +133,6 @@ class LabelHome:
         self._temporary: TemporaryDirectory[str] | None = None
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
         self._memory: dict[str, dict[str, Any]] = {}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._vault!r})"
 
     def end(self) -> None:
         """Remove what is kept for this process only: votes in a temporary folder."""

@@ -46,13 +46,9 @@ _TRIAL = "0"
 class PublicSide:
     """Public facts about the labels of a fit.
 
-    Attributes:
-        rows: Digest of the features.
-        classes: Digest of the classes, in order.
-        num_labels: N.
-        people: The label of each row, in words or numbers that mean the same in every fit [N]; None
-            where nobody names them.
-        planted: The canaries that an audit plants among the labels; empty for none.
+    Digests of the features and of the classes in order, the number of labels, the name of each
+    row's label, which means the same in every fit [N] (None where nobody names them), and the
+    canaries that an audit plants.
     """
 
     rows: str
@@ -161,18 +157,14 @@ class SharedVault:
         """
         self._refuse_a_fork()
         with self._lock:
-            edition = self._edition() + 1
-            if self.folder is None:
-                self._relabeled = edition
-                return
-            with replacing(self.folder / "edition") as file:
-                file.write(str(edition).encode())
+            self._relabeled = self._edition() + 1
+            if self.folder is not None:
+                with replacing(self.folder / "edition") as file:
+                    file.write(str(self._relabeled).encode())
 
     def _edition(self) -> int:
-        if self.folder is None:
-            return self._relabeled
-        file = self.folder / "edition"
-        return int(file.read_text()) if file.exists() else 0
+        file = None if self.folder is None else self.folder / "edition"
+        return int(file.read_text()) if file and file.exists() else self._relabeled
 
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""
@@ -311,9 +303,6 @@ class FitLabels(TrialLabels):
         super().__init__(home=home, noise=noise, trial=_TRIAL)
         self._charged_before = {charge.key for charge in home.ledger()}
 
-    def __repr__(self) -> str:
-        return f"FitLabels({self.home!r})"
-
     def teach(
         self,
         ensemble: EnsembleConfig,
@@ -351,8 +340,7 @@ class FitLabels(TrialLabels):
     ) -> Mapping[str, float]:
         """Return figures for the labels' owner alone, given positions [M] -> probabilities [M, K].
 
-        `private/training_accuracy` against the true labels; with canaries also the figures of a
-        sweep's audits.
+        They are those of a sweep's audits, where there are canaries, and the training accuracy.
         """
         guesses: NDArray[Any] = probabilities(np.arange(self.home.num_labels())).argmax(1)
         positions = self.canary_positions()

@@ -348,18 +348,17 @@ def read_ledger(path: Path) -> KeptLedger:
             "ORDER BY position"
         ).fetchall()
         lines = tuple((_charge_of_row(*row), made) for *row, made in rows)
-    mark = hashlib.sha256(bytes(salt) + (labels or "").encode()).hexdigest() if labels else ""
-    problems: tuple[str, ...] = ()
+    mark = hashlib.sha256(bytes(salt) + labels.encode()).hexdigest() if labels else ""
+    problems = []
     try:
-        known = _known(path)
+        if (known := _known(path)) is not None and known[1] > len(lines):
+            problems.append(
+                f"{path} has lost lines of its ledger: it holds {len(lines)}, and {known[1]} are "
+                "known to the file beside it; the cost of the others is not in any sum"
+            )
     except StoreUnusable as error:
-        known, problems = None, (str(error),)
-    if known is not None and known[1] > len(lines):
-        problems = (
-            f"{path} has lost lines of its ledger: it holds {len(lines)}, and {known[1]} are known "
-            "to the file beside it; the cost of the others is not in any sum",
-        )
-    return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=problems)
+        problems.append(str(error))
+    return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=tuple(problems))
 
 
 @contextmanager

@@ -184,21 +184,11 @@ class VoteJournal:
             begun = file.read(len(self._head))
             if len(begun) < len(self._head) and self._head.startswith(begun):
                 return  # a new file, or one whose first line a crash or a full disk cut off
-            file.seek(0)
-            if file.read(len(_MAGIC)) != _MAGIC:
+            if begun != self._head:
                 raise VoteStoreUnusable(
-                    f"{self.path} holds no votes that this labeldp knows; move it away"
+                    f"{self.path} does not hold the votes of {self._header}: it is of another data "
+                    "set, other settings or another labeldp, or damaged; move it away"
                 )
-            try:
-                found = json.loads(file.readline())
-            except ValueError as error:
-                raise VoteStoreUnusable(f"{self.path} is damaged; move it away") from error
-            for name, value in self._header.items():
-                if found.get(name) != value:
-                    raise VoteStoreUnusable(
-                        f"{self.path} was written with {name} {found.get(name)!r}, not {value!r} "
-                        "(another data set, other settings or another labeldp); move it away"
-                    )
             self._end = file.tell()
             while len(head := file.read(_RECORD.size)) == _RECORD.size:
                 count, size, checksum = _RECORD.unpack(head)

@@ -7,11 +7,9 @@ published number.
 """
 
 import argparse
-import csv
-from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+
+import pandas as pd
 
 from tests.benchmarks.interruption import ended
 
@@ -41,62 +39,29 @@ PUBLISHED = {
         2.0: "86.05, LP-2ST",
         4.0: "93.4, LP-2ST",
     },
-    "cifar100": {
-        4.0: "65.0, ALIBI",
-        8.0: "74.4, ALIBI",
-    },
+    "cifar100": {4.0: "65.0, ALIBI", 8.0: "74.4, ALIBI"},
 }
-#: Epsilons are the ledger's: .99999 and 1.0 stand in one column.
-_DIGITS = 2
-
-Cells: TypeAlias = dict[str, dict[float, dict[str, str]]]
 
 
-def read(results: Path) -> Cells:
-    """Return the rows of `pareto.csv`: method -> epsilon, rounded -> row."""
-    with (results / "pareto.csv").open(newline="", encoding="utf-8") as file:
-        cells: Cells = defaultdict(dict)
-        for row in csv.DictReader(file):
-            cells[row["variant"]][round(float(row["epsilon"]), _DIGITS)] = row
-    return cells
-
-
-def methods_table(cells: Cells, data: str) -> str:
+def table(rows: pd.DataFrame, data: str) -> str:
     """Return mean and standard deviation over the seeds, in percent; methods in falling order.
 
     The best of a column is chosen by the test split. The last row is the best published number.
     """
-    epsilons = sorted({epsilon for row in cells.values() for epsilon in row})
-
-    def mean(method: str) -> float:
-        return sum(float(row["accuracy"]) for row in cells[method].values()) / len(cells[method])
-
-    lines = ["method", *(f"{epsilon:g}" for epsilon in epsilons)], ["---"] * (len(epsilons) + 1)
-    methods = sorted(cells, key=mean, reverse=True)
-    rows = [
-        [method, *(_cell(cells[method].get(epsilon)) for epsilon in epsilons)] for method in methods
-    ]
-    for column, epsilon in enumerate(epsilons, start=1):
-        best = methods.index(_best_at(cells, epsilon))
-        rows[best][column] = f"**{rows[best][column]}**"
-    published = [PUBLISHED[data].get(epsilon, "") for epsilon in epsilons]
-    return _table([*lines, *rows, ["best published", *published]])
-
-
-def _best_at(cells: Cells, epsilon: float) -> str:
-    """The method with the highest mean accuracy there."""
-    at = [method for method, row in cells.items() if epsilon in row]
-    return max(at, key=lambda method: float(cells[method][epsilon]["accuracy"]))
-
-
-def _cell(row: dict[str, str] | None) -> str:
-    if row is None:
-        return ""
-    return f"{100 * float(row['accuracy']):.2f}±{100 * float(row['accuracy_std']):.2f}"
-
-
-def _table(rows: Iterable[Iterable[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    # Epsilons are the ledger's: .99999 and 1.0 stand in one column.
+    rows = rows.assign(epsilon=rows["epsilon"].round(2))
+    mean = 100 * rows.pivot_table("accuracy", "variant", "epsilon")
+    spread = 100 * rows.pivot_table("accuracy_std", "variant", "epsilon")
+    lines = [["method", *(f"{epsilon:g}" for epsilon in mean)], ["---"] * (len(mean.columns) + 1)]
+    for method in mean.mean(axis=1).sort_values(ascending=False).index:
+        cells = [str(method)]
+        for epsilon in mean:
+            value, best = mean.at[method, epsilon], mean[epsilon].idxmax() == method
+            cell = "" if pd.isna(value) else f"{value:.2f}±{spread.at[method, epsilon]:.2f}"
+            cells.append(f"**{cell}**" if best else cell)
+        lines.append(cells)
+    lines.append(["best published", *(PUBLISHED[data].get(epsilon, "") for epsilon in mean)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main() -> None:
@@ -106,13 +71,13 @@ def main() -> None:
     parser.add_argument("data", choices=sorted(PUBLISHED), help="whose published numbers to add")
     wanted = parser.parse_args()
     try:
-        cells = read(wanted.results)
+        rows = pd.read_csv(wanted.results / "pareto.csv")
     except OSError as error:
         parser.error(
             f"{wanted.results / 'pareto.csv'} can't be read ({error.strerror}); name the folder "
             "that a comparison wrote (`labeldp report FOLDER` makes the file again)"
         )
-    print(methods_table(cells, wanted.data))
+    print(table(rows, wanted.data))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,12 @@
     python -m tests.benchmarks.fast_network --width 64
     python -m tests.benchmarks.fast_network --images 10000 --epochs 5 --precision fp32 --compile
 
-Fewer images than all are drawn from the training split and judged by other images of it: whoever
-looks for better constants does not look at the test split. All of them are judged by the latter.
+Fewer images than all are drawn from the training split and judged by other images of it: the test
+split has no part in the search for better constants.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,85 +19,34 @@ from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.schedules import (
-    HALF_WIDTH,
-    LABEL_SMOOTHING,
-    EpochMetrics,
-    Schedule,
-    fast_training,
-)
+from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import LearnerConfig
 from tests.benchmarks.data_at_hand import load_or_refuse
 from tests.benchmarks.interruption import ended
 
 #: Images that judge a network trained on a part of the training split.
 JUDGES = 4000
-#: One core, and bfloat16 where it has units for it.
-ONE_CORE = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
-
-
-def fast(width: int, epochs: int) -> LearnerConfig:
-    """Return the fast network and its recipe."""
-    return LearnerConfig(
-        **fast_training(width=width, epochs=epochs, label_smoothing=LABEL_SMOOTHING)
-    )
-
-
-def usual(model: ModelName, epochs: int, *, width: int | None = None) -> LearnerConfig:
-    """Return another network as it is trained here in short runs."""
-    return LearnerConfig(
-        model=model,
-        width=width,
-        epochs=epochs,
-        batch_size=128,
-        learning_rate=0.05,
-        weight_decay=5e-4,
-        schedule=Schedule.COSINE,
-        augment=True,
-    )
 
 
 def part(data: LabelledData, images: int) -> tuple[PublicData, Tensor]:
     """Return public data of so many training images, and their labels."""
-    public = data.public
-    total = len(public.train_features)
+    public, total = data.public, len(data.train_labels)
     if images >= total:
         return public, torch.from_numpy(data.train_labels)
     order = np.random.default_rng(1).permutation(total)
     chosen, judges = order[:images], order[images : images + JUDGES]
-    features = public.train_features
     smaller = replace(
         public,
-        train_features=features[torch.from_numpy(chosen)],
-        test_features=features[torch.from_numpy(judges)],
+        train_features=public.train_features[torch.from_numpy(chosen)],
+        test_features=public.train_features[torch.from_numpy(judges)],
         test_labels=data.train_labels[judges],
     )
     return smaller, torch.from_numpy(data.train_labels[chosen])
 
 
-def epochs_of(
-    config: LearnerConfig,
-    data: PublicData,
-    labels: Tensor,
-    *,
-    seed: int = 0,
-    performance: Performance = ONE_CORE,
-) -> Iterator[EpochMetrics]:
-    """Train, and yield the figures of each epoch."""
-    learner = Learner(config, data=data, seed=seed, performance=performance)
-    smoothing = config.recipe.label_smoothing
-
-    def loss(logits: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
-
-    for _ in range(config.epochs):
-        yield learner.epoch(loss)
-
-
 def main() -> None:
-    """Train the fast network as the command line asks, and say how it goes."""
+    """Train the fast network as the command line asks, and print each epoch."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--width", type=int, default=HALF_WIDTH)
     parser.add_argument("--epochs", type=int, default=10)
@@ -109,17 +57,26 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     asked = parser.parse_args()
     data, labels = part(load_or_refuse(parser, "cifar10"), asked.images)
-    performance = replace(
-        ONE_CORE,
+    performance = Performance(
+        device=Device.CPU,
         precision=Precision(asked.precision),
+        channels_last=True,
         compile=asked.compile,
         threads=asked.threads,
     )
     units = bf16_units(torch.device("cpu")) or "no units for bfloat16"
     print(f"{performance.precision_here()} ({units}), {asked.threads} threads")
     start, cpu = time.perf_counter(), time.process_time()
-    config = fast(asked.width, asked.epochs)
-    for each in epochs_of(config, data, labels, seed=asked.seed, performance=performance):
+    recipe = fast_training(width=asked.width, epochs=asked.epochs, label_smoothing=LABEL_SMOOTHING)
+    config = LearnerConfig(**recipe)
+    smoothing = config.recipe.label_smoothing
+    learner = Learner(config, data=data, seed=asked.seed, performance=performance)
+
+    def loss(logits: Tensor, rows: Tensor) -> Tensor:
+        return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
+
+    for _ in range(config.epochs):
+        each = learner.epoch(loss)
         print(
             f"epoch {each.epoch}: accuracy {each.val_accuracy:.4f}, {each.seconds:.0f} s; in all "
             f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} of a processor",

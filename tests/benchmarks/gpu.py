@@ -19,17 +19,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
@@ -58,12 +56,9 @@ _LEAST_ROUNDS, _MANY_EPOCHS = 3, 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """One measurement.
+    """One measurement: the median over the rounds, in `unit`.
 
-    Attributes:
-        per_second: Median over the rounds, in `unit`.
-        utilization: Share of the yardstick's arithmetic; None where it means nothing.
-        peak_gib: Most memory of tensors on the accelerator; None without one.
+    Utilization is the share of the yardstick's arithmetic; None where it means nothing.
     """
 
     what: str
@@ -77,37 +72,23 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Sizes of the measured work; the defaults are those of the papers.
+    """Sizes of the measured work; the defaults are those of the papers."""
 
-    Attributes:
-        widths: Of WRN-28.
-        images: Training images in an epoch of ALIBI.
-        steps: Of FixMatch in a round.
-        labeled: Labeled images in a step of FixMatch, beside 7 times as many unlabeled ones.
-        views: Images of which views are made at once.
-        matrix: Side of the yardstick's matrices.
-        teachers: Networks in one batch.
-        fast_widths: Of the fast network.
-        fast_images: Its training images.
-        encoders: Networks that are trained without labels, and their widths.
-        pairs: Images for them, in two views each.
-    """
-
-    widths: tuple[int, ...] = (2, 4, 8)
+    widths: tuple[int, ...] = (2, 4, 8)  # of WRN-28
     resnet_width: int = 64
-    images: int = 50_000
-    steps: int = 50
-    labeled: int = 64
-    views: int = 448
+    images: int = 50_000  # in an epoch of ALIBI
+    steps: int = 50  # of FixMatch in a round
+    labeled: int = 64  # in a step of FixMatch, beside 7 times as many unlabeled ones
+    views: int = 448  # made at once
     matrix: int = 8192
-    teachers: tuple[int, ...] = (2, 8, 32)
+    teachers: tuple[int, ...] = (2, 8, 32)  # networks in one batch
     fast_widths: tuple[int, ...] = (32, 64)
     fast_images: int = 50_000
     encoders: tuple[tuple[ModelName, int], ...] = (
         (ModelName.FAST_CNN, 64),
         (ModelName.RESNET18, 64),
     )
-    pairs: int = 20_480
+    pairs: int = 20_480  # images for them, in two views each
 
 
 SMALL = Sizes(
@@ -187,26 +168,12 @@ def random_images(count: int, *, num_classes: int) -> PublicData:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandomLabels:
-    """A vault of public labels, read with seeded noise: secret noise needs another library."""
+class PublicLabels(LabelVault):
+    """Labels that are no secret, with seeded noise: secret noise needs another library."""
 
-    vault: LabelVault
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        """Return the release of `mechanism`, drawn once."""
-        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
-
-
-def random_labels(count: int, *, num_classes: int) -> RandomLabels:
-    """Return labels to go with `random_images`."""
-    vault = LabelVault(labels=np.arange(count) % num_classes, num_classes=num_classes)
-    return RandomLabels(vault=vault)
+    def release(self, *request: Any, **settings: Any) -> Release:
+        """Return the release of a mechanism, drawn once."""
+        return super().release(*request, **{**settings, "noise": SeededNoise(seed=0)})
 
 
 def forward_flops(model: ModelName, *, width: int, num_classes: int) -> float:
@@ -282,7 +249,7 @@ def alibi(
     assert isinstance(config.model, ModelName) and config.width is not None
     trainer = config.start(
         data=random_images(images, num_classes=classes),
-        labels=random_labels(images, num_classes=classes),
+        labels=PublicLabels(labels=np.arange(images) % classes, num_classes=classes),
         seed=0,
         performance=PERFORMANCES[how],
     )
@@ -374,14 +341,6 @@ def planned(watch: Stopwatch, sizes: Sizes) -> Iterator[tuple[str, Callable[[Spe
         yield f"{count} teachers, one by one", partial(teachers, watch, count, False)
 
 
-def measured(watch: Stopwatch, sizes: Sizes) -> Iterator[Speed]:
-    """Yield one speed after another, the yardstick first."""
-    top = yardstick(watch, sizes)
-    yield top
-    for _, make in planned(watch, sizes):
-        yield make(top)
-
-
 def row(speed: Speed) -> str:
     """Return a speed as a row of a Markdown table."""
     share = "" if speed.utilization is None else f"{speed.utilization:.0%}"
@@ -395,16 +354,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each measurement")
     parser.add_argument("--small", action="store_true", help="sizes for a CPU: check that it runs")
-    parser.add_argument("--most", type=int, help="stop after so many measurements")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     wanted = parser.parse_args()
     watch = Stopwatch(wanted.seconds)
     name = torch.cuda.get_device_name() if watch.device.type == "cuda" else "CPU"
     print(f"{name}, torch {torch.__version__}\n\n{ROW_HEAD}", flush=True)
     speeds: list[Speed] = []
-    for speed in islice(measured(watch, SMALL if wanted.small else Sizes()), wanted.most):
-        print(row(speed), flush=True)
-        speeds.append(speed)
+    sizes = SMALL if wanted.small else Sizes()
+    top = yardstick(watch, sizes)
+    for make in (lambda top: top, *(work for _, work in planned(watch, sizes))):
+        speeds.append(make(top))
+        print(row(speeds[-1]), flush=True)
         if wanted.json is not None:
             found = {"device": name, "speeds": [asdict(each) for each in speeds]}
             wanted.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -10,13 +10,12 @@ guaranteed one included. `--facts` prints every figure over all trials instead.
 
 import argparse
 import json
-import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tests.benchmarks.interruption import ended
 
@@ -35,53 +34,48 @@ def read(results: Path) -> list[dict[str, Any]]:
     return [record for record in records if record["finished"]]
 
 
-def settings_table(records: Iterable[Mapping[str, Any]]) -> str:
+def settings_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return a line for each ensemble, sigma2 and K."""
-    groups: dict[tuple[float, ...], list[Mapping[str, float]]] = defaultdict(list)
-    for record in records:
-        groups[tuple(record["config"][key] for key in _ROW)].append(record["metrics"])
-    head = ["T", "sigma2", "K", "accuracy, %", *_RANGES.values(), "right answers"]
-    rows = [[*head, "epsilon_m"], ["---"] * (len(head) + 1)]
-    for key in sorted(groups, key=lambda key: (key[0], -key[1], key[2])):
-        trials = groups[key]
-        rows.append(
-            [
-                *(f"{value:g}" for value in key),
-                _spread([100 * trial["accuracy"] for trial in trials]),
-                *(_range([trial[name] for trial in trials]) for name in _RANGES),
-                f"{100 * np.mean([trial['vote_label_accuracy'] for trial in trials]):.0f}%",
-                _interval(trials),
-            ]
+    flat = pd.DataFrame([{**r["metrics"], **{k: r["config"][k] for k in _ROW}} for r in records])
+    lines = []
+    for key, trials in sorted(flat.groupby(list(_ROW)), key=lambda e: (e[0][0], -e[0][1], e[0][2])):
+        lines.append(
+            {
+                **{
+                    name: f"{value:g}"
+                    for name, value in zip(("T", "sigma2", "K"), key, strict=True)
+                },
+                "accuracy, %": _spread(100 * trials["accuracy"]),
+                **{title: _range(trials[name]) for name, title in _RANGES.items()},
+                "right answers": f"{100 * trials['vote_label_accuracy'].mean():.0f}%",
+                # All intervals of the attack together.
+                "epsilon_m": f"{trials['epsilon_m_low'].min():.1f} to "
+                f"{trials['epsilon_m_high'].max():.1f}",
+            }
         )
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return pd.DataFrame(lines)
 
 
-def facts_table(records: Iterable[Mapping[str, Any]]) -> str:
+def facts_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return mean, standard deviation and range of every figure over all trials."""
-    metrics = [record["metrics"] for record in records]
-    lines = ["| figure | mean ± standard deviation (range) |", "| --- | --- |"]
-    for name in sorted(set.intersection(*(set(each) for each in metrics))):
-        lines.append(f"| `{name}` | {_spread([each[name] for each in metrics], digits=3)} |")
-    return "\n".join(lines)
+    metrics = pd.DataFrame([record["metrics"] for record in records]).dropna(axis=1)
+    title = "mean ± standard deviation (range)"
+    return pd.DataFrame(
+        [{"figure": f"`{name}`", title: _spread(metrics[name], 3)} for name in sorted(metrics)]
+    )
 
 
-def _spread(values: list[float], digits: int = 2) -> str:
-    if not all(map(math.isfinite, values)):
+def _spread(values: pd.Series, digits: int = 2) -> str:
+    if not np.isfinite(values).all():
         return "no statement"
-    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
-    bounds = f"{min(values):.{digits - 1}f} to {max(values):.{digits - 1}f}"
-    return f"{np.mean(values):.{digits}f}±{spread:.{digits}f} ({bounds})"
+    spread = values.std() if len(values) > 1 else 0.0
+    bounds = f"{values.min():.{digits - 1}f} to {values.max():.{digits - 1}f}"
+    return f"{values.mean():.{digits}f}±{spread:.{digits}f} ({bounds})"
 
 
-def _range(values: list[float]) -> str:
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+def _range(values: pd.Series) -> str:
+    low, high = f"{values.min():.2f}", f"{values.max():.2f}"
     return low if low == high else f"{low} to {high}"
-
-
-def _interval(trials: list[Mapping[str, float]]) -> str:
-    """All intervals of the attack together."""
-    low = min(trial["epsilon_m_low"] for trial in trials)
-    return f"{low:.1f} to {max(trial['epsilon_m_high'] for trial in trials):.1f}"
 
 
 def main() -> None:
@@ -96,8 +90,9 @@ def main() -> None:
             f"there is no record of a finished trial in {wanted.results / 'trials'}; name the "
             "folder that a sweep of PATE wrote"
         )
-    table = facts_table if wanted.facts else settings_table
-    print(table(records))
+    table = facts_table(records) if wanted.facts else settings_table(records)
+    rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
+    print("\n".join("| " + " | ".join(row) + " |" for row in rows))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Sweep
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
+from tests.faults.without_cluster import without_cluster
 
 pytestmark = pytest.mark.ray_cluster
 
@@ -26,8 +28,15 @@ QUICK = Sweep(
 )
 
 
-def test_releases_that_add_up_to_more_than_the_budget(cluster: Any, tmp_path: Path) -> None:
-    command = ["--results", str(tmp_path), "--address", cluster.address, "--max-epsilon-total"]
+@pytest.fixture
+def here() -> Iterator[None]:
+    with without_cluster():
+        yield
+
+
+@pytest.mark.usefixtures("here")
+def test_releases_that_add_up_to_more_than_the_budget(tmp_path: Path) -> None:
+    command = ["--results", str(tmp_path), "--max-epsilon-total"]
     # Both at once: refused before anything starts.
     code, said = run_here(QUICK, *command, "2.5")
     assert code == 4 and "the budget is epsilon 2.5" in said and "would make it 3" in said

@@ -17,7 +17,7 @@ from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.sweep_runs import own_environment
 from tests.platform.sweep.examples import a_record
 
-KILLS = 20
+KILLS = 10
 
 #: A writer of releases and records, forked and, once it has kept one of each, killed at a seeded
 #: moment of its work.
@@ -82,7 +82,7 @@ def opened(folder):
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     Tracker(uri=uri, experiment="small", results=folder)
 
-for turn in (1, 3, 5):
+for turn in (1, 4):
     folder = Path(sys.argv[1], str(turn))
     folder.mkdir()
     child = os.fork()

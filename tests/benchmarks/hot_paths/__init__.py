@@ -19,22 +19,8 @@ from tests.benchmarks.hot_paths import (
     votes,
 )
 
-#: In the order of the table.
-BENCHMARKS = (
-    *posterior.BENCHMARKS,
-    *views.BENCHMARKS,
-    *training.BENCHMARKS,
-    *fixmatch.BENCHMARKS,
-    *patches.BENCHMARKS,
-    *noise.BENCHMARKS,
-    *vault.BENCHMARKS,
-    *moments.BENCHMARKS,
-    *accounting.BENCHMARKS,
-    *votes.BENCHMARKS,
-    *teachers.BENCHMARKS,
-    *audits.BENCHMARKS,
-    *records.BENCHMARKS,
-    *tracking.BENCHMARKS,
-    *start.BENCHMARKS,
-    *sweeps.BENCHMARKS,
+_IN_ORDER = (
+    *(posterior, views, training, fixmatch, patches, noise, vault, moments, accounting, votes),
+    *(teachers, audits, records, tracking, start, sweeps),
 )
+BENCHMARKS = tuple(each for module in _IN_ORDER for each in module.BENCHMARKS)

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -25,15 +23,8 @@ RELEASES: dict[str, Callable[[Any], Any]] = {
     "LaplaceNoise": lambda rng: LaplaceNoise(epsilon=1.0, num_classes=CLASSES).release(
         LABELS, generator=rng
     ),
-    "GaussianNoise": lambda rng: GaussianNoise(noise_std=2.0, num_classes=CLASSES).release(
-        LABELS, generator=rng
-    ),
-    "BitFlip": lambda rng: BitFlip(epsilon=1.0, num_classes=CLASSES).release(LABELS, generator=rng),
     "RandomizedResponse": lambda rng: RandomizedResponse(epsilon=1.0, num_classes=CLASSES).release(
         MANY_LABELS, generator=rng
-    ),
-    "ClusterHistograms": lambda rng: ClusterHistograms(epsilon=0.1, num_classes=CLASSES).release(
-        LABELS, np.arange(len(LABELS)), generator=rng
     ),
 }
 _PRIORS, _ROW_BY_ROW = 50_000, 1000

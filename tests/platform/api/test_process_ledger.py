@@ -1,15 +1,11 @@
-"""process_ledger: lines at their own prices, and a guarantee that names what voids it.
-
-`test_classifier` has the totals of fits.
-"""
+"""process_ledger: lines at their own prices; `test_classifier` has the totals of fits."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from labeldp.mechanisms.accounting import GaussianEvent
-from labeldp.platform.api.process_ledger import guarantee, line_of
+from labeldp.platform.api.process_ledger import line_of
 from tests.platform.sweep.examples import a_charge
 
 
@@ -32,19 +28,3 @@ def test_a_line_has_mechanism_price_and_number_of_labels() -> None:
     for noise in ({"name": "RadioNoise"}, None):  # unknown sources guarantee nothing
         charge = replace(a_charge(), mechanism={"name": "LaplaceNoise", "noise": noise})
         assert line_of(charge, num_labels=10, delta=1e-5).seeded
-
-
-def test_a_guarantee_names_what_voids_it() -> None:
-    facts: dict[str, Any] = dict(epsilon=1.0, delta=0.0, total=(3.0, 0.0), noise_seed=None)
-    facts |= {"seeded": False, "scope": "all fits with its vault"}
-    found = guarantee(**facts)
-    assert "epsilon 1 (pure) for this fit and 3 for all fits" in found and "seed" not in found
-    for change, words in (
-        ({"seeded": True}, "came from a seed, and hides nothing"),
-        ({"noise_seed": 4}, "not private: the noise comes from seed 4"),
-        ({"epsilon": np.inf}, "not private: labels were published"),
-        ({"total": (np.inf, 0.0)}, "for this fit and without any bound for all"),
-        ({"not_counted": ["workers"]}, "features are not protected; not counted: workers"),
-        ({"total": (3.0, 1e-5)}, "1 (pure) for this fit and 3 at delta 1e-05 for all fits"),
-    ):
-        assert words in guarantee(**{**facts, **change})

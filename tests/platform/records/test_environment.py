@@ -7,7 +7,6 @@ import pytest
 
 import labeldp
 from labeldp.platform.records import environment
-from labeldp.trainers import performance
 
 
 def git(folder: Path, *words: str) -> str:
@@ -46,12 +45,3 @@ def test_an_installed_package_does_not_take_the_repository_around_it(
     assert environment.git_commit() == "unknown"
     monkeypatch.setenv(environment.COMMIT_VARIABLE, "0123abcd")
     assert environment.git_commit() == "0123abcd"
-
-
-def test_a_description_has_versions_and_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
-    described = environment.describe()
-    assert described["labeldp"] == labeldp.__version__
-    assert described["torch"] != "not installed" and int(described["cores"]) >= 1
-    for units, said in (("amx_bf16", "amx_bf16"), (None, "no units: precision auto takes fp32")):
-        monkeypatch.setattr(performance, "bf16_units", lambda device, units=units: units)
-        assert environment.describe()["bf16"] == said

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import mlflow
-import numpy as np
 import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
@@ -25,8 +24,6 @@ from labeldp.platform.records.kept_models import (
 )
 from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
 from labeldp.platform.records.tracking import Tracker
-from labeldp.trainers.data.columns import Step
-from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
 from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
@@ -81,24 +78,6 @@ def test_the_example_is_nobodys_row(trained: dict[str, Example], tmp_path: Path)
     row = dict(zip(table["columns"], table["data"][0], strict=True))
     assert row["color"] == "blue" and row["same"] == 7.0
     assert not (pd.DataFrame(example.rows)["size"] == row["size"]).any()
-
-
-def test_a_column_too_few_is_refused_by_name(tmp_path: Path) -> None:
-    model, rows = small_model()
-    loaded = mlflow.pyfunc.load_model(written(model, tmp_path))
-    with pytest.raises(mlflow.MlflowException, match="size"):
-        loaded.predict(rows.drop(columns="size"))
-
-
-def test_rows_without_a_preparation(tmp_path: Path) -> None:
-    model, _ = small_model()
-    width = model.preprocessing.shape[0]
-    step: Step = AsTheyAre(columns=width)
-    bare = TrainedModel(
-        predictor=model.predictor, preprocessing=Preprocessing(steps=(step,)), origin=model.origin
-    )
-    loaded = mlflow.pyfunc.load_model(written(bare, tmp_path))
-    assert len(loaded.predict(np.zeros((2, width)))) == 2
 
 
 #: What a person runs who has the store's address and a run's id.

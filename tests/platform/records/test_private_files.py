@@ -7,9 +7,7 @@ import pytest
 
 from labeldp.platform.records.private_files import (
     NotOurs,
-    inner_folder,
     open_private,
-    owner_only,
     private_file,
     private_folder,
     replacing,
@@ -99,31 +97,6 @@ def test_a_file_or_link_of_another_user_is_refused_and_left_alone(tmp_path: Path
         private_folder(tmp_path / "way")
 
 
-def test_votes_that_others_could_read_are_closed(tmp_path: Path) -> None:
-    VoteStore(tmp_path / "votes")
-    journal = tmp_path / "votes" / "a.votes"
-    journal.write_bytes(b"")
-    journal.chmod(0o644)
-    (tmp_path / "votes").chmod(0o755)
-    VoteStore(tmp_path / "votes")
-    assert (mode(tmp_path / "votes"), mode(journal)) == (0o700, 0o600)
-
-
-def test_what_is_made_meanwhile_is_the_owners_alone_and_the_umask_comes_back(
-    tmp_path: Path,
-) -> None:
-    before = os.umask(0o022)
-    try:
-        with owner_only():
-            (tmp_path / "a").mkdir()
-            (tmp_path / "a" / "b").write_text("")
-        (tmp_path / "c").write_text("")
-    finally:
-        os.umask(before)
-    assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o700, 0o600)
-    assert mode(tmp_path / "c") == 0o644
-
-
 @pytest.mark.parametrize(
     "name",
     ["driver.lock", "vault.db", "trials", "private", "artifacts", "salt", "a.votes", "trials/a"],
@@ -165,19 +138,6 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
     assert mode(precious) == 0o600
 
 
-def test_a_folder_within_is_no_link(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other").chmod(0o755)
-    (tmp_path / "inner").symlink_to(tmp_path / "other")
-    with pytest.raises(NotOurs, match="inner is a link"):
-        inner_folder(tmp_path / "inner")
-    assert mode(tmp_path / "other") == 0o755
-    for _ in range(2):
-        inner_folder(tmp_path / "made")
-        assert mode(tmp_path / "made") == 0o700
-        (tmp_path / "made").chmod(0o755)
-
-
 def test_drafts_can_not_be_foreseen_and_take_no_link_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,14 +161,6 @@ def test_drafts_can_not_be_foreseen_and_take_no_link_with_them(
     with pytest.raises(NotOurs, match="link is a link"), replacing(tmp_path / "link") as file:
         file.write(b"three")
     assert (victim.read_text(), page.read_bytes()) == ("mine", b"two")
-
-
-def test_a_draft_that_fails_is_gone_and_the_file_is_what_it_was(tmp_path: Path) -> None:
-    (tmp_path / "page").write_text("old")
-    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "page") as file:
-        file.write(b"half")
-        _ = 1 / 0
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page", "old")]
 
 
 def test_a_secret_that_somebody_else_chose_is_refused(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ import io
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from labeldp.platform.records import progress
-from labeldp.platform.records.progress import Steps, SweepProgress, outcome
-from labeldp.trainers.models.schedules import counted, tell
+from labeldp.platform.records.progress import Steps, SweepProgress
+from labeldp.trainers.models.schedules import counted
 from tests.platform.cli.asked import Terminal
 from tests.platform.sweep.examples import a_record
 
@@ -39,32 +38,6 @@ def test_one_plain_line_per_event_off_a_terminal() -> None:
     assert re.search(r"\(about [\d.]+ s left\)$", second)
     assert third.startswith("[ 3/12] ALIBI: failed: [red]shape [2, 3] is not [/] [3]")
     assert "\x1b" not in stream.getvalue()
-
-
-def test_quiet_prints_how_trials_failed_and_nothing_else() -> None:
-    stream = io.StringIO()
-    shown = SweepProgress(total=3, skipped=0, stream=stream, quiet=True)
-    shown.say("quickstart: 3 trials")
-    shown.ended(a_record())
-    shown.ended(a_record(finished=False, reason="out of memory"))
-    shown.close()
-    assert stream.getvalue().startswith("[2/3] ALIBI: failed: out of memory")
-    assert stream.getvalue().count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"seconds": 2.5}, r", 2\.5 s$"),
-        ({"seconds": 99}, r", 99\.0 s$"),
-        ({"seconds": 600}, ", 10 min$"),
-        ({"seconds": 7200}, r", 2\.0 h$"),
-        ({"stopped_early": 1}, "^stopped early after 1 epoch, "),
-        ({"stopped_early": 4}, "^stopped early after 4 epochs, "),
-    ],
-)
-def test_ends_read_well(changes: dict[str, float], text: str) -> None:
-    assert re.search(text, outcome(replace(a_record(), **changes)))  # type: ignore[arg-type]
 
 
 def test_a_bar_counts_trials_and_epochs_of_trials_in_training(terminal: Terminal) -> None:
@@ -119,10 +92,3 @@ def test_a_quick_step_is_printed_once_and_a_long_one_again(
     with Steps(quiet=True).during("x"):
         pass
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_long_step_has_a_bar_on_a_terminal(terminal: Terminal) -> None:
-    with Steps(stream=terminal).during("planning"):
-        tell("learning patches")
-        time.sleep(0.3)
-    assert "learning patches" in terminal.text() and "\u2501" in terminal.text()

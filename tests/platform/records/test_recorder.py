@@ -14,10 +14,9 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.tracked import record_of
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder, run_names
+from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from tests.platform.sweep.examples import METRICS, a_charge, a_record, a_sweep
 from tests.platform.sweep.stores import new_store
@@ -144,43 +143,3 @@ def test_records_and_tracking_say_what_made_the_features(
     assert recorder.replay({second: a_record(second)})
     run = client.get_run(recorder.tracker.run_id(second))
     assert run.data.tags["features.league"] == "none"
-
-
-def test_the_driver_asks_for_a_trials_own_lines_and_keeps_no_others(
-    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A ledger of thousands of lines with indices would otherwise travel with each trial."""
-    asked: list[list[str]] = []
-
-    def charges(home: Home, keys: Sequence[str]) -> list[Charge]:
-        asked.append(list(keys))
-        return [a_charge(key) for key in keys]
-
-    monkeypatch.setattr(Home, "charges", charges)
-    for digest, keys in zip(plans, (["r1"], ["r1"], ["r2", "r3"], ["r3"]), strict=False):
-        end(recorder, digest, release_keys=keys)
-    assert asked == [["r1"], ["r2", "r3"]]
-    assert set(recorder._known_charges) == {"r2", "r3"}
-
-
-def names(*trials: tuple[str, dict[str, Any]]) -> list[str]:
-    plans = {
-        str(number): PlannedTrial(variant=variant, config=TrialConfig(), point=point)
-        for number, (variant, point) in enumerate(trials)
-    }
-    return list(run_names(plans).values())
-
-
-def test_a_run_is_named_by_the_axes_that_differ() -> None:
-    found = names(
-        ("ALIBI", {"trainer.epsilon": 1.0, "seed": 0, "trainer.epochs": 5}),
-        ("ALIBI", {"trainer.epsilon": 2.0, "seed": 1, "trainer.epochs": 5}),
-        ("no privacy", {}),
-    )
-    assert found == ["ALIBI epsilon=1 seed=0", "ALIBI epsilon=2 seed=1", "no privacy"]
-    # Long numbers are cut, and keys that end alike are told apart.
-    found = names(
-        ("a", {"trainer.teacher.epochs": 1, "trainer.student.epochs": 2, "x.rate": 0.123456789}),
-        ("a", {"trainer.teacher.epochs": 2, "trainer.student.epochs": 1, "x.rate": 0.2}),
-    )
-    assert found[0] == "a teacher.epochs=1 student.epochs=2 rate=0.1235"

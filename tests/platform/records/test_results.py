@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import subprocess
-import sys
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -178,31 +176,6 @@ def test_a_folder_is_its_owners_alone_whatever_it_was(
         ResultsFolder(tmp_path, sweep="small")
 
 
-@pytest.mark.parametrize("name", ["driver.lock", "trials", "vault.db", "private", "checkpoints"])
-def test_a_planted_link_is_refused_before_anything_is_written(name: str, tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.write_text("do not lose me")
-    precious.chmod(0o644)
-    results = tmp_path / "results"
-    results.mkdir(mode=0o777)
-    (results / name).symlink_to(precious)
-    with pytest.raises(ResultsFolderError, match=rf"{name} is a link.*--results DIR"):
-        ResultsFolder(results, sweep="small")
-    assert [path.name for path in results.iterdir()] == [name]
-    assert (precious.read_text(), mode(precious)) == ("do not lose me", 0o644)
-
-
-def test_the_results_folder_may_be_a_link_that_the_user_made(tmp_path: Path) -> None:
-    (tmp_path / "large-disk").mkdir()
-    (tmp_path / "large-disk").chmod(0o755)
-    (tmp_path / "results").symlink_to(tmp_path / "large-disk")
-    folder = ResultsFolder(tmp_path / "results", sweep="small")
-    with folder.held():
-        folder.keep(a_record())
-    assert len(list((tmp_path / "large-disk" / "trials").iterdir())) == 1
-    assert mode(tmp_path / "large-disk") == 0o700
-
-
 def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:
     for _ in range(2):
         with folder.held(), pytest.raises(ResultsFolderError, match=f"by process {os.getpid()}"):
@@ -216,19 +189,6 @@ def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:
         with pytest.raises(ResultsFolderError, match=r"is a (hard )?link"), folder.held():
             pass
     assert precious.read_text() == "do not lose me"
-
-
-def test_the_lock_goes_with_a_killed_process(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys; from pathlib import Path\n"
-        "from labeldp.platform.records.results import ResultsFolder\n"
-        "with ResultsFolder(Path(sys.argv[1]), sweep='small').held():\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60, check=False)
-    assert done.returncode == -9
-    with ResultsFolder(tmp_path, sweep="small").held():
-        assert (tmp_path / "driver.lock").read_text() == str(os.getpid())
 
 
 def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(folder: ResultsFolder) -> None:

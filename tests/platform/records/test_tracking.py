@@ -4,11 +4,9 @@ import fcntl
 import math
 import os
 import shutil
-import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,7 +18,6 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import NOTE, WRITTEN_RUNS, Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
-from tests.faults.sweep_runs import own_environment
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
@@ -115,14 +112,6 @@ def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
 
 
-def test_a_trial_that_runs_again_is_missing_before_and_after_a_crash(tracker: Tracker) -> None:
-    open_and_close(tracker, "a" * 16, finished=False, reason="no")
-    tracker.open_child("a" * 16, name="running again", tags={})
-    assert not tracker.has("a" * 16)
-    tracker.reconcile()
-    assert not tracker.has("a" * 16) and tracker.run_id("a" * 16) == ""
-
-
 def test_a_start_reads_no_run_that_is_complete(
     tracker: Tracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,13 +130,6 @@ def test_a_start_reads_no_run_that_is_complete(
     tracker.open_parent("small", tags={}, run_id=tracker.parent_run_id)
     assert all(tracker.has(digest) for digest in digests)
     assert [list(each) for each in found] == [[]]
-
-
-def test_a_parent_of_another_store_is_replaced(uri: str, tmp_path: Path) -> None:
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
-    opened = tracker.open_parent("small", tags={}, run_id="0" * 32)
-    assert opened != "0" * 32
-    assert MlflowClient(tracking_uri=uri).get_run(opened).info.status == "RUNNING"
 
 
 def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(
@@ -208,15 +190,6 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_nothing_is_written_by_a_probe(tmp_path: Path) -> None:
-    uri = new_store(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
-        before = connection.execute("SELECT * FROM experiments").fetchall()
-    Tracker.probe(uri)
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
-        assert connection.execute("SELECT * FROM experiments").fetchall() == before
-
-
 def test_only_totals_that_changed_get_a_point_at_the_next_step(tracker: Tracker) -> None:
     same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
     for finished in (3, 5, 5, 4):
@@ -242,45 +215,6 @@ def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(
     for sweep_id in ("another", None):
         with pytest.raises(TrackingUnusable, match=r"trial a{16}.*sweep\.json.*--results"):
             again.refuse_doubles(["b" * 16, "a" * 16], sweep_id=sweep_id)
-
-
-#: Opens one store when it is told to, together with others.
-TOGETHER = """
-import sys
-from pathlib import Path
-from labeldp.platform.records.tracking import Tracker
-uri, own = sys.argv[1:]
-Path(own).mkdir()
-print("ready", flush=True)
-sys.stdin.readline()
-Tracker(uri=uri, experiment="small", results=Path(own))
-"""
-
-
-def test_drivers_that_make_one_store_at_the_same_moment_wait_for_each_other(
-    tmp_path: Path,
-) -> None:
-    uri = f"sqlite:///{tmp_path / 'shared.db'}"
-    with ExitStack() as stack:
-        drivers = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", TOGETHER, uri, str(tmp_path / f"{number}")],
-                    env=own_environment(),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for number in range(2)
-        ]
-        for driver in drivers:
-            stack.callback(driver.kill)
-            assert driver.stdout is not None and driver.stdout.readline() == "ready\n"
-        ends = [driver.communicate("now\n", timeout=240)[1] for driver in drivers]
-    assert [driver.returncode for driver in drivers] == [0, 0], ends
-    assert MlflowClient(tracking_uri=uri).get_experiment_by_name("small") is not None
 
 
 @contextmanager
@@ -321,10 +255,3 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()
     assert sorted(old.rglob("*")) == (before if copied else [])
-
-
-def test_artifacts_somewhere_else_on_purpose_stay_there(uri: str, tmp_path: Path) -> None:
-    client = MlflowClient(tracking_uri=uri)
-    made = client.create_experiment("small", "s3://bucket/artifacts")
-    assert Tracker(uri=uri, experiment="small", results=tmp_path).experiment_id == made
-    assert client.get_experiment(made).artifact_location == "s3://bucket/artifacts"

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.mechanisms.randomness import SecureEntropy, SeededNoise
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import public_card, run_card
 from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
@@ -79,13 +77,6 @@ def test_a_pure_trial() -> None:
     assert has(guarantee, "made of the releases below", "Not covered", "epsilon_m", "`private/`")
 
 
-def test_an_approximate_trial_on_some_labels() -> None:
-    charge = replace(a_charge(), indices=np.array([1, 2, 3]))
-    card = run_card(a_record(delta=1e-5, epsilon=2.0), [charge])
-    assert has(card, "(2, 1e-05)-label differential privacy (approximate)", "on 3 labels")
-    assert "but for a probability of 1e-05" in card
-
-
 def test_an_attack_that_can_find_nothing_says_so() -> None:
     """Of two classes one is wrong: no bound from 0 to infinity is passed off as a finding."""
     figures = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf, "epsilon_m_ceiling": 0.0}
@@ -114,15 +105,6 @@ def test_the_owner_reads_where_the_noise_came_from(
 ) -> None:
     card = run_card(a_record(changes=changes), [a_charge()])
     assert words in card and others not in card
-
-
-def test_an_estimated_accuracy_stands_with_its_error_and_interval() -> None:
-    record = a_record(figures=ESTIMATE)
-    row = "80.00%, standard error 1.00%, 95% interval 78.04% to 81.96% |"
-    assert row in run_card(record, [a_charge()])
-    alone = {key: value for key, value in record.metrics.items() if key != "accuracy"}
-    card = run_card(replace(record, metrics=alone), [a_charge()])
-    assert "public test split, last epoch" not in card and "held-out labels" in card
 
 
 @pytest.mark.parametrize(
@@ -193,26 +175,6 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     assert "one of three trials, and its owner named it" in named and "cost epsilon 2." in named
     alone = Folder(tmp_path / "alone").card()
     assert "No other trial of its sweep could have been chosen." in alone
-
-
-@pytest.mark.parametrize(
-    ("noise", "changes", "words"),
-    [
-        (None, {}, "plain floating-point"),
-        (SecureEntropy(), {"noise.secure": True}, "drawn exactly"),
-        (
-            SeededNoise(seed=90210),
-            {"noise.seed": 90210},
-            "from a seed, which is not in this folder",
-        ),
-    ],
-)
-def test_the_public_reads_where_the_noise_came_from(
-    noise: Any, changes: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    card = Folder(tmp_path, trial="0", noise=noise, changes=changes).card()
-    assert words in card and "90210" not in card
-    assert ("NO PRIVACY AGAINST ANYBODY WITH THE SEED" in card) == isinstance(noise, SeededNoise)
 
 
 def test_a_baseline_and_a_failed_trial_are_shouted_about(tmp_path: Path) -> None:

@@ -116,39 +116,12 @@ def test_what_the_attack_proved_and_what_is_trivial_is_said(
     assert words.lower() in sentence.lower()
 
 
-def test_seeds_are_told_as_mean_and_spread() -> None:
-    records = [
-        private(digest, accuracy=accuracy, point={"seed": seed})
-        for digest, accuracy, seed in (("b", 0.90, 0), ("c", 0.92, 1))
-    ]
-    (sentence,) = finding(records).sentences
-    assert "91.0% (standard deviation 1.4, 2 seeds) accurate" in sentence
-    assert "largest class" not in sentence
-
-
 def test_failed_trials_are_no_finding() -> None:
     failed = a_record("b" * 16, finished=False, reason="out of memory")
     assert finding([failed]).sentences == ("The one trial failed, so there is nothing to report.",)
     assert finding([failed, failed]).text.startswith("All 2 trials failed")
     assert len(finding([failed, private("c")]).sentences) == 1
     assert finding([]).text == "No trial has finished, so there is nothing to report yet."
-
-
-@pytest.mark.parametrize(
-    ("canaries", "coins", "facts", "words"),
-    [
-        (14, 0, {"num_labels": 1437}, "Labels: 14 of 1,437 labels were made wrong"),
-        (0, 0, {"num_labels": 800}, "none of 800 labels"),
-        (14, 0, {}, "Labels: 14 were made wrong"),
-    ],
-)
-def test_the_number_of_spoiled_labels_is_said(
-    canaries: int, coins: int, facts: dict[str, int], words: str
-) -> None:
-    changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
-    ledger = {"epsilon_total": 1.0, "delta": 0.0, **facts}
-    assert words in finding([a_record("b" * 16, changes=changes)], ledger=ledger).spoiled
-    assert finding([private()]).spoiled == "", "a record that does not tell"
 
 
 def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:

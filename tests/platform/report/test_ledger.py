@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp import load
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of, gaussian_epsilon
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
@@ -87,15 +87,6 @@ def test_lines_know_their_price_readers_and_labels(tmp_path: Path) -> None:
     assert (third.labels, third.readers) == (7, ())
     identify(tmp_path, num_labels=50, held_out_labels=10)
     assert read_folder(tmp_path).num_labels == 60
-
-
-def test_delta_is_the_largest_of_the_trials_or_given(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[GAUSSIAN], changes={"trainer.delta": 1e-4})
-    assert read_folder(tmp_path).lines[0].delta == 1e-4
-    ResultsFolder(tmp_path, sweep="small").keep(a_record("b", changes={"trainer.delta": 1e-7}))
-    assert read_folder(tmp_path).delta == 1e-4
-    given = read_folder(tmp_path, delta=1e-6).lines[0]
-    assert given.delta == 1e-6 and given.epsilon > read_folder(tmp_path).lines[0].epsilon
 
 
 @pytest.mark.parametrize(
@@ -205,15 +196,6 @@ def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) 
     apart = account(tmp_path / "noisy", tmp_path / "unsure").apart
     exact = epsilon_of([noisy.event, Unsure(num_classes=10).event], delta=4e-5)
     assert apart.delta == 8e-5 and apart.epsilon == pytest.approx(exact, rel=1e-12)
-
-
-def test_folders_of_several_deltas_are_stated_at_the_largest(tmp_path: Path) -> None:
-    for name, delta in (("a", 1e-6), ("b", 1e-4), ("c", 1e-7)):
-        changes = {"trainer.delta": delta}
-        a_folder(tmp_path / name, releases=[GAUSSIAN], fingerprint=name, changes=changes)
-    found = account(*(tmp_path / name for name in "abc"))
-    assert found.together.delta == found.apart.delta == 1e-4
-    assert found.together.epsilon == pytest.approx(epsilon_of([GAUSSIAN.event] * 3, delta=1e-4))
 
 
 def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
@@ -345,20 +327,6 @@ def test_the_sum_is_that_of_the_worst_combination_of_labels(
     assert total_of(groups, delta=1e-5).epsilon == pytest.approx(sum(dearest))
     for group, alone in zip(groups, dearest, strict=True):
         assert epsilon_at(group, num_labels=5, delta=0.0) == pytest.approx(alone)
-
-
-def test_a_published_baseline_does_not_hide_what_the_others_paid() -> None:
-    def private(*events: PureEvent | GaussianEvent) -> tuple[float, float]:
-        lines = [a_line(str(number), event) for number, event in enumerate(events)]
-        found = sweep_totals(lines, SweepIdentity(), delta=1e-5)
-        return found["epsilon_private"], found["delta_private"]
-
-    published = PureEvent(epsilon=math.inf)
-    assert private(PureEvent(epsilon=1.0), PureEvent(epsilon=2.0), published) == (3.0, 0.0)
-    exact = gaussian_epsilon(noise_multiplier=2.0, delta=1e-5)
-    noisy = private(GaussianEvent(noise_multiplier=2.0), published)
-    assert noisy[0] == pytest.approx(exact) and noisy[1] == 1e-5
-    assert private(published) == (0.0, 0.0)
 
 
 def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> None:

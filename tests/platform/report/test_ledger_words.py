@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shutil
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +16,8 @@ from labeldp.mechanisms.accounting import PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.pate import releases
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
-from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
-from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
@@ -128,14 +124,6 @@ def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> No
     assert (found["ok"], found["same_labels"], found["releases"]) == (True, None, 3)
     assert found["epsilon_if_different"] == 4.0
     assert ledger_report([str(a), str(b)])["same_labels"] is True
-
-
-def test_copies_are_not_listed_twice(tmp_path: Path) -> None:
-    a_folder(tmp_path / "a")
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    found = account(tmp_path / "a", tmp_path / "b")
-    assert sum(line.startswith("- one release") for line in in_words(found)) == 1
-    assert [row["counted"] for row in rows(found)] == [True, False]
 
 
 def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> None:
@@ -259,15 +247,3 @@ def test_parameters_are_numbers(planted: Any, tmp_path: Path) -> None:
     (shown,) = public_lines([replace(line, charge=replace(line.charge, mechanism=strange))])
     assert (shown["parameters"], shown["mechanism"]) == ({}, "other")
     assert "s3cr3t" not in json.dumps(shown)
-
-
-def test_an_ensembles_aggregator_is_told_inside(tmp_path: Path) -> None:
-    aggregator = ConfidentGNMax(threshold=150.0, sigma1=100.0, sigma2=40.0)
-    answers = PateAnswers(aggregator=aggregator, queries=10, max_answers=5)
-    (line,) = lines(tmp_path)
-    charge = replace(line.charge, mechanism=describe(answers, OsEntropy()))
-    (shown,) = public_lines([replace(line, charge=charge)])
-    assert shown["parameters"] == {
-        **{"queries": 10, "max_answers": 5, "aggregator.threshold": 150.0},
-        **{"aggregator.sigma1": 100.0, "aggregator.sigma2": 40.0},
-    }

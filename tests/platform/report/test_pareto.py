@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,25 +40,6 @@ def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     assert found.accuracy_std == pytest.approx(0.1 / math.sqrt(2))
     assert (found.epsilon, found.epsilon_m_low, found.epsilon_m_high) == (1.5, 0.1, 4.0)
     assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
-
-
-def test_bounds_of_several_seeds_keep_their_confidence() -> None:
-    """2,000 points of three seeds, each end wrong once in 20: 6.5% and more once in a thousand.
-
-    Of the largest lower end 1 - .95^3 = 14% are wrong, and as many of the smallest upper end.
-    """
-    generator, truth = np.random.default_rng(5), 1.0
-    false = {"low": 0, "high": 0}
-    for _ in range(2000):
-        # Bounds that are exactly as often wrong as they may be: uniform ones, 5% beyond the truth.
-        lows, highs = truth * generator.random((2, 3)) / 0.95
-        (point,) = points(
-            a_seed(seed, {"epsilon_m_low": low, "epsilon_m_high": 2 * truth - high})
-            for seed, (low, high) in enumerate(zip(lows, highs, strict=True))
-        )
-        false["low"] += point.epsilon_m_low > truth
-        false["high"] += point.epsilon_m_high < truth
-    assert max(false.values()) < 0.065 * 2000
 
 
 def test_other_axes_and_variants_are_points_of_their_own() -> None:
@@ -142,17 +122,6 @@ def test_leagues_are_not_compared_with_each_other() -> None:
     mixed, alone = (Page(page(each, title="x")) for each in ([*plain, strong], plain))
     assert mixed.tables[0][0][-1] == "league" and "Rows are of several leagues" in mixed.text
     assert alone.tables[0][0][-1] == "noise" and "several leagues" not in alone.text
-
-
-def test_rows_of_the_front_hold_what_was_measured_and_nothing_else() -> None:
-    (row,) = front_rows([estimated("a", None, 0.7, 1.0)], choose_by=None, run_id=str.upper)
-    assert set(row) == {
-        *("run_id", "variant", "league", "accuracy_estimated", "accuracy_estimated_error"),
-        *("epsilon", "epsilon_m_low", "epsilon_m_high"),
-    }
-    assert (row["run_id"], row["accuracy_estimated"]) == ("A", 0.7)
-    (row,) = front_rows([a_record()], choose_by=None, run_id=str.upper)
-    assert row["accuracy"] == 0.9 and "accuracy_estimated" not in row
 
 
 def test_errors_of_several_seeds_are_not_averaged_away() -> None:

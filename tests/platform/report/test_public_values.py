@@ -31,7 +31,6 @@ from labeldp.platform.report.public_values import (
 from labeldp.platform.report.selection import NotPublishable
 from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, TrialConfig, flatten, with_changes
-from labeldp.trainers.data.columns import Columns, ColumnsIgnored
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.report.folders import FINGERPRINT, keep_a_model
 from tests.platform.sweep.examples import a_record
@@ -179,11 +178,6 @@ def test_the_public_name_does_not_let_anybody_check_a_guess() -> None:
     assert hidden == public(a_record(), fingerprint="").hash, "a fingerprint that is none stays"
 
 
-def test_a_failed_trial_has_no_figures_and_no_reason() -> None:
-    found = public(a_record(finished=False, reason=f"teacher 3 saw {SECRET}"))
-    assert found.metrics == {} and SECRET not in everything(found)
-
-
 def test_seeded_noise_stays_seeded_and_its_seed_stays() -> None:
     found = public(a_record(changes={"noise.seed": 424242}))
     assert found.noise is NoiseKind.SEEDED and "424242" not in everything(found)
@@ -285,19 +279,6 @@ def test_text_where_a_model_has_none_is_refused(part: str, tmp_path: Path) -> No
     assert SECRET not in str(refused.value)
 
 
-def test_a_published_model_takes_the_training_files_own_rows(tmp_path: Path) -> None:
-    table = {"age": np.array([20.0, 40.0]), "city": np.array(["Bern", "Rome"])}
-    columns = Columns.fit(table)
-    folder = keep_a_model(tmp_path, a_record(epsilon=2.0), steps=(columns,), inputs=3)
-    files = published(folder)
-    model = written(files, tmp_path / "out")
-    assert b"Rome" in files["model.json"]
-    # With the columns that `data.drop` took out, and that of the labels.
-    rows = {"age": [30.0], "city": ["Rome"], "patient_id": ["p1"], "hiv_status": [1]}
-    with pytest.warns(ColumnsIgnored, match="patient_id, hiv_status"):
-        assert model.predict_proba(rows).shape == (1, 10)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -332,17 +313,6 @@ def test_a_cheaper_or_damaged_model_is_refused(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ModelFileError, match="SHA-256"):
         published(folder)
-
-
-@pytest.mark.parametrize("kind", ["baseline", "seeded"])
-def test_a_model_without_a_guarantee_is_not_called_private(kind: str, tmp_path: Path) -> None:
-    epsilon = math.inf if kind == "baseline" else 2.0
-    changes = {} if kind == "baseline" else {"noise.seed": 7}
-    record = a_record(epsilon=epsilon, changes=changes)
-    files = published(keep_a_model(tmp_path, record), record=record, cost=cost(epsilon))
-    model = written(files, tmp_path / "out")
-    assert (model.facts["private"], model.facts["epsilon"]) == (False, epsilon)
-    assert model.predict(ROWS).shape == (1,)
 
 
 def test_models_of_all_methods_predict_the_same_bits(tmp_path: Path) -> None:

@@ -88,19 +88,6 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
         assert "private/" not in path.read_text() and "0.123" not in path.read_text()
 
 
-def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
-    names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html", "private/audits.png")
-    (tmp_path / "private").mkdir(mode=0o755)
-    for name in names:
-        (tmp_path / name).write_text("old")
-        (tmp_path / name).chmod(0o644)
-    written(tmp_path, [a_record("a", figures=AUDITED)])
-    for name in names:
-        assert (tmp_path / name).read_bytes() != b"old"
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -119,25 +106,6 @@ def test_reports_are_not_written_through_links(name: str, tmp_path: Path) -> Non
         link.unlink()
     assert not list((tmp_path / "victim").iterdir()) and not (tmp_path / "nothing").exists()
     assert stat.S_IMODE((tmp_path / "victim").stat().st_mode) == 0o755
-
-
-def test_every_row_says_where_its_noise_came_from(tmp_path: Path) -> None:
-    kinds: dict[str, dict[str, Any]] = {
-        **{"plain": {}, "secure": {"noise.secure": True}, "seeded": {"noise.seed": 0}}
-    }
-    records = [
-        a_record(f"{number:016x}", variant=kind, changes=changes)
-        for number, (kind, changes) in enumerate(kinds.items())
-    ]
-    # Tracking gives every value back as text.
-    as_text = [
-        replace(record, config={key: str(value) for key, value in record.config.items()})
-        for record in records
-    ]
-    for group in (records, as_text):
-        done, page = written(tmp_path, group)
-        assert [row["noise"] for row in rows_of(done.pareto_csv)] == list(kinds)
-        assert page.column("noise") == list(kinds)
 
 
 @pytest.mark.parametrize("which", [slice(0, 0), slice(3, 4), slice(4, 5), slice(0, 1)])
@@ -226,22 +194,6 @@ def test_a_table_without_a_test_split_has_estimates(tmp_path: Path) -> None:
     assert "nan" not in page.text.lower().split()
 
 
-def test_numbers_are_rounded_and_methods_keep_their_order(tmp_path: Path) -> None:
-    """Epsilons that are composed in other ways differ in their last digits, and are one epsilon."""
-    records = [
-        a_record("a", variant="B", epsilon=3.9999999999999276, delta=1e-5, accuracy=0.9),
-        a_record("b", variant="a", epsilon=4.0, accuracy=0.8000000000000002),
-        a_record("c", variant="B", epsilon=0.4999999999999921, point={"x": 1}, accuracy=0.1),
-        a_record("d", variant="a", epsilon=0.5, point={"x": 1}, accuracy=0.2),
-    ]
-    done, page = written(tmp_path, records)
-    rows = rows_of(done.pareto_csv)
-    expected = [("a", "0.5"), ("B", "0.5"), ("a", "4.0"), ("B", "4.0")]
-    assert [(row["variant"], row["epsilon"]) for row in rows] == expected
-    assert rows[2]["accuracy"] == "0.8"
-    assert page.column("epsilon") == ["0.5", "0.5", "4", "4"]
-
-
 def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     AttackEvidence(
@@ -279,13 +231,6 @@ def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
         page = done.private[0].read_text()
         assert "answered: 2" in page and "refused: 1" in page
         assert "How far the teachers agreed" in page and "refused" not in shown.text
-
-
-@pytest.mark.parametrize("missing", ["private/epsilon_f_dp", "private/epsilon_one_run"])
-def test_audits_that_do_not_apply_are_left_out(missing: str, tmp_path: Path) -> None:
-    metrics = {name: value for name, value in AUDITS.items() if name != missing}
-    done, _ = written(tmp_path, [a_record(**metrics)])
-    assert "" in Page(done.private[0].read_text()).tables[0][1]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])

@@ -17,8 +17,6 @@ from labeldp.platform.report.selection import (
     BEST,
     NotPublishable,
     Reservation,
-    cost_of,
-    reservations,
     selected,
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -171,12 +169,6 @@ def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
         selected(read_folder(tmp_path / "more"), "0", accepted=frozenset(Reservation))
 
 
-def test_reservations_add_up(sweep: FolderLedger) -> None:
-    baseline = sweep.results.records["2a"].release_keys
-    failed = a_record("4a", finished=False, changes={"noise.seed": 3}, release_keys=tuple(baseline))
-    assert set(reservations(sweep, failed, cost_of(sweep, [failed]))) == set(Reservation)
-
-
 def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
     """Whoever takes the keys out of a record may write any epsilon beside them."""
     keep(sweep.path, sweep.results.records["1a"], release_keys=[])
@@ -202,18 +194,6 @@ def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
     cost = selected(found, "0a").cost
     assert cost.epsilon == pytest.approx(2.0) and cost.delta == 1e-5
     assert selected(found, BEST, at_epsilon=1.0).record.hash == "1a"
-
-
-def test_a_trial_of_a_search_costs_what_that_has_looked_at(tmp_path: Path) -> None:
-    a_folder(tmp_path, epsilon=2.0, readers=2)
-    ResultsFolder(tmp_path, sweep="small").identify(
-        learned_epsilon=3.0, learned_counts=3.0, learned_delta=0.0, learned_releases=False
-    )
-    found = selected(read_folder(tmp_path), BEST)
-    assert (found.own.epsilon, found.cost.epsilon, found.together.epsilon) == (2.0, 3.0, 3.0)
-    assert found.learned and len(found.keys) == 1
-    with pytest.raises(ValueError, match=r"epsilons that there are: 3$"):
-        selected(read_folder(tmp_path), BEST, at_epsilon=2.0)
 
 
 def noisy(folder: FolderLedger, scale: float) -> FolderLedger:

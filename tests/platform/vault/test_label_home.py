@@ -15,7 +15,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.mechanisms.release_store import MemoryStore
+from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
@@ -77,6 +77,9 @@ def test_canaries_are_planted_among_the_labels_to_train_on_alone(tmp_path: Path)
     changed = np.flatnonzero(given != TRAINING)
     # Every wrong label is another one; of ten classes no coin falls on the label that was there.
     assert set(changed) == set(positions)
+    coins, wrong = home._canaries.coins, home._canaries.mislabeled
+    assert coins is not None and (given[coins.positions] == coins.labels).all()
+    assert wrong is not None and (given[wrong.positions] == wrong.labels).all()
     held_out = home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).values
     assert (held_out == HELD_OUT).all()
 
@@ -90,6 +93,8 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
 
     one, other = MemoryStore(), MemoryStore()
     assert planted(one, None) == planted(one, None) != planted(other, None)
+    with pytest.raises(OtherLabels):
+        planted(one, 7)
     assert planted(MemoryStore(), 7) == planted(MemoryStore(), 7) != planted(MemoryStore(), 8)
     # A vault is bound to its labels, coins included: other coins would shut stored ones.
     drawn = PlantedCanaries.draw(TRAINING, num_classes=10, settings=audit, secret=b"coin seed 7")
@@ -175,40 +180,46 @@ def planted_labels(home: LabelHome) -> NDArray[np.int64]:
     return home._canaries.mislabeled.labels[:10]
 
 
+def inferred(home: LabelHome, ask: Any) -> list[int]:
+    """The label of each of ten canaries for which most labels are inferred."""
+    guesses = []
+    for canary in range(10):
+        seen = []
+        for label in range(10):
+            try:
+                figures = ask(10 * canary + label, crafted(canary, label))
+                seen.append(figures["private/label_inference_accuracy"])
+            except ValueError:
+                seen.append(0.0)
+        guesses.append(int(np.argmax(seen)))
+    return guesses
+
+
 @pytest.mark.parametrize("names", [1, 100])
 def test_crafted_confidences_tell_a_trial_nothing(tmp_path: Path, names: int) -> None:
     """A name of its own for every question is the most that a trial can try."""
     home = start(tmp_path)
-    trials = [f"{number:016x}" for number in range(names)]
-    for trial in trials:
-        home.begin(DRIVER, trial)
-    guesses = np.zeros(10, dtype=np.int64)
-    for canary in range(10):
-        seen = []
-        for label in range(10):
-            name = trials[(10 * canary + label) % names]
-            try:
-                told: Any = home.audit(name, crafted(canary, label), 0.95, [], 0.0)  # type: ignore[func-returns-value]
-                told = told or home.figures(b"a guess", name, [])
-                seen.append(told["private/label_inference_accuracy"])
-            except ValueError:
-                seen.append(0.0)
-        guesses[canary] = int(np.argmax(seen))
-    assert (guesses == 0).all() and (guesses != planted_labels(home)).any()
+    for number in range(names):
+        home.begin(DRIVER, f"{number:016x}")
+
+    def ask(number: int, confidences: NDArray[np.float64]) -> Any:
+        name = f"{number % names:016x}"
+        told: Any = home.audit(name, confidences, 0.95, [], 0.0)  # type: ignore[func-returns-value]
+        return told or home.figures(b"a guess", name, [])
+
+    assert inferred(home, ask) == [0] * 10 != planted_labels(home).tolist()
 
 
 def test_the_same_questions_would_tell_the_driver_every_label(tmp_path: Path) -> None:
     """The attack is one: with the token that begins trials and reads figures, ten of ten labels."""
-    home, guesses = start(tmp_path), []
-    for canary in range(10):
-        seen = []
-        for label in range(10):
-            home.begin(DRIVER, TRIAL)
-            home.audit(TRIAL, crafted(canary, label), 0.95, [], 0.0)
-            figures = home.figures(DRIVER, TRIAL, [])
-            seen.append(figures["private/label_inference_accuracy"])
-        guesses.append(int(np.argmax(seen)))
-    assert guesses == planted_labels(home).tolist()
+    home = start(tmp_path)
+
+    def ask(number: int, confidences: NDArray[np.float64]) -> Any:
+        home.begin(DRIVER, TRIAL)
+        home.audit(TRIAL, confidences, 0.95, [], 0.0)
+        return home.figures(DRIVER, TRIAL, [])
+
+    assert inferred(home, ask) == planted_labels(home).tolist()
 
 
 def test_figures_and_shards_take_the_drivers_token(tmp_path: Path) -> None:

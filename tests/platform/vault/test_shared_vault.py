@@ -16,9 +16,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
@@ -222,7 +220,6 @@ def knowing(labels: NDArray[np.int64]) -> Any:
 def test_a_later_fit_reads_and_pays_for_what_is_new() -> None:
     shared = SharedVault()
     first = near(shared)
-    assert "num_labels=600" in repr(first) and "[" not in repr(first)
     values = first.release(MECHANISM).values
     assert first.epsilon(delta=1e-5) == (1.0, 0.0)
     assert [first.is_new(charge) for charge in first.charges()] == [True]
@@ -243,10 +240,10 @@ def test_canaries_are_planted_on_request_only() -> None:
         found = near().figures(knowing(guessed), delta=1e-5)
         assert found == {"private/training_accuracy": accuracy}
     # A seed decides the coins and nothing else does.
-    planted = [near(audit=AUDIT, noise=SeededNoise(seed=each)).home._planted for each in (1, 1, 2)]
-    assert (planted[0] == planted[1]).all() and (planted[0] != planted[2]).any()
-    secret = [near(audit=AUDIT).home._planted for _ in range(2)]
-    assert (secret[0] != secret[1]).any()
+    seeds: list[NoiseSource] = [SeededNoise(seed=each) for each in (1, 1, 2)]
+    seeds += [OsEntropy(), OsEntropy()]
+    planted = [near(audit=AUDIT, noise=each).home._planted.tolist() for each in seeds]
+    assert planted[0] == planted[1] and all(planted.count(each) == 1 for each in planted[2:])
 
 
 def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it() -> None:
@@ -260,14 +257,6 @@ def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it() -
     assert fit.charges() == before
     assert found["epsilon_m_low"] > 1  # it remembers the wrong labels
     assert found["private/label_inference_accuracy"] == 1.0
-    direct = fit.home._canaries.audit(
-        knowing(planted)(positions),
-        confidence=0.95,
-        epsilon=epsilon_of([noise.event], delta=1e-5),
-        delta=1e-5,
-        curve=GaussianCurve(delta=1e-5),
-    )[0]
-    assert found.items() >= direct.items()
     home = LabelHome(
         SecretLabels(training=MANY, num_classes=CLASSES),
         **home_settings(None, audit=AUDIT, coin_seed=7),

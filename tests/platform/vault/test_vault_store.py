@@ -8,7 +8,7 @@ import re
 import shutil
 import sqlite3
 import stat
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -129,15 +129,11 @@ def test_a_second_process_reads_the_release_and_pays_nothing(tmp_path: Path) -> 
     assert a_vault(tmp_path / "vault.db").epsilon(delta=0.0) == 2.0
 
 
-def test_other_labels_are_refused(tmp_path: Path) -> None:
-    a_vault(tmp_path / "vault.db")
-    with pytest.raises(OtherLabels, match=r"of other labels .*--results"):
-        a_vault(tmp_path / "vault.db", labels=LABELS[::-1].copy() * 0 + 2)
-
-
-def test_the_file_holds_no_label_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_the_file_holds_no_label_is_its_owners_alone_and_of_one_set(tmp_path: Path) -> None:
     path = tmp_path / "vault.db"
     a_vault(path)
+    with pytest.raises(OtherLabels, match=r"of other labels .*--results"):
+        a_vault(path, labels=LABELS * 0 + 2)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     content = path.read_bytes()
     for kind in (np.int64, np.int32, np.uint8):
@@ -175,16 +171,9 @@ def test_a_line_is_kept_only_if_the_ledger_is_as_long_as_it_was(tmp_path: Path) 
 
 
 def test_threads_that_open_a_new_store_together_agree_on_its_salt(tmp_path: Path) -> None:
-    salts: list[bytes] = []
-    threads = [
-        threading.Thread(target=lambda: salts.append(SqliteStore(tmp_path / "v.db").salt()))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert len(salts) == 8 and len(set(salts)) == 1 and len(salts[0]) == 32
+    with ThreadPoolExecutor(8) as threads:
+        salts = set(threads.map(lambda _: SqliteStore(tmp_path / "v.db").salt(), range(8)))
+    assert [len(salt) for salt in salts] == [32]
 
 
 def test_what_is_no_store_of_this_version_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -219,6 +208,8 @@ def path(tmp_path: Path) -> Path:
 def test_a_renamed_folder_goes_on(path: Path) -> None:
     before = SqliteStore(path).id
     moved = path.parent.rename(path.parent.with_name("elsewhere")) / path.name
+    # A driver that was killed between ledger and witness goes on, too.
+    witness(moved).write_text(f"{before} 1\n")
     assert SqliteStore(moved).id == before
     SqliteStore(moved).record(charge("c"), np.arange(3), lines=2)
     moved.parent.rename(path.parent)  # and back again
@@ -275,7 +266,6 @@ def test_a_store_that_forgot_lines_is_refused(path: Path, tmp_path: Path, moved:
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) -> None:
-    kept = witness(path).read_text()
     witness(path).write_text("")
     with pytest.raises(StoreUnusable, match=r"vault\.lines is damaged"):
         SqliteStore(path, moved=moved)
@@ -287,7 +277,7 @@ def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) ->
     execute(path, "DROP TABLE identity")
     with pytest.raises(StoreUnusable, match=r"vault\.lines is gone"):
         SqliteStore(path, moved=moved)
-    assert not witness(path).exists() and kept.endswith(" 2\n")
+    assert not witness(path).exists()
 
 
 def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
@@ -311,11 +301,6 @@ def test_a_new_store_has_a_witness_before_it_spends(tmp_path: Path) -> None:
     assert witness(store.path).read_text() == f"{again.id} 0\n"
     witness(store.path).unlink()
     assert SqliteStore(store.path).id == again.id
-
-
-def test_a_driver_that_was_killed_between_ledger_and_witness_goes_on(path: Path) -> None:
-    witness(path).write_text(f"{SqliteStore(path).id} 1\n")
-    assert len(SqliteStore(path).charges()) == 2
 
 
 def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:

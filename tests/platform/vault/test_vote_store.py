@@ -115,22 +115,13 @@ def test_a_first_line_that_was_cut_off_is_written_again(cut: int, tmp_path: Path
     np.testing.assert_array_equal(a_journal(path).votes(), VOTES)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"key": "other"}, "key 'k', not 'other'"),
-        ({"teachers": 7}, "teachers 6, not 7"),
-        ({"classes": 10}, "classes 3, not 10"),
-    ],
-)
-def test_votes_of_another_ensemble_are_refused(
-    changes: dict[str, int], words: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("changes", [{"key": "other"}, {"teachers": 7}, {"classes": 10}])
+def test_votes_of_another_ensemble_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "v"
     fill(path, [0])
     before = path.read_bytes()
-    with pytest.raises(VoteStoreUnusable, match=f"{words}.*move it away"):
-        a_journal(path, **changes)  # type: ignore[arg-type]
+    with pytest.raises(VoteStoreUnusable, match=r"does not hold the votes of .*move it away"):
+        a_journal(path, **changes)
     assert path.read_bytes() == before
 
 

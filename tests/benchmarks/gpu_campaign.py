@@ -1,0 +1,691 @@
+"""A campaign for an accelerator: what is worth running there, some minutes at a time.
+
+    python -m tests.benchmarks.gpu_campaign --folder DIR --minutes 9.5 --noise-seed 0
+
+Each call goes on where the last one stopped; docs/gpu_campaign.md says what is in it. It needs
+torch, torchvision, numpy and scipy, and the data sets in the folder that LABELDP_DATA names.
+
+| in the folder | content |
+|---|---|
+| `results/NAME.json` | a finished step |
+| `failed/NAME.json` | a failed step and the reason; delete the file to try again |
+| `states/NAME.pt` | the state that an interrupted step resumes from |
+| `private/` | one vault per data set |
+| `encoders/`, `features/` | networks and features learned from images alone |
+
+A trial's state is its trainer's. Releases are in the vault's file and are not drawn again. A later
+stage's release (LP-MST, moment labels in stages) depends on a trained network, so the state is
+written right before it. If a resumed network gave another last digit, the ledger would charge a
+second release.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import io
+import json
+import math
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.platform.records.private_files import private_folder, replacing
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
+from labeldp.trainers.encoders.image_encoder import read_encoder
+from labeldp.trainers.encoders.pretraining import PretrainRequest, described, pretrain
+from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.models.features import ScaledStep
+from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
+from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    StagedMomentsConfig,
+)
+from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.trainer import TrainerConfig
+from tests.benchmarks.benchmark import commit, machine
+from tests.benchmarks.gpu import (
+    ROW_HEAD,
+    SMALL,
+    Sizes,
+    Speed,
+    Stopwatch,
+    planned,
+    row,
+    yardstick,
+)
+from tests.benchmarks.interruption import ended
+
+_SMALL_LIMIT = 100
+#: States are written at most so often, and at the end of a call.
+_KEEP_SECONDS = 20.0
+_DESCRIBING_SECONDS = 20.0
+#: One thread of the processor computes the directions of a moment prior.
+_PRIOR_SECONDS = 90.0
+#: Bfloat16 where the device supports it.
+_FAST = Performance(precision=Precision.AUTO, channels_last=True)
+
+
+@dataclass(kw_only=True)
+class StepLabels:
+    """The labels of one step: a vault, a source of noise, and the keys of what was read."""
+
+    vault: LabelVault
+    noise: NoiseSource
+    keys: list[str] = field(default_factory=list)
+
+    def release(
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+    ) -> Release:
+        """Return the release of `mechanism`: the stored one, or one drawn and charged now."""
+        release = self.vault.release(mechanism, *public, indices=indices, noise=self.noise)
+        self.keys = list(dict.fromkeys([*self.keys, release.key]))
+        return release
+
+
+@cache
+def _loaded(dataset: str, limit: int | None) -> LabelledData:
+    return load(dataset, limit=limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Folder, noise and size of a campaign.
+
+    `noise_seed` makes noise that anybody can repeat; `moved` states that the folder was carried
+    here and no other copy is in use; `commit` is of the code, where this copy has no git.
+    """
+
+    folder: Path
+    noise_seed: int | None = None
+    limit: int | None = None
+    moved: bool = False
+    commit: str | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder: two calls at once would train the same step twice."""
+        private_folder(self.folder)
+        for name in ("results", "failed", "states", "private", "encoders", "features"):
+            (self.folder / name).mkdir(exist_ok=True, mode=0o700)
+        with (self.folder / "campaign.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(
+                    f"another call works in {self.folder}; wait for its end or take another folder"
+                ) from error
+            yield
+
+    def public(self, dataset: str) -> PublicData:
+        """Return the public part of a data set, with a folder for computed features."""
+        public = _loaded(dataset, self.limit).public
+        return replace(public, features_folder=self.folder / "features")
+
+    def labels(self, dataset: str, *, draw: int) -> StepLabels:
+        """Return a data set's labels; each `draw` is another release, charged again."""
+        labelled, seed = _loaded(dataset, self.limit), self.noise_seed
+        store = SqliteStore(self.folder / "private" / f"{dataset}.db", moved=self.moved)
+        vault = LabelVault(
+            labels=labelled.train_labels, num_classes=labelled.public.num_classes, store=store
+        )
+        noise = OsEntropy(draw=draw) if seed is None else SeededNoise(seed=seed, draw=draw)
+        return StepLabels(vault=vault, noise=noise)
+
+    def kept(self, folder: str, name: str) -> dict[str, Any] | None:
+        """Return a finished step's result (`results`), or why it failed (`failed`); else None."""
+        path = self.folder / folder / f"{name}.json"
+        return dict(json.loads(path.read_text())) if path.exists() else None
+
+    def finish(
+        self, step: "Step", found: Mapping[str, Any], performance: Performance = _FAST
+    ) -> bool:
+        """Write a step's result with where it was made, and delete its state."""
+        cuda = performance.torch_device().type == "cuda"
+        every = {
+            "step": step.name,
+            **found,
+            "accelerator": torch.cuda.get_device_name() if cuda else "none",
+            "machine": machine(),
+            "precision": performance.precision_here().value,
+            "commit": self.commit or commit(),
+            "date": datetime.now(UTC).date().isoformat(),
+        }
+        self.write("results", step.name, every)
+        self._state(step.name).unlink(missing_ok=True)
+        return True
+
+    def write(self, folder: str, name: str, value: Mapping[str, Any]) -> None:
+        """Write JSON; it has no infinity, a word is read everywhere."""
+        plain = {
+            key: "infinite" if isinstance(each, float) and math.isinf(each) else each
+            for key, each in value.items()
+        }
+        with replacing(self.folder / folder / f"{name}.json") as file:
+            file.write((json.dumps(plain, indent=1) + "\n").encode())
+
+    def keep_state(self, name: str, key: str, state: Mapping[str, Any]) -> None:
+        """Write a step's state; `key` names the step's settings in full."""
+        buffer = io.BytesIO()
+        torch.save({"key": _digest(key), "state": dict(state)}, buffer)
+        with replacing(self._state(name)) as file:
+            file.write(buffer.getbuffer())
+
+    def state(self, name: str, key: str) -> dict[str, Any] | None:
+        """Return a step's state; None if there is none, or if it has other settings."""
+        if not self._state(name).exists():
+            return None
+        content = io.BytesIO(self._state(name).read_bytes())
+        found = torch.load(content, map_location="cpu", weights_only=True)
+        return dict(found["state"]) if found["key"] == _digest(key) else None
+
+    def _state(self, name: str) -> Path:
+        return self.folder / "states" / f"{name}.pt"
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A piece of work that can pause and resume; its settings decide its result.
+
+    A call with less than `needs_seconds` left ends before it; `after` is the step that must finish
+    first.
+    """
+
+    name: str
+    dataset: str
+    needs_seconds: float
+    after: str | None = None
+
+    def advance(self, place: Place, end: float) -> bool:
+        """Work until the step is done, or the time is over; return whether it is done."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialStep(Step):
+    """One trainer, from its releases to its accuracy, some epochs at a time.
+
+    The features of the step `encoder` replace the images. `row`, `network` and `published` are
+    words of the table; `seed` is also the number of the draw of noise.
+    """
+
+    row: str
+    network: str
+    config: TrainerConfig
+    seed: int = 0
+    encoder: bool = False
+    published: str = ""
+    needs_seconds: float = 30.0
+
+    def advance(self, place: Place, end: float) -> bool:
+        """Train until all epochs are done or the time is over."""
+        data, labels = place.public(self.dataset), place.labels(self.dataset, draw=self.seed)
+        if self.encoder:
+            kept = np.load(place.folder / "features" / f"{self.after}.npz")
+            train, test = (torch.from_numpy(kept[part]) for part in ("train", "test"))
+            scaled = ScaledStep.fit(train)
+            data = PublicData(
+                name=data.name,
+                num_classes=data.num_classes,
+                train_features=scaled(train),
+                test_features=scaled(test),
+                test_labels=data.test_labels,
+                class_names=data.class_names,
+            )
+        key = repr(
+            (self.dataset, place.limit, place.noise_seed, self.seed, self.after, self.config)
+        )
+        trainer = self.config.start(data=data, labels=labels, seed=self.seed, performance=_FAST)
+        seconds, curve = 0.0, list[float]()
+        if (state := place.state(self.name, key)) is not None:
+            trainer.load_state_dict(state["trainer"])
+            labels.keys = list(dict.fromkeys([*state["keys"], *labels.keys]))
+            seconds, curve = state["seconds"], list(state["curve"])
+        releases: list[int] = []  # epochs that begin with one
+        if isinstance(self.config, LpMstConfig | StagedMomentsConfig):
+            stages = range(self.config.stages)
+            releases = list(accumulate(self.config.stage_epochs(stage) for stage in stages))
+        kept_at, last = time.monotonic(), 0.0
+        while len(curve) < self.config.epochs:
+            over = time.monotonic() + last > end
+            due = time.monotonic() - kept_at >= _KEEP_SECONDS or len(curve) in releases
+            if curve and (over or due):
+                now = {"trainer": dict(trainer.state_dict()), "keys": labels.keys}
+                place.keep_state(self.name, key, {**now, "seconds": seconds, "curve": curve})
+                kept_at = time.monotonic()
+            if over:
+                return False
+            began = time.monotonic()
+            metrics = trainer.epoch()
+            last = time.monotonic() - began
+            seconds += metrics.seconds
+            curve.append(metrics.val_accuracy)
+        delta, epsilon = 0.0, 0.0
+        if labels.keys:
+            try:
+                epsilon = labels.vault.epsilon(delta=0.0, keys=labels.keys)
+            except ValueError:  # a release that holds at a positive delta only
+                delta = self.config.delta
+                epsilon = labels.vault.epsilon(delta=delta, keys=labels.keys)
+        seed = place.noise_seed
+        return place.finish(
+            self,
+            {
+                "method": self.row,
+                "network": self.network,
+                "features": self.after if self.encoder else "images",
+                "dataset": self.dataset,
+                "training_images": len(data.train_features),
+                "accuracy": trainer.evaluate(),
+                "epsilon": epsilon,
+                "delta": delta,
+                "seed": self.seed,
+                "noise": "secret" if seed is None else f"seed {seed}: anybody can repeat it",
+                "league": League.NONE.words,
+                "published": self.published,
+                "epochs": len(curve),
+                "train_seconds": round(seconds, 1),
+                "curve": curve,
+                **{f"figure {name}": value for name, value in trainer.figures().items()},
+            },
+        )
+
+
+#: Of steps that learn from images alone.
+_NO_LABELS = {
+    "epsilon": 0.0,
+    "delta": 0.0,
+    "noise": "none: reads no label",
+    "league": League.NONE.words,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderStep(Step):
+    """An encoder trained on a data set's training images alone, and its features of all images."""
+
+    network: str
+    config: SelfSupervisedConfig
+    needs_seconds: float = 60.0
+
+    def advance(self, place: Place, end: float) -> bool:
+        """Train until all epochs are done or the time is over; then compute the features."""
+        data, key = place.public(self.dataset), repr(self.config)
+        file = place.folder / "encoders" / f"{self.name}.pt"
+        seconds = [float((place.state(self.name, key) or {"seconds": 0.0})["seconds"])]
+        request = PretrainRequest(
+            images=data.train_features,
+            out=file,
+            config=self.config,
+            seed=0,
+            seconds=max(1e-3, end - time.monotonic() - _DESCRIBING_SECONDS),
+            performance=_FAST,
+        )
+        done = pretrain(request, told=lambda metrics: seconds.append(metrics.seconds))
+        if not done.finished:
+            place.keep_state(self.name, key, {"seconds": sum(seconds)})
+            return False
+        encoder = read_encoder(file)
+        train, test = (
+            described(encoder, images, performance=_FAST).numpy()
+            for images in (data.train_features, data.test_features)
+        )
+        with replacing(place.folder / "features" / f"{self.name}.npz") as opened:
+            np.savez(opened, train=train, test=test)
+        return place.finish(
+            self,
+            {
+                "method": "self-supervised (VICReg)",
+                "network": self.network,
+                "dataset": self.dataset,
+                "training_images": len(data.train_features),
+                "dimensions": done.dimensions,
+                "epochs": done.epochs,
+                "loss": done.loss,
+                "seed": 0,
+                **_NO_LABELS,
+                "train_seconds": round(sum(seconds), 1),
+            },
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeaturesStep(Step):
+    """Features of random patches for moment priors: minutes of one thread that cannot pause."""
+
+    prior: PriorSettings
+    needs_seconds: float = 480.0
+
+    def advance(self, place: Place, end: float) -> bool:
+        """Compute and keep them, on the processor: other last digits would be another release."""
+        data = place.public(self.dataset)
+        prior_features(self.prior, data)
+        found: dict[str, Any] = {"method": f"features: {self.prior.features}"}
+        found |= {"training_images": len(data.train_features), "dataset": self.dataset}
+        found |= {"seed": self.prior.seed}
+        return place.finish(self, {**found, **_NO_LABELS}, Performance(device=Device.CPU))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedStep(Step):
+    """The speeds of `tests.benchmarks.gpu`, one measurement at a time."""
+
+    seconds: float = 6.0
+    sizes: Sizes = field(default_factory=Sizes)
+    name: str = "speeds"
+    dataset: str = ""
+    needs_seconds: float = 60.0  # the slowest measurement, with compilation
+
+    def advance(self, place: Place, end: float) -> bool:
+        """Measure until all is measured or the time is over."""
+        watch, key = Stopwatch(self.seconds), repr(self.sizes)
+        speeds: dict[str, Any] = dict((place.state(self.name, key) or {"speeds": {}})["speeds"])
+        if "yardstick" not in speeds:
+            speeds["yardstick"] = asdict(yardstick(watch, self.sizes))
+        top = Speed(**speeds["yardstick"])
+        for name, make in planned(watch, self.sizes):
+            if name in speeds:
+                continue
+            if time.monotonic() + self.needs_seconds > end:
+                return False
+            try:
+                speeds[name] = asdict(make(top))
+            except RuntimeError as error:  # a network that does not fit must not end the others
+                speeds[name] = {"failed": str(error).splitlines()[0][:200]}
+            place.keep_state(self.name, key, {"speeds": speeds})
+        return place.finish(self, {"speeds": [*speeds.values()]}, Performance())
+
+
+# The steps, ordered by their worth: an accelerator's first minutes go to the first ones.
+
+#: Half and full width of the fast network.
+WIDTHS = (32, 64)
+#: Epsilons where sums of labels are the better release, and where single labels are.
+_LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
+#: Of moment labels on an encoder's features; the published ones with SimCLR are among them.
+_ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
+_MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
+#: Best published on CIFAR-10 without outside data: LP-2ST, and LabelDP-Pro on SimCLR's features.
+_LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
+_WITH_SIMCLR = {0.05: "85.5", 0.18: "86.6", 0.5: "87.4"}
+
+
+def campaign() -> tuple[Step, ...]:
+    """Return all steps; CIFAR-100 confirms the choices of CIFAR-10."""
+    return (
+        *_fast_steps("cifar10", priors=False),
+        SpeedStep(),
+        *_encoder_steps("cifar10", ModelName.RESNET18, None, epochs=200),
+        FeaturesStep(name="cifar10-random-patches", dataset="cifar10", prior=_MOMENTS),
+        *_fast_steps("cifar10", priors=True),
+        *_encoder_steps("cifar10", ModelName.FAST_CNN, 64, epochs=200),
+        *_fast_steps("cifar100", priors=False),
+        *_encoder_steps("cifar100", ModelName.RESNET18, None, epochs=200),
+        FeaturesStep(name="cifar100-random-patches", dataset="cifar100", prior=_MOMENTS),
+        *_fast_steps("cifar100", priors=True),
+    )
+
+
+def small_campaign() -> tuple[Step, ...]:
+    """Return a step of each kind with networks that train in seconds on a processor."""
+    network = fast_training(epochs=2, width=2) | {"batch_size": 50}
+    fast = TrialStep(
+        name="cifar10-alibi",
+        row="ALIBI",
+        network="fast network, width 2",
+        dataset="cifar10",
+        config=AlibiConfig(epsilon=2.0, **network),
+    )
+    staged = LpMstConfig(epsilon=2.0, **network)
+    speeds = replace(SMALL, widths=(), encoders=(), teachers=())
+    tiny: dict[str, Any] = {"batch_size": 50, "projection": 8, "epsilons": (1.0,), "landmarks": 20}
+    steps = (
+        fast,
+        SpeedStep(seconds=0.01, sizes=speeds),
+        *_encoder_steps("cifar10", ModelName.FAST_CNN, 2, epochs=2, **tiny),
+        replace(fast, name="cifar10-lp-2st", row="LP-2ST", config=staged),
+    )
+    return tuple(replace(step, needs_seconds=0.0) for step in steps)
+
+
+def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
+    """Yield trials of the fast network: those with a moment prior, or all others."""
+    for width in WIDTHS:
+        plain = fast_training(epochs=10, width=width)
+        for method, epsilon, config in _with_priors(plain) if priors else _without(plain, width):
+            words = method.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
+            end = "" if epsilon is None else f"-e{epsilon:g}"
+            yield TrialStep(
+                name=f"{dataset}-fast-{width}-{words}{end}",
+                row=method,
+                network=f"fast network, width {width}",
+                dataset=dataset,
+                config=config,
+                published=_published(dataset, epsilon, _LP_2ST),
+                after=f"{dataset}-random-patches" if priors else None,
+                needs_seconds=_PRIOR_SECONDS if priors else 30.0,
+            )
+
+
+def _without(plain: dict[str, Any], width: int) -> Iterator[tuple[str, float | None, Any]]:
+    smooth = fast_training(epochs=10, width=width, label_smoothing=LABEL_SMOOTHING)
+    two = fast_training(epochs=20, width=width)
+    yield "no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)
+    for epsilon in _MANY:
+        response = AlibiConfig(epsilon=epsilon, noise=Noise.RANDOMIZED_RESPONSE, **plain)
+        yield "ALIBI, randomized response", epsilon, response
+        yield "ALIBI", epsilon, AlibiConfig(epsilon=epsilon, **plain)
+        yield "LP-2ST", epsilon, LpMstConfig(epsilon=epsilon, **two)
+
+
+def _with_priors(plain: dict[str, Any]) -> Iterator[tuple[str, float | None, Any]]:
+    short = {**plain, "epochs": 8, "earlier_epochs": 4}
+    for epsilon in _LEAST:
+        staged = StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
+        yield "moment labels in stages", epsilon, staged
+    for epsilon in _FEW:
+        yield "moment labels", epsilon, PriorLabelsConfig(epsilon=epsilon, prior=_MOMENTS, **plain)
+    for epsilon in _MANY:
+        prior = replace(_MOMENTS, share=0.8)
+        both = AlibiPriorConfig(epsilon=epsilon, prior=prior, **plain)
+        yield "ALIBI + moment prior", epsilon, both
+
+
+def _encoder_steps(
+    dataset: str,
+    model: ModelName,
+    width: int | None,
+    *,
+    epochs: int,
+    epsilons: Sequence[float] = _ON_FEATURES,
+    landmarks: int = 1500,
+    **settings: Any,
+) -> Iterator[Step]:
+    """Yield an encoder trained without labels, and moment labels on its features."""
+    name = f"{dataset}-self-supervised-{model.value.replace('_', '-')}"
+    network = f"{model.value} self-supervised, {epochs} epochs"
+    config = SelfSupervisedConfig(model=model, width=width, epochs=epochs, **settings)
+    yield EncoderStep(name=name, network=network, dataset=dataset, config=config)
+    prior = PriorSettings(source=PriorSource.MOMENTS, landmarks=landmarks)
+    on_features: dict[str, Any] = {
+        "model": ModelName.MLP,
+        "epochs": 12,
+        "batch_size": 256,
+        "learning_rate": 1.0,  # features have a mean squared norm of 1 in all
+        "weight_decay": 1e-4,
+        "schedule": Schedule.COSINE,
+        "dropout": 0.5,
+    }
+    trial = TrialStep(
+        name=f"{name}-no-noise",
+        row="no noise",
+        network=f"MLP on {network}",
+        dataset=dataset,
+        config=AlibiConfig(noise=Noise.NONE, **on_features),
+        encoder=True,
+        after=name,
+    )
+    for epsilon in epsilons:
+        yield replace(
+            trial,
+            name=f"{name}-moment-labels-e{epsilon:g}",
+            row="moment labels",
+            config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
+            published=_published(dataset, epsilon, _WITH_SIMCLR),
+            needs_seconds=_PRIOR_SECONDS,
+        )
+    yield trial
+
+
+def _published(dataset: str, epsilon: float | None, known: dict[float, str]) -> str:
+    return known.get(epsilon, "") if dataset == "cifar10" and epsilon is not None else ""
+
+
+# The command
+
+
+def run(place: Place, steps: Sequence[Step], *, end: float) -> None:
+    """Continue where the last call stopped.
+
+    A failed step is written down and the others continue: a network that does not fit into memory
+    must not cost the rest of the campaign.
+    """
+    first = True
+    for step in steps:
+        if place.kept("results", step.name) or place.kept("failed", step.name):
+            continue
+        if step.after is not None and place.kept("results", step.after) is None:
+            continue
+        left = end - time.monotonic()
+        # The first step of a call always begins: with calls shorter than it needs it never would.
+        if not first and left < step.needs_seconds:
+            break
+        first = False
+        print(f"{step.name}: begins, {left:.0f} s left", flush=True)
+        try:
+            done = step.advance(place, end)
+        except (StoreUnusable, DatasetMissing):
+            raise  # no step can continue
+        except (RuntimeError, ValueError, MemoryError) as error:
+            why = f"{type(error).__name__}: {error}"
+            place.write("failed", step.name, {"step": step.name, "why": why})
+            print(f"{step.name}: failed\n{traceback.format_exc()}", flush=True)
+            continue
+        print(f"{step.name}: {'done' if done else 'continues in the next call'}", flush=True)
+        if not done:
+            break
+
+
+_COLUMNS = (
+    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "published", "epochs"),
+    *("loss", "league", "seed", "noise", "accelerator", "commit", "train_seconds"),
+)
+
+
+def table(place: Place, steps: Sequence[Step]) -> str:
+    """Return all results as Markdown, for docs/reproduction.md; `not run` where there is none."""
+    lines = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
+    for step in steps:
+        if isinstance(step, TrialStep | EncoderStep):
+            found = place.kept("results", step.name)
+            if found is None:
+                failed = place.kept("failed", step.name)
+                why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
+                lines.append(_row([step.dataset, step.name, step.network, why, *[""] * 11]))
+                continue
+            if found["accelerator"] == "none":
+                found["accelerator"] = found["machine"].partition(",")[0]
+            cells = [found.get(column, "") for column in _COLUMNS]
+            lines.append(_row(f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells))
+    if any(isinstance(step, SpeedStep) for step in steps):
+        speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
+        rows = [row(Speed(**each)) for each in speeds if "failed" not in each]
+        lines += ["", ROW_HEAD, *(rows or ["| not run | | | | |"])]
+    return "\n".join(lines)
+
+
+def _row(cells: Iterator[str] | Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def main() -> int:
+    """Run, list or print; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.gpu_campaign",
+        description="Run the most useful experiments on an accelerator, some minutes at a time.",
+    )
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="all results")
+    parser.add_argument("--minutes", type=float, default=9.5, help="of this call (default: 9.5)")
+    text = "repeatable noise, for machines without randomgen; experiments on public labels only"
+    parser.add_argument("--noise-seed", type=int, metavar="N", help=text)
+    text = "the folder was carried here from another machine, and no other copy is in use"
+    parser.add_argument("--moved", action="store_true", help=text)
+    text = "only steps whose names begin with NAME"
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help=text)
+    parser.add_argument("--commit", metavar="HASH", help="of the code, for a copy without git")
+    parser.add_argument("--small", action="store_true", help="tiny sizes: check that all runs")
+    parser.add_argument("--list", action="store_true", help="list the steps in order")
+    parser.add_argument("--table", action="store_true", help="print results as Markdown and end")
+    wanted = parser.parse_args()
+    if wanted.folder is None and not wanted.list:
+        parser.error("--folder is required (--list alone works without it)")
+    every = small_campaign() if wanted.small else campaign()
+    steps = [step for step in every if step.name.startswith(tuple(wanted.only) or ("",))]
+    if wanted.list:
+        print("\n".join(step.name for step in steps))
+        return 0
+    place = Place(
+        folder=wanted.folder,
+        noise_seed=wanted.noise_seed,
+        limit=_SMALL_LIMIT if wanted.small else None,
+        moved=wanted.moved,
+        commit=wanted.commit,
+    )
+    if wanted.table:
+        print(table(place, steps))
+        return 0
+    try:
+        with place.held():
+            run(place, steps, end=time.monotonic() + 60 * wanted.minutes)
+    except (ImportError, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    done = sum(place.kept("results", step.name) is not None for step in steps)
+    failed = sum(place.kept("failed", step.name) is not None for step in steps)
+    print(f"{done} done, {failed} failed, {len(steps) - done - failed} left")
+    return 0
+
+
+if __name__ == "__main__":
+    ended(main)
