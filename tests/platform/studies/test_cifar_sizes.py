@@ -23,7 +23,7 @@ def at_home(name: str) -> list[TrialConfig]:
     ("name", "epochs", "epsilons"),
     [
         ("alibi_cifar10", {10}, {1.0, 2.1, 8.0}),
-        ("alibi_cifar100", {10}, {2.0, 3.0, 6.3, 8.1}),
+        ("alibi_cifar100", {10}, {2.0, 3.0, 4.0, 6.0, 8.0}),
         ("lp_mst_cifar10", {10, 20}, {1.0, 2.0, 4.0, 8.0}),
         ("lp_mst_cifar100", {10, 20}, {3.0, 4.0, 5.0, 6.0, 8.0}),
     ],
