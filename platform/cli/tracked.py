@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import TrialRecord, first_wrong
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import FEATURE_TAG, TrackingUnusable, shown
 
@@ -86,8 +86,8 @@ def record_of(run: Any) -> TrialRecord:
         )
     except (ValueError, RecursionError) as error:
         raise TrackingUnusable(
-            f"run {run.info.run_id} is not a trial of this labeldp ({error}); delete it, or run "
-            "the sweep again to have it written from its record"
+            f"run {run.info.run_id} is not a trial of this labeldp ({first_wrong(error)}); "
+            "delete it, or run the sweep again to have it written from its record"
         ) from error
 
 

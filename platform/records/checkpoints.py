@@ -8,7 +8,6 @@ import contextlib
 import io
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +55,7 @@ class Keeper:
         except FileNotFoundError:
             return None
 
-    # `KeeperHandle` retries. Ray would tell a driver that ends about each of its own retries.
+    # `Checkpoints` retries. Ray would tell a driver that ends about each of its own retries.
     @ray.method(max_task_retries=0)
     def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
         """Keep a trained model's files."""
@@ -69,59 +68,8 @@ def forget(folder: Path, digest: str) -> None:
         (folder / f"{digest}.state").unlink()
 
 
-@dataclass(frozen=True)
-class KeeperHandle:
-    """The calls of a `Keeper` in an actor."""
-
-    actor: Any
-
-    def send(self, digest: str, content: bytes) -> Any:
-        """Send a trial's state; returns a reference to `wait` for."""
-        return self.actor.keep.remote(digest, content)
-
-    def wait(self, sent: Any) -> None:
-        """Wait until a state is kept; a failure costs this state alone."""
-        with contextlib.suppress(Exception):
-            ray.get(sent, timeout=_WAIT_SECONDS)
-
-    def find(self, digest: str) -> bytes | None:
-        """Return a trial's state, or None."""
-        content: bytes | None = ray.get(self.actor.find.remote(digest), timeout=_WAIT_SECONDS)
-        return content
-
-    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
-        """Keep a trained model; returns when it is written.
-
-        Raises:
-            ModelNotKept: It can't be written.
-        """
-        try:
-            for attempt in range(_MODEL_ATTEMPTS):
-                try:
-                    # Large files travel through Ray's object store, and none stays there.
-                    ray.get(
-                        self.actor.keep_model.remote(digest, dict(files)), timeout=_MODEL_SECONDS
-                    )
-                    return
-                except ActorUnavailableError:  # it died, and is being restarted
-                    if attempt == _MODEL_ATTEMPTS - 1:
-                        raise
-                    time.sleep(1.0)
-        except Exception as error:
-            text = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            raise ModelNotKept(
-                f"the trained model can't be kept ({text[:300]}); free the disk or make the "
-                "results folder writable, or keep none with models.keep=false, and run again with "
-                "--resume auto"
-            ) from error
-
-    def end(self) -> None:
-        """End the actor; states stay on disk."""
-        ray.kill(self.actor)
-
-
-def start_keeper(folder: Path, models: Path) -> KeeperHandle:
-    """Start the keeper beside the driver, with folders for states and for trained models."""
+def start_keeper(folder: Path, models: Path) -> Any:
+    """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(Keeper)
     actor = remote.options(
@@ -131,29 +79,16 @@ def start_keeper(folder: Path, models: Path) -> KeeperHandle:
         max_restarts=-1,
         max_task_retries=-1,
     )
-    return KeeperHandle(actor.remote(str(folder), str(models)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelShelf:
-    """Takes one trial's model."""
-
-    keeper: KeeperHandle
-    digest: str
-
-    def keep(self, model: "TrainedModel") -> None:
-        """Send the model to the driver's disk; raises `ModelNotKept`."""
-        self.keeper.keep_model(self.digest, model.files())
+    return actor.remote(str(folder), str(models))
 
 
 class Checkpoints:
-    """One trial's side: keeps its state now and then, and finds the one of an earlier start."""
+    """One trial's side of the actor `keeper`: its states in training, and its trained model."""
 
-    def __init__(
-        self, *, keeper: KeeperHandle, digest: str, every_seconds: float = KEEP_SECONDS
-    ) -> None:
+    def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
         """Start the clock: the first state is kept after `every_seconds`."""
-        self._keeper, self._digest, self._every = keeper, digest, every_seconds
+        self.digest = digest
+        self._keeper, self._every = keeper, every_seconds
         self._kept = time.monotonic()
         self._pending: Any = None
 
@@ -161,7 +96,7 @@ class Checkpoints:
         """Return the state of an earlier start; None where there is none that can be read."""
         import torch  # a trial has loaded it; the keeper never needs it
 
-        content = self._keeper.find(self._digest)
+        content = ray.get(self._keeper.find.remote(self.digest), timeout=_WAIT_SECONDS)
         if content is None:
             return None
         try:
@@ -182,8 +117,31 @@ class Checkpoints:
         import torch
 
         if self._pending is not None:
-            self._keeper.wait(self._pending)
+            with contextlib.suppress(Exception):
+                ray.get(self._pending, timeout=_WAIT_SECONDS)
         buffer = io.BytesIO()
         torch.save(dict(state), buffer)
-        self._pending = self._keeper.send(self._digest, buffer.getvalue())
+        self._pending = self._keeper.keep.remote(self.digest, buffer.getvalue())
         self._kept = time.monotonic()
+
+    def keep_model(self, model: "TrainedModel") -> None:
+        """Keep the trained model; returns when it is written, or raises `ModelNotKept`."""
+        files = dict(model.files())
+        try:
+            for attempt in range(_MODEL_ATTEMPTS):
+                try:
+                    # Large files travel through Ray's object store, and none stays there.
+                    call = self._keeper.keep_model.remote(self.digest, files)
+                    ray.get(call, timeout=_MODEL_SECONDS)
+                    return
+                except ActorUnavailableError:  # it died, and is being restarted
+                    if attempt == _MODEL_ATTEMPTS - 1:
+                        raise
+                    time.sleep(1.0)
+        except Exception as error:
+            text = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            raise ModelNotKept(
+                f"the trained model can't be kept ({text[:300]}); free the disk or make the "
+                "results folder writable, or keep none with models.keep=false, and run again with "
+                "--resume auto"
+            ) from error

@@ -6,7 +6,7 @@ checking the data ...
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any, TextIO
@@ -17,7 +17,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -46,10 +45,6 @@ class Steps:
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
         """Print a step, its progress while it takes long, and `hint` from the second time on."""
         self.say(text)
-        if not self._quiet and (self._stream or sys.stderr).isatty():
-            with self._bar(text):
-                yield
-            return
         over, started, step = Event(), time.monotonic(), ""
 
         def remind() -> None:
@@ -67,20 +62,6 @@ class Steps:
                 yield
         finally:
             over.set()
-
-    @contextmanager
-    def _bar(self, text: str) -> Iterator[None]:
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-        console = Console(file=self._stream or sys.stderr)
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task(text, total=None)
-
-            def at(what: str, share: float | None) -> None:
-                total = None if share is None else 1.0
-                progress.update(task, description=what, total=total, completed=share or 0.0)
-
-            with listening(at):
-                yield
 
 
 class SweepProgress:
@@ -128,9 +109,9 @@ class SweepProgress:
         self._told = time.monotonic()
         self._ended += 1
         if not self._quiet or not record.finished:
-            axes = [f" {key.split('.')[-1]}={short(value)}" for key, value in record.point.items()]
-            head = f"[{self._ended:>{len(str(self._total))}}/{self._total}] {record.variant}"
-            line = f"{head}{''.join(axes)}: {outcome(record)}{self._time_left()}"
+            head = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
+            name = trial_name(record.variant, record.point)
+            line = f"{head} {name}: {outcome(record)}{self._time_left()}"
             self._console.print(line, markup=False)
         if self._bar is not None:
             self._move_bar()
@@ -178,9 +159,11 @@ def outcome(record: TrialRecord) -> str:
     )
 
 
-def short(value: Any) -> str:
-    """Return the value of an axis with at most four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def trial_name(variant: str, point: Mapping[str, Any]) -> str:
+    """Return a trial's method and the values of its axes: `ALIBI epsilon=0.5 seed=1`."""
+    values = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in point.values())
+    keys = (key.rpartition(".")[2] for key in point)
+    return " ".join([variant, *map("=".join, zip(keys, values, strict=True))])
 
 
 def _duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ Tracking may fail: missing runs are written from the records when it answers aga
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.progress import SweepProgress, short
+from labeldp.platform.records.progress import SweepProgress, trial_name
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.records.tracking_address import FEATURE_TAG
@@ -59,7 +59,6 @@ class Recorder(tune.Callback):
         self._provenance, self._progress = provenance, progress
         self._home, self._authority = home, authority
         self._num_labels, self._features = num_labels, features
-        self._names = run_names(plans)
         self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
@@ -146,8 +145,7 @@ class Recorder(tune.Callback):
         }
         features = self._features if kept is None else kept.features_from
         tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.described().items()}
-        # Trials of a search come later, and the axes that differ among them are not known yet.
-        name = self._names.get(digest) or _name(planned, list(planned.point), set(planned.point))
+        name = trial_name(planned.variant, planned.point)
         return self.tracker.open_child(digest, name=name, tags=tags)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
@@ -255,35 +253,6 @@ class Recorder(tune.Callback):
             )
         self._tracking_lost = True
         self._ask_again = time.monotonic() + RETRY_SECONDS
-
-
-def run_names(plans: Mapping[str, PlannedTrial]) -> dict[str, str]:
-    """Return hash -> name: a trial's line and the axes that differ on it, `ALIBI epsilon=2`."""
-    values: dict[str, dict[str, set[str]]] = {}
-    for trial in plans.values():
-        for key, value in trial.point.items():
-            values.setdefault(trial.variant, {}).setdefault(key, set()).add(short(value))
-    every = {key for axes in values.values() for key in axes}
-    names = {}
-    for digest, trial in plans.items():
-        differing = [key for key in trial.point if len(values[trial.variant][key]) > 1]
-        names[digest] = _name(trial, differing, every)
-    return names
-
-
-def _name(trial: PlannedTrial, keys: Iterable[str], every: set[str]) -> str:
-    return " ".join(
-        [trial.variant, *(f"{_last(key, every)}={short(trial.point[key])}" for key in keys)]
-    )
-
-
-def _last(key: str, every: set[str]) -> str:
-    parts = key.split(".")
-    for count in range(1, len(parts)):
-        ending = ".".join(parts[-count:])
-        if sum(f".{other}".endswith(f".{ending}") for other in every) == 1:
-            return ending
-    return key
 
 
 def ledger_json(charges: Any) -> str:

@@ -3,7 +3,7 @@
 A trial that has ended is a file `trials/<hash>.json`, which the driver writes before anything else
 learns of it. Those files decide what a resumed sweep skips; tracking can be filled from them again.
 
->>> SweepIdentity.from_json({"sweep": "small", "num_labels": 50}).to_json()
+>>> SweepIdentity(sweep="small", num_labels=50).to_json()
 {'sweep': 'small', 'num_labels': 50}
 """
 
@@ -14,15 +14,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from types import NoneType
-from typing import Any, Self, get_args, get_origin
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, NonNegativeInt, PlainValidator, ValidationError
+from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.private_files import (
@@ -102,7 +103,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, kw_only=True)
+def _number(value: Any) -> Any:
+    try:
+        if isinstance(value, int | float) and type(value) is not bool and not math.isnan(value):
+            return value
+    except OverflowError:  # an integer that no float holds
+        pass
+    raise ValueError("it must be a number")
+
+
+_Number = Annotated[float, PlainValidator(_number)]
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class TrialRecord:
     """The result of a trial in plain values, so that it is JSON.
 
@@ -123,31 +137,21 @@ class TrialRecord:
     finished: bool
     reason: str = ""
     over_budget: bool = False
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    curves: list[dict[str, float]] = field(default_factory=list)
+    metrics: Mapping[str, _Number] = field(default_factory=dict)
+    curves: list[dict[str, int | float]] = field(default_factory=list)
     release_keys: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: _Number = 0.0
     git_commit: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     stopped_early: int = 0
     features: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value, kind = getattr(self, each.name), get_origin(each.type) or each.type
-            good, expected = _CHECKS[kind]
-            _need(each.name, value, good(value), expected)
-        _need("over_budget", True, not (self.finished and self.over_budget), "false if finished")
-        for key in (*self.release_keys, *self.environment.values()):
-            _need("release_keys or environment", key, isinstance(key, str), "texts")
-        try:
-            FeatureProvenance.restored(self.features)
-        except ValueError as error:
-            raise ValueError(f"features can't be read: {error}") from error
-        for name, value in self.metrics.items():
-            _need(f"metric {name!r}", value, _is_number(value), "a number")
-        for epoch in self.curves:
-            _need("curves", epoch, _is_epoch(epoch), "epochs with a number each")
+        FeatureProvenance.restored(self.features)
+        if self.finished and self.over_budget:
+            raise ValueError("it is finished and over_budget")
+        if not all(math.isfinite(epoch.get("epoch", math.nan)) for epoch in self.curves):
+            raise ValueError("curves have an epoch without its number")
         missing = [name for name in _REPORTED if name not in self.metrics]
         if not any(name in self.metrics for name in _ACCURACIES):
             missing.insert(0, _ACCURACIES[0])
@@ -156,9 +160,7 @@ class TrialRecord:
         try:
             json.dumps(asdict(self), ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"it holds half a character ({error.object[error.start]!a}) that no page can show"
-            ) from error
+            raise ValueError("it holds half a character that no page can show") from error
 
     @property
     def noise(self) -> NoiseKind:
@@ -186,67 +188,30 @@ class TrialRecord:
         """Return the record in a file."""
         content = read_json(path)
         try:
-            if lacking := {each.name for each in fields(cls)} - content.keys():
-                raise ValueError(f"it lacks {min(lacking)}")
-            if isinstance(curves := content["curves"], list):
-                content["curves"] = [_with_nan(epoch) for epoch in curves]
+            # JSON has no NaN: `dumps` writes null for it.
+            for epoch in content.get("curves", ()):
+                epoch |= {key: math.nan for key, value in epoch.items() if value is None}
             record = cls(**content)
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")
-        except (TypeError, ValueError, RecursionError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ResultsFolderError(
-                f"{path} is not a trial record of this version of labeldp ({error}); restore it, "
-                "or move it away to run the trial again"
+                f"{path} is not a trial record of this version of labeldp ({first_wrong(error)}); "
+                "restore it, or move it away to run the trial again"
             ) from error
         return record
 
 
-def _with_nan(epoch: Any) -> Any:
-    """JSON has no NaN: `dumps` writes null for it."""
-    if not isinstance(epoch, dict):
-        return epoch
-    return {key: math.nan if value is None else value for key, value in epoch.items()}
+def first_wrong(error: Exception) -> str:
+    """Return the first thing that is wrong with a record, in one line."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    place, why = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    return f"{place} is {first['input']!r:.80}: {why}" if place else why
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return not math.isnan(float(value))
-    except OverflowError:  # an integer that no float holds
-        return False
-
-
-def _is_epoch(epoch: Any) -> bool:
-    return (
-        isinstance(epoch, Mapping)
-        and _is_number(epoch.get("epoch"))
-        and math.isfinite(epoch["epoch"])
-        and all(isinstance(value, float) or _is_number(value) for value in epoch.values())
-    )
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
-
-
-def _need(name: str, value: Any, good: bool, expected: str) -> None:
-    if not good:
-        raise ValueError(f"{name} is {value!r:.80}, and should be {expected}")
-
-
-#: Type of a record's field -> a check of its value, and the expected value in words.
-_CHECKS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
-    str: (lambda value: isinstance(value, str), "a text"),
-    bool: (lambda value: isinstance(value, bool), "true or false"),
-    int: (lambda value: type(value) is int, "a number"),
-    float: (_is_number, "a number"),
-    list: (lambda value: isinstance(value, list), "a list"),
-    Mapping: (_is_object, "an object"),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class SweepIdentity:
     """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
 
@@ -272,7 +237,7 @@ class SweepIdentity:
     tracking_uri: str | None = None
     num_labels: int | None = None
     held_out_labels: int | None = None
-    choose_by: ChooseBy | None = None
+    choose_by: Annotated[ChooseBy, Field(strict=False)] | None = None
     count_epsilon: float | None = None
     teachers_trained: int | None = None
     teachers_reused: int | None = None
@@ -280,14 +245,6 @@ class SweepIdentity:
     learned_counts: float | None = None
     learned_delta: float | None = None
     learned_releases: bool | None = None
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            (kind,) = (kind for kind in get_args(each.type) if kind is not NoneType)
-            value = getattr(self, each.name)
-            # JSON has 2 for 2.0.
-            if type(value) not in ((kind, int, NoneType) if kind is float else (kind, NoneType)):
-                raise ValueError(f"{each.name} is {value!r:.80}")
 
     def __bool__(self) -> bool:
         return bool(self.to_json())
@@ -303,20 +260,6 @@ class SweepIdentity:
         names = ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id")
         return {name: found for name in names if (found := getattr(self, name)) is not None}
 
-    @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the identity in the content of a `sweep.json`."""
-        known = {each.name for each in fields(cls)}
-        for name, value in facts.items():
-            if name not in known:
-                raise ValueError(f"{name} is a fact of another version of labeldp")
-            if value is None:  # we never write it
-                raise ValueError(f"{name} is None")
-        by = facts.get("choose_by")
-        if isinstance(by, str) and by in set(ChooseBy):
-            return cls(**{**facts, "choose_by": ChooseBy(by)})
-        return cls(**facts)
-
     def to_json(self) -> dict[str, Any]:
         """Return the facts that are known."""
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -328,10 +271,11 @@ def identity_of(path: Path) -> SweepIdentity:
         return SweepIdentity()
     facts = read_json(path)
     try:
-        return SweepIdentity.from_json(facts)
+        return SweepIdentity(**facts)
     except ValueError as error:
         raise ResultsFolderError(
-            f"{path} is damaged ({error}); restore it, or move the folder away and start anew"
+            f"{path} is damaged ({first_wrong(error)}); restore it, or move the folder away "
+            "and start anew"
         ) from error
 
 
@@ -340,7 +284,10 @@ def _records_in(folder: Path) -> dict[str, TrialRecord]:
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
-@dataclass(frozen=True, kw_only=True)
+_Counts = Annotated[tuple[NonNegativeInt, ...], Field(min_length=BINS, max_length=BINS)]
+
+
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class VoteConsensus:
     """Counts of an ensemble's queries by the share of teachers that agreed [BINS].
 
@@ -348,13 +295,8 @@ class VoteConsensus:
     queries that the teachers refused, or left to the student.
     """
 
-    answered: tuple[int, ...]
-    refused: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        for name, counts in asdict(self).items():
-            if len(counts) != BINS or not all(type(c) is int and c >= 0 for c in counts):
-                raise ValueError(f"{name} is {counts!r:.80}; it must be {BINS} counts")
+    answered: _Counts
+    refused: _Counts
 
     @classmethod
     def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> Self:
@@ -509,18 +451,11 @@ class KeptResults:
         found = [digest for digest in self.records if named and digest.startswith(named)]
         if len(found) == 1:
             return self.records[found[0]]
-        if not self.records:
-            raise ResultsFolderError(
-                f"no trial of {self.path} has ended yet; wait for the sweep, or start it again"
-            )
         shown = found or list(self.records)
-        examples = ", ".join([*shown[:3], *(["..."] if len(shown) > 3 else [])])
+        examples = ", ".join([*shown[:3], *(["..."] if len(shown) > 3 else [])]) or "none yet"
         raise ResultsFolderError(
-            f"{len(found)} trials of {self.path} begin with {named!r} ({examples}); give more of "
-            "the hash"
-            if found
-            else f"no trial of {self.path} that has ended begins with {named!r}; it has "
-            f"{len(shown)} ({examples})"
+            f"{len(found) or 'no'} trials of {self.path} begin with {named!r}; give the beginning "
+            f"of one hash. Trials that have ended: {examples}"
         )
 
 

@@ -330,8 +330,7 @@ class Tracker:
     ) -> None:
         """Write the sweep's own totals, its report, and `note` as its description.
 
-        A start that was killed in here has written some totals. They are not written again; one
-        that more trials have changed gets a point at the next step.
+        Totals that an earlier start has written are not written again.
         """
         self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
         for path in files:
@@ -353,18 +352,17 @@ class Tracker:
                 self._client.set_experiment_tag(self.experiment_id, key, value)
 
     def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
+        """Return totals that are new; the latest point of a name is its value."""
         last = self._client.get_run(self.parent_run_id).data.metrics
-        now, changed = int(time.time() * 1000), []
-        for name, value in metrics.items():
-            # SQL stores keep the largest number for infinity.
-            stored = max(-sys.float_info.max, min(float(value), sys.float_info.max))
-            if name not in last:
-                changed.append(Metric(name, float(value), now, 0))
-            elif last[name] not in (stored, float(value)):
-                points = self._client.get_metric_history(self.parent_run_id, name)
-                step = 1 + max(point.step for point in points)
-                changed.append(Metric(name, float(value), now, step))
-        return changed
+        now = int(time.time() * 1000)
+        # SQL stores keep the largest number for infinity.
+        most = sys.float_info.max
+        stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
+        return [
+            Metric(name, float(metrics[name]), now, 0)
+            for name, value in stored.items()
+            if last.get(name) not in (value, float(metrics[name]))
+        ]
 
 
 def _explain(uri: str, error: Exception) -> str:

@@ -10,12 +10,10 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, unquote
 
-from labeldp.platform.sweep.accuracy_figures import estimated_text
 from labeldp.trainers.data.files import FileRefused, open_regular
 
 #: Tags of a run that describe the origin of its features begin so.
@@ -109,28 +107,10 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
     }
 
 
-def description(text: str, *, rows: Sequence[Mapping[str, Any]], run_id: str) -> str:
+def description(text: str, *, run_id: str) -> str:
     """Return a sweep's description for MLflow's pages, as Markdown; its run has the figure."""
-    figure = f"get-artifact?path=pareto.png&run_uuid={run_id}"
-    head = [text, "", f"![accuracy against epsilon]({figure})", ""]
-    table = [
-        "| best at its epsilon | accuracy | epsilon | epsilon_m, proven |",
-        "|---|---|---|---|",
-        *map(_row, rows),
-    ]
-    tail = ["", f"[report.html](get-artifact?path=report.html&run_uuid={run_id}) has every row."]
-    while sum(len(line) + 1 for line in (*head, *table, *tail)) > _NOTE_LENGTH:
-        table.pop()
-    return "\n".join([*head, *table, *tail])
-
-
-def _row(row: Mapping[str, Any]) -> str:
-    def cell(name: str, scale: float = 1.0, digits: str = ".3g") -> str:
-        return f"{scale * row[name]:{digits}}" if name in row else ""
-
-    accuracy = cell("accuracy", 100, ".1f")
-    if not accuracy and "accuracy_estimated" in row:
-        accuracy = estimated_text(row["accuracy_estimated"])
-    proven = f"{cell('epsilon_m_low')} to {cell('epsilon_m_high')}"
-    variant = str(row["variant"]).replace("|", r"\|")
-    return f"| {variant} | {accuracy} | {cell('epsilon')} | {proven} |"
+    place = f"get-artifact?run_uuid={run_id}&path="
+    return (
+        f"{text[:_NOTE_LENGTH]}\n\n![accuracy against epsilon]({place}pareto.png)\n\n"
+        f"[report.html]({place}report.html) has every row."
+    )

@@ -77,7 +77,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     tracker = recorder.tracker
     complete = recorder.replay({**sweep.skipped, **recorder.records})
     rows = front_rows(records.values(), choose_by=sweep.plan.choose_by, run_id=tracker.run_id)
-    note = description(found.text, rows=rows, run_id=tracker.parent_run_id)
+    note = description(found.text, run_id=tracker.parent_run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
     return SweepOutcome(
         **counts,

@@ -24,7 +24,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.records.checkpoints import Checkpoints, KeeperHandle, ModelShelf
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
@@ -77,13 +77,12 @@ def run_trial(
     vault: TrialLabels,
     on_epoch: Callable[[EpochMetrics], Any],
     checkpoints: Checkpoints | None = None,
-    models: ModelShelf | None = None,
     rungs: Rungs | None = None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
     A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be
-    resumed, without `rungs` it is not stopped early.
+    resumed and keeps no model, without `rungs` it is not stopped early.
 
     Raises:
         BudgetExceeded: A release would take a label over the budget.
@@ -122,8 +121,8 @@ def run_trial(
                 }
             )
     measured = _measured(config, trainer, data=data, vault=vault, clock=clock)
-    if models is not None and config.models.keep:
-        _keep(config, trainer, data=data, measured=measured, models=models)
+    if checkpoints is not None and config.models.keep:
+        _keep(config, trainer, data=data, measured=measured, checkpoints=checkpoints)
     return TrialOutcome(
         metrics=measured,
         release_keys=vault.keys,
@@ -137,7 +136,7 @@ def _keep(
     *,
     data: PublicData,
     measured: Mapping[str, float],
-    models: ModelShelf,
+    checkpoints: Checkpoints,
 ) -> None:
     predictor = trainer.predictor()
     if predictor is None:
@@ -150,12 +149,13 @@ def _keep(
         classes=data.class_names,
         data_name=data.name,
         fingerprint=data.fingerprint,
-        trial=models.digest,
+        trial=checkpoints.digest,
         seed=config.seed,
         noise=config.noise.kind,
         provenance=data.provenance,
     )
-    models.keep(TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin))
+    model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
+    checkpoints.keep_model(model)
 
 
 class _Clock:
@@ -305,7 +305,7 @@ def tune_trial(
     searches: Sequence[Search],
     data: PublicData,
     home: LabelHome,
-    keeper: KeeperHandle,
+    keeper: Any,
     cpus: float,
     stops: EarlyStops | None = None,
 ) -> None:
@@ -327,7 +327,6 @@ def tune_trial(
             vault=vault,
             on_epoch=lambda metrics: reports.take(asdict(metrics)),
             checkpoints=Checkpoints(keeper=keeper, digest=digest),
-            models=ModelShelf(keeper=keeper, digest=digest),
             rungs=None if stops is None else _rungs(stops, planned, digest, reports),
         )
         end |= {"finished": True, "metrics": dict(outcome.metrics)}

@@ -104,7 +104,7 @@ def _run_trials(sweep: OpenSweep) -> None:
     try:
         _fit(tuner, recorder, hand_out)
     finally:
-        keeper.end()  # Tune keeps handles of it for as long as the cluster lives
+        ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
         if stops is not None:
             stops.end()
         shutil.rmtree(folder.scratch, ignore_errors=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import torch
 
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
@@ -146,7 +147,9 @@ def test_a_state_that_is_damaged_or_hostile_or_of_another_ledger_is_not_used(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CutOff):
         bench.run(cut_off_after=CUT_OFF_AFTER)
-    bench.keeper.find(bench.digest)  # the state in flight has landed: it overwrites nothing below
+    ray.get(
+        bench.keeper.find.remote(bench.digest)
+    )  # the state in flight has landed: it overwrites nothing below
     path = bench.states / f"{bench.digest}.state"
     good = path.read_bytes()
     hostile = io.BytesIO()

@@ -63,9 +63,7 @@ def _connected(address: str | None) -> Iterator[Capacity]:
 def _run_trials(sweep: OpenSweep) -> None:
     """What Tune does, one trial at a time."""
     recorder = sweep.recorder
-    keeper = checkpoints.KeeperHandle(
-        Here(checkpoints.Keeper(str(recorder.folder.checkpoints), str(recorder.folder.models)))
-    )
+    keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints), str(recorder.folder.models)))
     hand_out = trial_runs.hand_out_of(sweep)
     stops = trial_runs.stops_of(sweep)
     scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)

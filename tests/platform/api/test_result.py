@@ -55,7 +55,7 @@ def test_missing_files_and_trials_are_named(folder: Path, tmp_path: Path) -> Non
     result = load(folder)
     with pytest.raises(ResultsFolderError, match=r"report\.html is not there yet"):
         result.report()
-    with pytest.raises(ResultsFolderError, match="begins with 'ffff'"):
+    with pytest.raises(ResultsFolderError, match="begin with 'ffff'"):
         result.model("ffff")
     with pytest.raises(ModelFileError, match="is not there"):
         result.model(result.best())

@@ -3,13 +3,14 @@
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
 
 from labeldp.platform.records import checkpoints
-from labeldp.platform.records.checkpoints import Keeper, KeeperHandle, ModelNotKept
+from labeldp.platform.records.checkpoints import Checkpoints, Keeper, ModelNotKept
 from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, kept_model, write_model
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.trainers.models import trained_model
@@ -74,8 +75,9 @@ def test_a_keeper_that_can_not_write_says_what_to_do(
                 return lambda: keeper.keep_model(digest, files)
 
     monkeypatch.setattr(ray, "get", lambda call, timeout: call())
-    handle = KeeperHandle(Here())
-    handle.keep_model("ab", FILES)
+    trial = Checkpoints(keeper=Here(), digest="ab")
+    model: Any = SimpleNamespace(files=lambda: FILES)
+    trial.keep_model(model)
     assert kept_model(tmp_path / "models", "ab") is not None
 
     def full(*_: Any) -> None:
@@ -83,4 +85,4 @@ def test_a_keeper_that_can_not_write_says_what_to_do(
 
     monkeypatch.setattr(checkpoints, "write_model", full)
     with pytest.raises(ModelNotKept, match=r"No space left.*models\.keep=false.*--resume auto"):
-        handle.keep_model("ab", FILES)
+        trial.keep_model(model)

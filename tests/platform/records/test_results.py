@@ -51,20 +51,23 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"metrics": {**METRICS, "accuracy": None}}, "metric 'accuracy' is None"),
-        ({"metrics": {**METRICS, "epsilon": math.nan}}, "metric 'epsilon' is None"),
-        ({"metrics": {**METRICS, "delta": "0"}}, "metric 'delta' is '0'"),
-        ({"metrics": {**METRICS, "delta": True}}, "metric 'delta' is True"),
-        ({"metrics": {**METRICS, "delta": 10**400}}, "metric 'delta' is 1000"),
+        (
+            {"metrics": {**METRICS, "accuracy": None}},
+            "metrics.accuracy is None: it must be a number",
+        ),
+        ({"metrics": {**METRICS, "epsilon": math.nan}}, "metrics.epsilon is None"),
+        ({"metrics": {**METRICS, "delta": "0"}}, "metrics.delta is '0'"),
+        ({"metrics": {**METRICS, "delta": True}}, "metrics.delta is True"),
+        ({"metrics": {**METRICS, "delta": 10**400}}, "metrics.delta is 1000"),
         ({"metrics": {}}, "has no metric 'accuracy'"),
         ({"metrics": [1]}, "metrics is [1]"),
         ({"variant": 5}, "variant is 5"),
         ({"variant": "\ud800"}, "half a character"),
         ({"point": {"a": "\udfff"}}, "half a character"),
         ({"finished": "yes"}, "finished is 'yes'"),
-        ({"over_budget": True}, "over_budget is True, and should be false if finished"),
-        ({"curves": [{"loss": 1.0}]}, "curves is"),
-        ({"curves": {"a": 1}}, "curves"),
+        ({"over_budget": True}, "it is finished and over_budget"),
+        ({"curves": [{"loss": 1.0}]}, "epoch without its number"),
+        ({"curves": [{"epoch": 1, "loss": "0"}]}, "curves.0.loss"),
         ({"release_keys": [3]}, "release_keys"),
         ({"environment": {"python": 3}}, "environment"),
         ({"hash": "f" * 16}, "is of trial"),
@@ -118,7 +121,7 @@ FACTS: dict[str, Any] = {
 
 def test_every_fact_of_a_sweep_comes_back() -> None:
     assert set(FACTS) == {each.name for each in fields(SweepIdentity)}
-    kept = SweepIdentity.from_json(FACTS)
+    kept = SweepIdentity(**FACTS)
     assert kept.to_json() == FACTS and kept.choose_by is ChooseBy.ESTIMATED
     # The vault has the labels that are held out too.
     assert kept.all_labels == 50 and SweepIdentity(num_labels=40).all_labels == 40
@@ -130,7 +133,7 @@ def test_every_fact_of_a_sweep_comes_back() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *((name, value) for name in FACTS for value in (None, [1], {"a": 1})),
+        *((name, value) for name in FACTS for value in ([1], {"a": 1})),
         # Kinds that Python takes for each other.
         *(("num_labels", True), ("num_labels", 2.0), ("learned_releases", 1)),
         *(("choose_by", "luck"), ("of_another_version", 1)),
@@ -149,7 +152,7 @@ def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> N
     told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
     assert json.loads((folder.path / "sweep.json").read_text()) == told
     assert ResultsFolder(folder.path, sweep="small").identity().to_json() == told
-    with pytest.raises(TypeError, match="finger_print"):
+    with pytest.raises(ValueError, match="finger_print"):
         folder.identify(finger_print="f")
     with pytest.raises(ResultsFolderError, match=r"holds sweep 'small', not 'large'.*--results"):
         ResultsFolder(folder.path, sweep="large")
@@ -252,7 +255,7 @@ def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
         read_results(folder.path / "trials")
     assert not list((folder.path / "trials").iterdir())
     folder.identify(fingerprint="abc")
-    with pytest.raises(ResultsFolderError, match=r"no trial .* has ended yet"):
+    with pytest.raises(ResultsFolderError, match="have ended: none yet"):
         read_results(folder.path).trial("01")
     for digest in ("01aa", "01bb", "02cc"):
         folder.keep(a_record(digest))
@@ -262,10 +265,10 @@ def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
     assert (found.sweep, found.identity.fingerprint) == ("small", "abc")
     assert list(found.records) == ["01aa", "01bb", "02cc"]
     assert found.trial("02").hash == "02cc" and found.trial("01aa").hash == "01aa"
-    with pytest.raises(ResultsFolderError, match=r"2 trials .* '01' \(01aa, 01bb\)"):
+    with pytest.raises(ResultsFolderError, match=r"2 trials .* '01'.*: 01aa, 01bb$"):
         found.trial("01")
     for named in ("ff", ""):
-        with pytest.raises(ResultsFolderError, match=r"no trial .*it has 3 \(01aa, 01bb, 02cc\)"):
+        with pytest.raises(ResultsFolderError, match=r"no trials .*: 01aa, 01bb, 02cc$"):
             found.trial(named)
 
 
@@ -282,5 +285,5 @@ def test_queries_are_counted_by_how_far_teachers_agree(tmp_path: Path) -> None:
     for text in ("", "{}", "[]", '{"answered": [1], "refused": [2]}'):
         path.write_text(text)
         assert VoteConsensus.read(path) is None
-    with pytest.raises(ValueError, match="answered is"):
+    with pytest.raises(ValueError, match="answered"):
         VoteConsensus(answered=(-1,) * BINS, refused=(0,) * BINS)

@@ -186,8 +186,8 @@ def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path
     }
     # The baseline, which has no bound, is left out.
     assert learned_facts(checked, SweepIdentity()) == plan
-    dearer = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
-    assert learned_facts(checked, SweepIdentity.from_json(dearer)) == dearer
+    dearer: dict[str, Any] = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
+    assert learned_facts(checked, SweepIdentity(**dearer)) == dearer
     wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
     checked = started(wide, options(tmp_path, max_epsilon_total=50.0))
     found = learned_facts(checked, SweepIdentity())

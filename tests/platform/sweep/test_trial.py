@@ -14,7 +14,7 @@ from ray import tune
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.platform.records.checkpoints import Checkpoints, ModelShelf
+from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.configuration import DataSettings, TrialConfig, with_changes
 from labeldp.platform.sweep.sweep import PlannedTrial
@@ -22,7 +22,7 @@ from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_tr
 from labeldp.platform.vault.label_home import TrialLabels
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
-from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.models.trained_model import TrainedModel, load_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import LpMstConfig
 from tests.trainers.tiny_data import digits
@@ -63,10 +63,12 @@ class NearVault(TrialLabels):
 
 
 class States(Checkpoints):
-    """Keeps every state in memory."""
+    """Keeps every state and model in memory."""
 
     def __init__(self) -> None:
+        self.digest = "ab"
         self.kept: list[Mapping[str, Any]] = []
+        self.models: list[Mapping[str, bytes]] = []
 
     def find(self) -> Mapping[str, Any] | None:
         return self.kept[-1] if self.kept else None
@@ -76,6 +78,9 @@ class States(Checkpoints):
 
     def keep(self, state: Mapping[str, Any]) -> None:
         self.kept.append(state)
+
+    def keep_model(self, model: TrainedModel) -> None:
+        self.models.append(model.files())
 
 
 class Killed(Exception):
@@ -162,32 +167,22 @@ def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_agai
     assert again.metrics["accuracy"] == first.metrics["accuracy"]
 
 
-class Shelf:
-    """Keeps models in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Mapping[str, bytes]] = {}
-
-    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
-        self.kept[digest] = files
-
-
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
     keep: bool, tmp_path: Path
 ) -> None:
     data, source = digits(train=200)
-    shelf, vault = Shelf(), LabelVault(labels=source.labels, num_classes=10)
+    states, vault = States(), LabelVault(labels=source.labels, num_classes=10)
     outcome = run_trial(
         with_changes(TWO_STAGES, {"models.keep": keep}),
         data=data,
         vault=NearVault(vault),
         on_epoch=lambda metrics: None,
-        models=ModelShelf(keeper=shelf, digest="ab"),  # type: ignore[arg-type]
+        checkpoints=states,
     )
-    assert list(shelf.kept) == ["ab"] * keep
+    assert len(states.models) == keep
     if keep:
-        for name, content in shelf.kept["ab"].items():
+        for name, content in states.models[0].items():
             (tmp_path / name).write_bytes(content)
         model = load_model(tmp_path)
         right = model.predict(data.test_features.numpy()) == data.test_labels
