@@ -43,18 +43,7 @@ _WHERE = {
     "run": "labeldp.platform.api.result",
 }
 
-__all__ = [
-    "LabelPrivateClassifier",
-    "PrivacyAddsUp",
-    "PrivacyNotCounted",
-    "Result",
-    "SharedVault",
-    "__version__",
-    "epsilon",
-    "load",
-    "plan",
-    "run",
-]
+__all__ = ["__version__", *_WHERE]
 
 if not TYPE_CHECKING:  # type checkers would take every name for one of ours
 

@@ -21,7 +21,7 @@ PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,6 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
-    conversion_offsets,
     epsilon_from_rdp,
 )
 from labeldp.mechanisms.pate.decisions import (
@@ -53,12 +52,7 @@ from labeldp.mechanisms.pate.published_bounds import (
     log_q_laplace,
     log_surprise,
 )
-from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes
-
-#: Entries of a chunk of queries times orders: two megabytes, so that it stays in the cache.
-_CHUNK_ENTRIES = 2**18
-
-Number = TypeVar("Number", float, Floats)
+from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_mask, checked_votes
 
 
 class CheckNoise(StrEnum):
@@ -75,16 +69,16 @@ class CheckNoise(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateCost(Generic[Number]):
-    """Cost of one run, or of many runs with an array in each field.
+class PateCost:
+    """Cost of one run.
 
     `order` is the Renyi order that gave epsilon; `answered` counts the queries answered, by their
     probability if the cost is the expected one.
     """
 
-    epsilon: Number
-    order: Number
-    answered: Number
+    epsilon: float
+    order: float
+    answered: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,11 +94,6 @@ class _Step:
         used = per_curve > 0
         curves = self.curves if used.all() else self.curves.take(used)
         return curves.weighted_sum(per_curve[used], orders)
-
-    def weighted_rows(self, weights: Floats, queries: slice, orders: Floats) -> Floats:
-        """Weight times curve of these queries [len(queries), A]."""
-        kinds, place = np.unique(self.index[queries], return_inverse=True)
-        return self.curves.take(kinds).rows(orders)[place] * weights[queries, None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,13 +127,7 @@ class QueryCosts:
         """How much of each answer is paid [N]: its probability, or all where it was given."""
         if answered is None:
             return np.asarray(np.exp(self.log_probability))
-        mask = np.asarray(answered)
-        if mask.dtype != np.bool_ or mask.shape != (len(self),):
-            raise ValueError(
-                f"answered is of type {mask.dtype} and shape {mask.shape}; it must be bool "
-                f"[{len(self)}], True where a query was answered"
-            )
-        return mask.astype(np.float64)
+        return checked_mask(answered, len(self)).astype(np.float64)
 
     def _rdp(self, weights: Floats, orders: ArrayLike) -> Floats:
         ascending, back = np.unique(checked_orders(orders), return_inverse=True)
@@ -155,7 +138,7 @@ class QueryCosts:
 
     def _cost(
         self, weights: Floats, delta: float, conversion: Conversion, orders: ArrayLike
-    ) -> PateCost[float]:
+    ) -> PateCost:
         checked = checked_orders(orders)
         epsilon, order = epsilon_from_rdp(checked, self._rdp(weights, checked), delta, conversion)
         return PateCost(epsilon=epsilon, order=order, answered=float(weights.sum()))
@@ -175,7 +158,7 @@ class QueryCosts:
         max_answers: int | None = None,
         conversion: Conversion = Conversion.IMPROVED,
         orders: ArrayLike = ORDERS,
-    ) -> PateCost[float]:
+    ) -> PateCost:
         """The papers' cost: each answer weighted with its probability. Not a guarantee.
 
         With `max_answers` the first queries of which so many answers are expected are charged, or
@@ -199,41 +182,9 @@ class QueryCosts:
         delta: float,
         conversion: Conversion = Conversion.IMPROVED,
         orders: ArrayLike = ORDERS,
-    ) -> PateCost[float]:
+    ) -> PateCost:
         """The cost of checking every query and answering those in `answered`, bool [N]."""
         return self._cost(self._weights(answered), delta, conversion, orders)
-
-    def prefixes(
-        self,
-        answered: ArrayLike | None = None,
-        *,
-        delta: float,
-        conversion: Conversion = Conversion.IMPROVED,
-        orders: ArrayLike = ORDERS,
-    ) -> PateCost[Floats]:
-        """Cost of the first query, the first two, ...: expected, or realised by `answered` [N]."""
-        steps = [(self.answer, self._weights(answered))]
-        if self.check is not None:
-            steps.append((self.check, np.ones(len(self))))
-        ascending = np.unique(checked_orders(orders))
-        running = conversion_offsets(ascending, delta, conversion)
-        epsilon, order = np.empty(len(self)), np.empty(len(self))
-        height = max(1, _CHUNK_ENTRIES // len(ascending))
-        for start in range(0, len(self), height):
-            queries = slice(start, start + height)
-            costs, *others = (
-                step.weighted_rows(weights, queries, ascending) for step, weights in steps
-            )
-            for other in others:
-                costs += other
-            for row in costs:  # faster than cumsum, which strides down each column
-                row += running
-                running = row
-            best = costs.argmin(axis=1)
-            epsilon[queries] = costs[np.arange(len(costs)), best]
-            order[queries] = ascending[best]
-        answers = np.cumsum(steps[0][1])
-        return PateCost(epsilon=np.maximum(epsilon, 0.0), order=order, answered=answers)
 
 
 def gnmax_costs(

@@ -60,9 +60,9 @@ class PatePrice:
         data_independent_exact: The same by exact composition, never more; publishable.
     """
 
-    expected: PateCost[float]
-    realised: PateCost[float]
-    data_independent: PateCost[float]
+    expected: PateCost
+    realised: PateCost
+    data_independent: PateCost
     data_independent_exact: float
 
 
@@ -74,7 +74,7 @@ def price_for_any_votes(
     delta: float,
     conversion: Conversion = Conversion.IMPROVED,
     accounting: Accounting = Accounting.DECISION,
-) -> PateCost[float]:
+) -> PateCost:
     """Cost of so many checks and answers for any votes; order `inf` marks pure DP."""
     _validate.between(0, 1, delta=delta)
     rdp = np.zeros(len(ORDERS))

@@ -4,10 +4,8 @@ The data-dependent epsilon of PATE is computed from secret votes, so printing it
 publishes an upper bound on it instead, with noise scaled to its smooth sensitivity (Nissim,
 Raskhodnikova and Smith 2007; Papernot et al., ICLR 2018, arXiv:1802.08908, Appendix B).
 
-**Why not as in the paper.** The paper publishes D + SS * N(0, s^2), D the Renyi cost and SS its
-smooth sensitivity. That number is private, but a bound on D read from it needs SS, which is secret
-too. Its parameters are chosen with a full view of the votes, and its cost is an expectation over
-the check whose probabilities are taken for constants. Here instead:
+The paper publishes D + SS * N(0, s^2), D the Renyi cost and SS its smooth sensitivity. That number
+is private, but a bound on D read from it needs SS, which is secret too. Here instead:
 
 1. One changed label moves log SS by at most beta. So log SS is published with Gaussian noise of
    beta * `sensitivity_multiplier` and raised by z standard deviations: a public U, above SS but for
@@ -20,20 +18,16 @@ the check whose probabilities are taken for constants. Here instead:
 4. D is what was *realised*: every check, and the answers that were given. Which queries were
    answered is public, so given that, D depends on the votes through the prices alone.
 
-**Meaning.** The number is random and known only after the answers. It is not a guarantee but an
-upper bound, after the fact, on the cost of this run: but for a probability of `tail` it is at least
-the sum of the run's Renyi costs at its order, its own price included, which a Renyi filter of that
-order (Feldman and Zrnic 2021) compares with a budget. A guarantee takes a budget fixed beforehand,
-or the charge for all checks and answers for any votes, as in the ledger.
-
-With two classes D is exact, and holds for both directions of a change. With more it is the sum of
-the bounds of Theorem 6 of PATE 2018: a bound in one direction, from these votes to changed ones
-(docs/epsilon.md).
+**Meaning.** The number is random and known only after the answers: not a guarantee, but an upper
+bound, after the fact, on the cost of this run. But for a probability of `tail` it is at least the
+sum of the run's Renyi costs at its order, its own price included, which a Renyi filter of that
+order (Feldman and Zrnic 2021) compares with a budget. With two classes D is exact, and holds for
+both directions of a change. With more it is the sum of the bounds of Theorem 6 of PATE 2018: a
+bound in one direction, from these votes to changed ones (docs/epsilon.md).
 
 Everything in `SanitizedEpsilon` may be published, and nothing else. Order, noise and tail must be
-fixed before the votes are seen, from queries, teachers, classes and the noise of the answers alone:
-`public_rule` and `ReleaseNoise.public` are such rules. A second release of the same votes costs
-again.
+fixed before the votes are seen, by `public_rule` and `ReleaseNoise.public` or rules like them. A
+second release of the same votes costs again.
 
 **Sensitivity.** At distance d it is the largest change of the cost over all votes that differ from
 these in at most d teachers (PATE 2018, Algorithms 3 to 5). K classes, T teachers, N queries;
@@ -46,9 +40,6 @@ entries, and no condition is needed. Everything is in logs: q may underflow.
 >>> price = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
 >>> round(price.log_q0, 3), round(price.log_q1, 3), price.conditions(num_teachers=250)
 (-3.493, -3.6, (True, True))
->>> sensitivity = local_sensitivity_gnmax([240, 10], 250, noise_std=40.0, order=12.5)
->>> sensitivity.shape, round(float(sensitivity[0]), 8), round(float(sensitivity[-1]), 8)
-((250,), 2.33e-06, 0.00047055)
 
 >>> votes = np.tile([[248, 2], [235, 15]], (500, 1))
 >>> released = release_epsilon(votes, noise_std=40.0, threshold=200.0, sigma1=150.0,
@@ -64,6 +55,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
@@ -77,12 +69,19 @@ from labeldp.mechanisms.pate.decisions import (
 )
 from labeldp.mechanisms.pate.published_bounds import (
     checked_noise,
+    checked_orders,
     log_probability_answered,
     log_q_gaussian,
     rdp_gnmax,
     rdp_threshold,
 )
-from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
+from labeldp.mechanisms.pate.votes import (
+    Floats,
+    checked_counts,
+    checked_mask,
+    checked_votes,
+    whole_maximum,
+)
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,
@@ -128,7 +127,7 @@ class AnswerPrice:
     def __post_init__(self) -> None:
         checked_noise(noise_std=self.noise_std)
         _validate.whole(minimum=2, num_classes=self.num_classes)
-        checked_order(self.order)
+        checked_orders([self.order])
 
     @property
     def flat(self) -> float:
@@ -236,23 +235,12 @@ class AnswerPrice:
         """Refuse parameters for which C5 or C6 fails: `ConditionsFailed`."""
         held = self.conditions(num_teachers=num_teachers)
         if not all(held):
-            failed, meaning = "C5", "the price of an answer"
-            if held[0]:
-                failed, meaning = "C6", "the rise that one vote can add to the price"
             raise ConditionsFailed(
-                f"condition {failed} of PATE 2018, Appendix B, fails at noise_std "
-                f"{self.noise_std:g}, {self.num_classes} classes and order {self.order:g}: "
-                f"{meaning} is not monotone in q, so the proofs do not cover its smooth "
-                "sensitivity and no sanitized epsilon can be released; a larger noise_std or a "
-                "smaller order helps"
+                f"condition {'C6' if held[0] else 'C5'} of PATE 2018, Appendix B, fails at "
+                f"noise_std {self.noise_std:g}, {self.num_classes} classes and order "
+                f"{self.order:g}, so no sanitized epsilon is proven; take a larger noise_std or a "
+                "smaller order"
             )
-
-
-def checked_order(order: float) -> None:
-    """Refuse a Renyi order that is not a finite number above 1."""
-    _validate.number(order=order)
-    if not 1 < order < math.inf:
-        raise ValueError(f"order is {order!r}; a Renyi order must be a finite number above 1")
 
 
 def local_sensitivity_gnmax(
@@ -265,8 +253,7 @@ def local_sensitivity_gnmax(
     each row sums to `num_teachers`.
     """
     array = as_numpy(votes)
-    counts = checked_votes(array[None] if array.ndim == 1 else array).astype(np.int64)
-    _validate.whole(minimum=1, num_teachers=num_teachers)
+    counts = checked_votes(np.atleast_2d(array)).astype(np.int64)
     if counts[0].sum() != num_teachers:
         raise ValueError(
             f"votes sum to {counts[0].sum()}, but num_teachers is {num_teachers}; every teacher "
@@ -333,18 +320,6 @@ def threshold_changes(prices: Floats) -> Floats:
     return np.asarray(np.maximum(np.append(steps, 0.0), np.append(0.0, steps)))
 
 
-def largest_counts(counts: NDArray[Any], *, num_teachers: int) -> NDArray[np.int64]:
-    """Largest count of every row, rounded [N], or which row's lies outside 0..T."""
-    peak = whole_maximum(counts).astype(np.int64)
-    bad = np.flatnonzero((peak < 0) | (peak > num_teachers))
-    if bad.size:
-        raise ValueError(
-            f"the largest count of votes row {bad[0]} is {counts[bad[0]].max():g}; with "
-            f"{num_teachers} teachers it must lie in 0..{num_teachers}"
-        )
-    return peak
-
-
 def local_sensitivity_threshold(
     votes: Any, num_teachers: int, threshold: float, sigma1: float, order: float
 ) -> Floats:
@@ -355,27 +330,26 @@ def local_sensitivity_threshold(
     maximum. votes are [K] or [N, K]; for Interactive-GNMax floats, less the student's guess.
     """
     _validate.whole(minimum=1, num_teachers=num_teachers)
-    checked_order(order)
     array = as_numpy(votes)
-    counts = checked_counts(array[None] if array.ndim == 1 else array)
-    prices = threshold_prices(
-        num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order
+    counts = checked_counts(np.atleast_2d(array))
+    peaks = whole_maximum(counts).astype(np.int64)
+    bad = np.flatnonzero((peaks < 0) | (peaks > num_teachers))
+    if bad.size:
+        raise ValueError(
+            f"the largest count of votes row {bad[0]} is {counts[bad[0]].max():g}; with "
+            f"{num_teachers} teachers it must lie in 0..{num_teachers}"
+        )
+    changes = threshold_changes(
+        threshold_prices(num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order)
     )
-    peaks = largest_counts(counts, num_teachers=num_teachers)
-    result = _changes_by_distance(threshold_changes(prices), peaks)
-    return result[0] if array.ndim == 1 else result
-
-
-def _changes_by_distance(changes: Floats, peaks: NDArray[np.int64]) -> Floats:
-    """Changes [T + 1] at largest counts exactly 0..T-1 votes away from each of `peaks` [N, T]."""
-    num_teachers = len(changes) - 1
     distances = np.arange(num_teachers)
     below, above = peaks[:, None] - distances, peaks[:, None] + distances
     down = np.where(below >= 0, changes[np.maximum(below, 0)], 0.0)
     up = np.where(above <= num_teachers, changes[np.minimum(above, num_teachers)], 0.0)
     # The change at the last count is that at the one before it, which was reached a vote earlier.
     new = distances < np.maximum(peaks, num_teachers - peaks)[:, None]
-    return np.where(new, np.maximum(down, up), 0.0)
+    result = np.where(new, np.maximum(down, up), 0.0)
+    return result[0] if array.ndim == 1 else result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,11 +366,6 @@ class BoundedPrices:
     order: float
     threshold: float | None = None
     sigma1: float | None = None
-
-    def __post_init__(self) -> None:
-        _validate.whole(minimum=1, num_teachers=self.num_teachers)
-        checked_noise(noise_std=self.noise_std)
-        checked_order(self.order)
 
     @cached_property
     def answer(self) -> AnswerPrice:
@@ -415,11 +384,6 @@ class BoundedPrices:
             num_teachers=self.num_teachers, threshold=threshold, sigma1=sigma1, order=self.order
         )
 
-    @property
-    def answers_are_constant(self) -> bool:
-        """Whether an answer costs the same for all votes."""
-        return self.answer.is_constant(num_teachers=self.num_teachers)
-
     def _flat(self) -> tuple[float, float]:
         """The most that an answer costs, and a check."""
         check = 0.0 if self.sigma1 is None else self.order / (2 * self.sigma1**2)
@@ -427,6 +391,9 @@ class BoundedPrices:
 
     def _largest_change_of_an_answer(self) -> float:
         return self.answer.largest_change
+
+    def _cost_of_answers(self, votes: NDArray[Any]) -> tuple[float, Floats]:
+        return cost_of_answers(votes, price=self.answer, num_teachers=self.num_teachers)
 
     def flat(self, *, checked: int, answered: int) -> float:
         """The most that so many checks and answers cost with any votes."""
@@ -438,27 +405,16 @@ class BoundedPrices:
         check = float(threshold_changes(self.checks).max())
         return answered * self._largest_change_of_an_answer() + checked * check
 
-    def cost(
-        self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
-    ) -> tuple[float, Floats]:
+    def cost(self, votes: NDArray[Any], *, answered: NDArray[np.bool_]) -> tuple[float, Floats]:
         """Cost of a run, and how much one label can change it by distance [T]: both are secret.
 
-        The check sees `counts` [N, K]. Raises `ConditionsFailed` where sensitivities are not
-        proven.
+        Raises `ConditionsFailed` where sensitivities are not proven.
         """
-        rdp, sensitivity = cost_of_answers(votes, price=self.answer, answered=answered)
-        if self.threshold is None:
+        rdp, sensitivity = self._cost_of_answers(votes[answered])
+        if self.sigma1 is None:
             return rdp, sensitivity
-        peaks = largest_counts(counts, num_teachers=self.num_teachers)
-        kinds, multiplicity = np.unique(peaks, return_counts=True)
-        changes = threshold_changes(self.checks)
-        height = max(1, _DISTANCE_ENTRIES // self.num_teachers)
-        for start in range(0, len(kinds), height):
-            rows = slice(start, start + height)
-            by_distance = _changes_by_distance(changes, kinds[rows])
-            # When d labels changed, each query may be at any distance up to d from where it was.
-            sensitivity += multiplicity[rows] @ np.maximum.accumulate(by_distance, axis=1)
-        return rdp + float(multiplicity @ self.checks[kinds]), sensitivity
+        checks, by_distance = _tabulated_cost(self.checks, votes)
+        return rdp + checks, sensitivity + by_distance
 
 
 class ExactPrices(BoundedPrices):
@@ -473,11 +429,6 @@ class ExactPrices(BoundedPrices):
         found = exact_rdp_threshold(self._histograms, threshold, sigma1, [self.order])
         return np.asarray(found[:, 0])
 
-    @property
-    def answers_are_constant(self) -> bool:
-        """Exact prices always depend on the votes."""
-        return False
-
     def _flat(self) -> tuple[float, float]:
         answer = float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
         if self.sigma1 is None:
@@ -487,17 +438,8 @@ class ExactPrices(BoundedPrices):
     def _largest_change_of_an_answer(self) -> float:
         return float(threshold_changes(self.answers).max())
 
-    def cost(
-        self, votes: NDArray[Any], counts: NDArray[Any], *, answered: NDArray[np.bool_]
-    ) -> tuple[float, Floats]:
-        """See `BoundedPrices`; no condition is needed."""
-        count = votes[:, 0].astype(np.intp)
-        rdp, sensitivity = 0.0, np.zeros(self.num_teachers)
-        for prices, queries in ((self.answers, count[answered]), (self.checks, count)):
-            numbers = np.bincount(queries, minlength=self.num_teachers + 1)
-            rdp += float(numbers @ prices)
-            sensitivity += _worst_within(threshold_changes(prices), self.num_teachers) @ numbers
-        return rdp, sensitivity
+    def _cost_of_answers(self, votes: NDArray[Any]) -> tuple[float, Floats]:
+        return _tabulated_cost(self.answers, votes)
 
     @property
     def _histograms(self) -> NDArray[np.int64]:
@@ -506,40 +448,46 @@ class ExactPrices(BoundedPrices):
         return np.stack([first, self.num_teachers - first], axis=1)
 
 
+def prices_of(*, num_classes: int, **settings: Any) -> BoundedPrices:
+    """Exact prices for two classes, bounds for more."""
+    kind = ExactPrices if num_classes == 2 else BoundedPrices
+    return kind(num_classes=num_classes, **settings)
+
+
 def cost_of_answers(
-    votes: NDArray[np.integer[Any]], *, price: AnswerPrice, answered: NDArray[np.bool_]
+    votes: NDArray[np.integer[Any]], *, price: AnswerPrice, num_teachers: int
 ) -> tuple[float, Floats]:
-    """Cost of the answers that were given to votes [N, K], and its sensitivity by distance [T]."""
-    num_teachers = int(votes[0].sum())
+    """Cost of answers to votes [N, K] by the bounds, and its sensitivity by distance [T]."""
     sensitivity = np.zeros(num_teachers)
-    rdp = price.flat * int(answered.sum())
     if price.is_constant(num_teachers=num_teachers):
-        return rdp, sensitivity
+        return price.flat * len(votes), sensitivity
     price.require_conditions(num_teachers=num_teachers)
-    if answered.any():
-        descending = -np.sort(-votes[answered].astype(np.int64), axis=1)
-        histograms, multiplicity = np.unique(descending, axis=0, return_counts=True)
-        rdp = float(multiplicity @ price.price(log_q_gaussian(histograms, price.noise_std)))
-        height = max(1, _DISTANCE_ENTRIES // num_teachers)
-        for start in range(0, len(histograms), height):
-            rows = slice(start, start + height)
-            sensitivity += multiplicity[rows] @ local_sensitivity_gnmax(
-                histograms[rows], num_teachers, price.noise_std, price.order
-            )
+    if not len(votes):
+        return 0.0, sensitivity
+    descending = -np.sort(-votes.astype(np.int64), axis=1)
+    histograms, multiplicity = np.unique(descending, axis=0, return_counts=True)
+    rdp = float(multiplicity @ price.price(log_q_gaussian(histograms, price.noise_std)))
+    height = max(1, _DISTANCE_ENTRIES // num_teachers)
+    for start in range(0, len(histograms), height):
+        rows = slice(start, start + height)
+        sensitivity += multiplicity[rows] @ local_sensitivity_gnmax(
+            histograms[rows], num_teachers, price.noise_std, price.order
+        )
     return rdp, sensitivity
 
 
-def _worst_within(changes: Floats, distances: int) -> Floats:
-    """The largest change within 0..D-1 places of every number of votes [D, T + 1]."""
-    result = np.empty((distances, len(changes)))
-    worst = changes.copy()
-    for distance in range(distances):
-        result[distance] = worst
-        wider = worst.copy()
-        np.maximum(wider[1:], worst[:-1], out=wider[1:])
-        np.maximum(wider[:-1], worst[1:], out=wider[:-1])
-        worst = wider
-    return result
+def _tabulated_cost(prices: Floats, votes: NDArray[Any]) -> tuple[float, Floats]:
+    """Cost of queries whose prices [T + 1] go by the largest count, and its sensitivity [T].
+
+    When d labels changed, each query may be at any distance up to d from where it was.
+    """
+    numbers = np.bincount(votes.max(axis=1).astype(np.intp), minlength=len(prices))
+    worst = threshold_changes(prices)
+    sensitivity = np.empty(len(prices) - 1)
+    for distance in range(len(sensitivity)):
+        sensitivity[distance] = worst @ numbers
+        worst = maximum_filter1d(worst, 3, mode="nearest")
+    return float(numbers @ prices), sensitivity
 
 
 def _tail_deviations(tail: float) -> float:
@@ -581,7 +529,7 @@ class ReleaseNoise:
         it. Both steps then cost order / s^2 at noise s and add 2 z s guess to the bound, the sum of
         which is least at s^3 = order / (z guess). The guess must be from public knowledge only.
         """
-        checked_order(order)
+        checked_orders([order])
         _validate.between(0, 1, tail=tail)
         _validate.positive(sensitivity_guess=sensitivity_guess)
         deviations = _tail_deviations(tail)
@@ -611,8 +559,7 @@ def public_rule(
     those that are planned, not those that were given; `threshold` and `sigma1` are the check's.
     """
     _validate.between(0, 1, delta=delta)
-    kind, share = (ExactPrices, EXACT_GUESS_SHARE) if classes == 2 else (BoundedPrices, GUESS_SHARE)
-    prices = kind(
+    prices = prices_of(
         num_teachers=teachers,
         num_classes=classes,
         noise_std=noise_std,
@@ -625,7 +572,7 @@ def public_rule(
     order = 1 + math.sqrt(-math.log(delta) / (expected_slope + 1 / 12))
     order = max(1.5, round(2 * order) / 2)
     largest = replace(prices, order=order).largest_change(checked=queries, answered=answers)
-    return order, share * max(largest, 1e-12)
+    return order, (EXACT_GUESS_SHARE if classes == 2 else GUESS_SHARE) * max(largest, 1e-12)
 
 
 def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
@@ -693,30 +640,13 @@ def _widened(noise: float, generator: NoiseGenerator) -> float:
     return noise
 
 
-def _raised(
-    value: float, *, deviations: float, parts: tuple[float, float], generator: NoiseGenerator
-) -> float:
-    """The value plus so many standard deviations, parts[0] * parts[1] each, plus one of noise."""
+def _raised(value: float, noise_std: float, deviations: float, generator: NoiseGenerator) -> float:
+    """The value plus so many standard deviations, plus noise."""
     if isinstance(generator, SecureGenerator):
-        noise_std = parts[0] * parts[1]
         return rounded_sum(value + deviations * noise_std, noise_std, generator=generator)
-    draw = deviations + float(generator.standard_normal())
-    return value + draw * parts[0] * parts[1]
+    return value + (deviations + float(generator.standard_normal())) * noise_std
 
 
-def _checked_answered(answered: Any, num_queries: int) -> NDArray[np.bool_]:
-    if answered is None:
-        return np.ones(num_queries, dtype=np.bool_)
-    array = as_numpy(answered)
-    if array.dtype != np.bool_ or array.shape != (num_queries,):
-        raise ValueError(
-            f"answered has shape {array.shape} and type {array.dtype}; it must be a boolean per "
-            f"query, [{num_queries}] (labels != -1, where -1 means no answer)"
-        )
-    return array
-
-
-# Twelve parameters: a promised signature, with both releases' settings and this one's noise.
 def release_epsilon(
     votes: Any,
     *,
@@ -724,7 +654,6 @@ def release_epsilon(
     threshold: float | None = None,
     sigma1: float | None = None,
     answered: Any = None,
-    check_counts: Any = None,
     delta: float,
     order: float,
     tail: float | None = None,
@@ -732,7 +661,7 @@ def release_epsilon(
     conversion: Conversion | str = Conversion.IMPROVED,
     generator: AnyGenerator,
 ) -> SanitizedEpsilon:
-    """Publish a bound on what GNMax, Confident-GNMax or Interactive-GNMax answers cost.
+    """Publish a bound on what GNMax or Confident-GNMax answers cost.
 
     Args:
         votes: Counts [N, K] of every query that was checked, one vote per teacher.
@@ -740,8 +669,6 @@ def release_epsilon(
         threshold: Of Confident-GNMax's check; without it, nothing was checked.
         sigma1: Standard deviation of the check's one noise, with `threshold`.
         answered: Whether each query was answered, boolean [N]; default: all.
-        check_counts: The counts that were compared with the threshold [N, K], if not the votes:
-            for Interactive-GNMax the votes less the student's (public) guess.
         delta: In (0, 1), for everything together.
         order: The Renyi order, fixed before the votes were seen (`public_rule`).
         tail: The part of delta for the noise of the release; a hundredth unless given.
@@ -754,7 +681,7 @@ def release_epsilon(
         ConditionsFailed: Smooth sensitivity is not proven for these public parameters.
     """
     array = checked_votes(votes)
-    checked_order(order)
+    checked_orders([order])
     _validate.between(0, 1, delta=delta)
     tail = TAIL_SHARE * delta if tail is None else tail
     _validate.between(0, delta, tail=tail)
@@ -763,16 +690,10 @@ def release_epsilon(
             f"threshold is {threshold} and sigma1 is {sigma1}; a check needs both, and plain GNMax "
             "neither"
         )
-    mask = _checked_answered(answered, len(array))
+    mask = np.ones(len(array), np.bool_) if answered is None else checked_mask(answered, len(array))
     if threshold is None and not mask.all():
         raise ValueError("answered leaves queries out, but without a threshold all are answered")
-    counts = array if check_counts is None else checked_counts(check_counts)
-    if counts.shape != array.shape:
-        raise ValueError(
-            f"check_counts has shape {counts.shape} and votes {array.shape}; they must agree"
-        )
-    kind = ExactPrices if array.shape[1] == 2 and check_counts is None else BoundedPrices
-    prices = kind(
+    prices = prices_of(
         num_teachers=int(array[0].sum()),
         num_classes=array.shape[1],
         noise_std=noise_std,
@@ -780,7 +701,7 @@ def release_epsilon(
         threshold=threshold,
         sigma1=sigma1,
     )
-    cost, sensitivity = prices.cost(array, counts, answered=mask)
+    cost, sensitivity = prices.cost(array, answered=mask)
     flat = prices.flat(checked=len(array), answered=int(mask.sum()))
 
     def epsilon(rdp: float, at: float) -> float:
@@ -788,19 +709,18 @@ def release_epsilon(
 
     rdp, rdp_release, beta, bound, noise_of_cost = flat, 0.0, 0.0, 0.0, 0.0
     if sensitivity.any():  # otherwise all votes cost the same: nothing to hide
+        if noise is None:
+            largest = prices.largest_change(checked=len(array), answered=len(array))
+            guess = GUESS_SHARE * largest
+            noise = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
         # Noise is drawn in the order of the module's text: SS, then D.
-        noise = noise or _usual_noise(prices, queries=len(array), tail=tail)
         beta, deviations = noise.beta, _tail_deviations(tail)
         rng = as_noise_generator(generator)
-        log_bound = _raised(
-            log_smooth_sensitivity(sensitivity, beta),
-            deviations=deviations,
-            parts=(beta, _widened(noise.sensitivity_multiplier, rng)),
-            generator=rng,
-        )
-        bound = math.exp(min(log_bound, 700.0))
+        noise_of_bound = beta * _widened(noise.sensitivity_multiplier, rng)
+        log_smooth = log_smooth_sensitivity(sensitivity, beta)
+        bound = math.exp(min(_raised(log_smooth, noise_of_bound, deviations, rng), 700.0))
         noise_of_cost = _widened(bound * noise.cost_multiplier, rng)
-        raised = _raised(cost, deviations=deviations, parts=(noise_of_cost, 1.0), generator=rng)
+        raised = _raised(cost, noise_of_cost, deviations, rng)
         rdp = min(max(raised, 0.0), flat)  # both limits are public
         rdp_release = noise.rdp(order)
     return SanitizedEpsilon(
@@ -814,12 +734,4 @@ def release_epsilon(
         sensitivity_bound=bound,
         noise_std=noise_of_cost,
         epsilon_data_independent=epsilon(flat, delta),
-    )
-
-
-def _usual_noise(prices: BoundedPrices, *, queries: int, tail: float) -> ReleaseNoise:
-    answers = 0 if prices.answers_are_constant else queries
-    largest = prices.largest_change(checked=queries, answered=answers)
-    return ReleaseNoise.public(
-        order=prices.order, tail=tail, sensitivity_guess=GUESS_SHARE * largest
     )

@@ -34,7 +34,7 @@ import hmac
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.votes import Floats
+from labeldp.mechanisms.pate.votes import Floats, checked_votes
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
@@ -329,18 +329,8 @@ class AnsweringService:
     def answer(self, features: Array) -> NDArray[np.int64]:
         """Answer questions [N, ...] in order; labels [N], -1 where there is no answer."""
         inputs = as_numpy(features)
-        if inputs.ndim == 0 or len(inputs) == 0:
-            raise ValueError(f"features has shape {inputs.shape}; at least one input is needed")
-        votes = self._vote(inputs)
-        if votes.ndim != 2 or len(votes) != len(inputs):
-            raise ValueError(
-                f"the ensemble returned votes of shape {votes.shape} for {len(inputs)} inputs; it "
-                f"must be [{len(inputs)}, K]"
-            )
-        labels = np.empty(len(inputs), dtype=np.int64)
-        for index, row in enumerate(votes):
-            labels[index] = self._answer_one(self._fingerprint(inputs[index]), row)
-        return labels
+        answers = zip(map(self._fingerprint, inputs), self._vote(inputs), strict=True)
+        return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
         earlier, defence, noise = self._earlier[fingerprint], self._defence, self._generator
@@ -357,41 +347,6 @@ class AnsweringService:
             label = int(self._aggregator.answer(votes[None], generator=noise)[0])
         earlier.append(label)
         return label
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reconstruction:
-    """How well histograms are recovered from `answers` about each input, on average.
-
-    Errors are means, by maximum likelihood and with a prior learned from all attacked inputs;
-    `milliseconds` are for one input, by maximum likelihood.
-    """
-
-    noise_std: float
-    answers: float
-    error: float
-    error_with_prior: float
-    milliseconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class DefenceRow:
-    """Results of the attack and of honest use behind one defence.
-
-    Attributes:
-        error: Mean error of the attack that asks the very same question again and again.
-        error_evaded: ... that changes the input a little each time.
-        draws: Fresh draws of noise for each attacked input: what the privacy budget pays for.
-        accuracy: Share of a client's first questions that get the votes' winner.
-        answered_again: Share of answers to a client who asks each question ten times.
-    """
-
-    defence: str
-    error: float
-    error_evaded: float
-    draws: float
-    accuracy: float
-    answered_again: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,20 +367,18 @@ def measure_reconstruction(
     *,
     noise_std: float,
     generator: np.random.Generator,
-    answers: int | None = None,
+    answers: int = 0,
     budget: VoteBudget | None = None,
     repeats: int = 5,
-) -> Reconstruction:
+) -> dict[str, float]:
     """Attack histograms [N, K], by a number of answers about each or as a budget allows.
 
     A budget is spent at data-dependent, expected costs, as in the paper. Each input is attacked
-    `repeats` times.
+    `repeats` times. Returns means: the number of answers, the error by maximum likelihood and with
+    a prior learned from all inputs, and the milliseconds for one input, by maximum likelihood.
     """
-    if (answers is None) == (budget is None):
-        raise ValueError("give either answers or budget, which limits the attacker's questions")
-    _validate.whole(minimum=1, repeats=repeats)
-    teachers = _teachers(votes)
-    numbers = [answers or 0] * len(votes)
+    teachers = int(checked_votes(votes)[0].sum())
+    numbers = [answers] * len(votes)
     if budget is not None:
         service = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
         numbers = [
@@ -448,41 +401,42 @@ def measure_reconstruction(
         learned = reconstruct(counts, noise_std, teachers, concentration=concentration)
         errors.append(error_rate(found, votes).mean())
         with_prior.append(error_rate(learned, votes).mean())
-    return Reconstruction(
-        noise_std=noise_std,
-        answers=float(np.mean(numbers)),
-        error=float(np.mean(errors)),
-        error_with_prior=float(np.mean(with_prior)),
-        milliseconds=1000 * seconds / (repeats * len(votes)),
-    )
-
-
-def all_defences(*, key: bytes, limit: int = 20) -> dict[str, Defence]:
-    """Every defence by name, "none" first."""
     return {
-        "none": Defence(),
-        "cached answers": Defence(cached=True),
-        "noise keyed by input": Defence(key=key),
-        f"at most {limit} answers": Defence(limit=limit),
+        "noise_std": noise_std,
+        "answers": float(np.mean(numbers)),
+        "error": float(np.mean(errors)),
+        "error_with_prior": float(np.mean(with_prior)),
+        "milliseconds": 1000 * seconds / (repeats * len(votes)),
     }
 
 
 def measure_defences(
     votes: NDArray[np.integer[Any]],
-    defences: Mapping[str, Defence],
     *,
     noise_std: float,
     questions: int,
     generator: np.random.Generator,
     clients: int = 100,
-) -> list[DefenceRow]:
+    limit: int = 20,
+) -> list[dict[str, Any]]:
     """Attack GNMax behind each defence, and use it as clients in good faith.
 
     The attacker asks `questions` times about each of the histograms [N, K], the inputs; each of
     `clients` asks a service of its own about every input.
+
+    Returns:
+        For each defence the mean `error` of the attack that repeats one question, `error_evaded`
+        where it changes the input a little each time, the `draws` of noise for each input, which
+        the privacy budget pays for, the share of clients' first questions that get the votes'
+        winner (`accuracy`), and of answers to a question asked ten times (`answered_again`).
     """
-    _validate.whole(minimum=1, questions=questions, clients=clients)
-    teachers = _teachers(votes)
+    teachers = int(checked_votes(votes)[0].sum())
+    defences = {
+        "none": Defence(),
+        "cached answers": Defence(cached=True),
+        "noise keyed by input": Defence(key=generator.bytes(32)),
+        f"at most {limit} answers": Defence(limit=limit),
+    }
     rows = []
     for name, defence in defences.items():
 
@@ -511,14 +465,14 @@ def measure_defences(
             firsts.append(labels[:, 0] == votes.argmax(axis=1))
             again.append(labels != NO_ANSWER)
         rows.append(
-            DefenceRow(
-                defence=name,
-                error=float(np.mean(errors[:half])),
-                error_evaded=float(np.mean(errors[half:])),
-                draws=attacked.drawn / half,
-                accuracy=float(np.mean(firsts)),
-                answered_again=float(np.mean(again)),
-            )
+            {
+                "defence": name,
+                "error": float(np.mean(errors[:half])),
+                "error_evaded": float(np.mean(errors[half:])),
+                "draws": attacked.drawn / half,
+                "accuracy": float(np.mean(firsts)),
+                "answered_again": float(np.mean(again)),
+            }
         )
     return rows
 
@@ -545,14 +499,3 @@ def _attack(
     except ValueError:  # so many equal answers can't be fresh ones: they are worth one
         found = reconstruct(np.minimum(counts, 1), noise_std, teachers)
     return float(error_rate(found, row[None])[0])
-
-
-def _teachers(votes: NDArray[Any]) -> int:
-    if votes.ndim != 2 or len(votes) == 0:
-        raise ValueError(f"votes has shape {votes.shape}; it must be [N, K], a row for each input")
-    sums = np.unique(votes.sum(axis=1))
-    if sums.size > 1:
-        raise ValueError(
-            f"votes are of {sums[0]} to {sums[-1]} teachers; every row must have as many"
-        )
-    return int(sums[0])

@@ -92,6 +92,17 @@ def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
     return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array
 
 
+def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
+    """Return whether each query was answered [N], or raise a ValueError."""
+    mask = as_numpy(answered)
+    if mask.dtype != np.bool_ or mask.shape != (queries,):
+        raise ValueError(
+            f"answered has type {mask.dtype} and shape {mask.shape}; it must be bool [{queries}], "
+            "True where a query was answered (labels != -1)"
+        )
+    return mask
+
+
 def whole_maximum(counts: NDArray[Any]) -> Floats:
     """Largest count of every row, to the nearest whole number, halves up [N].
 

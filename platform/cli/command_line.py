@@ -45,12 +45,11 @@ _PURE = number("--delta", "changes nothing: this noise is pure and holds at delt
 _VOTES = _array("--votes", "[N, K] counts; leave it out for the price of any votes")
 _QUERIES = whole("--queries", "without --votes; the number of answers by default")
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
-_ACCOUNTING = choice(
-    "--accounting",
-    ("decision", "counts"),
-    "price what is released (decision) or, as published, all noisy counts (counts)",
-    default="decision",
-)
+_ACCOUNTINGS = ("decision", "counts")
+_ACCOUNTING = choice("--accounting", _ACCOUNTINGS, "of answers, or of counts", default="decision")
+_RESERVATIONS = ("failed", "non-private", "seeded")
+_NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
+_FAMILIES = ("gaussian", "laplace", "rr", "subset")
 
 JSON = flag("--json", "print one JSON object")
 
@@ -71,8 +70,8 @@ PLAN_OPTIONS = (
     argument(
         "overrides",
         "[key=value]...",
-        "change the settings; key=[a,b] makes a grid, 'key=loguniform(a,b)', uniform(a,b) and "
-        "choice(a,b) make an axis of random draws or of a search (`labeldp config` lists keys)",
+        "settings (`labeldp config` lists them); key=[a,b] makes a grid, 'key=loguniform(a,b)', "
+        "uniform(a,b) and choice(a,b) make an axis of random draws or of a search",
         nargs=-1,
     ),
 )
@@ -144,9 +143,7 @@ VERBS = (
         _array("--labels", "[N] that it was trained on", required=True),
         _array("--proxy", "[N, K] of a model that never saw these labels", required=True),
         number(
-            "--proxy-log-error",
-            "largest |log p - log proxy|, p the law of true labels: an assumption of yours",
-            required=True,
+            "--proxy-log-error", "assumed: largest |log p - log proxy|, p the truth", required=True
         ),
         _CONFIDENCE,
         _SEED,
@@ -163,17 +160,9 @@ VERBS = (
         _array("--truth", "the secret coins beside --scores"),
         number("--delta", default=0.0),
         _CONFIDENCE,
-        choice(
-            "--family",
-            ("gaussian", "laplace", "rr", "subset"),
-            "also bound epsilon tightly, if noise of this family was put on each label by itself",
-        ),
+        choice("--family", _FAMILIES, "of the noise on each label: also bound epsilon tightly"),
         whole("--classes", "of --family rr and subset; 2 is careful for any number", default=2),
-        flag(
-            "--guesses-fixed",
-            "--guesses was fixed before any release was seen: a larger bound of --family, and the "
-            "only one of gaussian",
-        ),
+        flag("--guesses-fixed", "before any release: a larger bound, and the only one of gaussian"),
     ),
     Verb(
         "audit vote-leakage",
@@ -246,11 +235,7 @@ VERBS = (
         "verify one, or see what is in a file of your own",
         "labeldp data check FILE.csv --label-column bought --classes no,yes --hold-out none",
         argument(
-            "name",
-            "[NAME|FILE]",
-            "a data set, or a file of your own: .csv, .parquet, .npz, .npy; all options but --root "
-            "are of such a file, which is read as a sweep would read it",
-            required=False,
+            "name", "[NAME|FILE]", "a data set, or a .csv, .parquet, .npz, .npy", required=False
         ),
         _ROOT,
         option("--features", "the same as FILE", "X.npy"),
@@ -296,7 +281,7 @@ VERBS = (
         ),
         option(
             "-o --to --out out",
-            "features are written there; FILE.npy.json beside them records the encoder",
+            "features; FILE.npy.json has the encoder",
             "FILE.npy",
             required=True,
         ),
@@ -342,8 +327,8 @@ VERBS = (
         number("--threshold"),
         number(
             "--sigma2",
-            "of the noise on every count of an answer: its standard deviation; of lnmax the "
-            "Laplace scale, which is a sweep's trainer.sigma2 divided by sqrt 2",
+            "standard deviation of the noise on counts; of lnmax the Laplace scale, which is a "
+            "sweep's trainer.sigma2 divided by sqrt 2",
             required=True,
         ),
         _DELTA,
@@ -377,9 +362,7 @@ VERBS = (
         "platform.cli.reports:ledger",
         "what was released of labels, when and at what price, over several folders",
         "labeldp ledger results/quickstart --csv ledger.csv",
-        argument(
-            "folders", "FOLDER...", "results of a sweep", nargs=-1, required=True, type=_FOLDER
-        ),
+        argument("folders", "FOLDER...", "results", nargs=-1, required=True, type=_FOLDER),
         option("--csv", "write every line to this table", "FILE"),
         number("--delta", "at which epsilon is stated; the trials' by default"),
     ),
@@ -409,20 +392,11 @@ VERBS = (
         "write a folder that can be published: a model, its card and its ledger",
         "labeldp publish results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
-        option(
-            "--trial",
-            "the beginning of a trial's hash, or best: the most accurate private one",
-            required=True,
-        ),
+        option("--trial", "how its hash begins, or best: the best private one", required=True),
         option("--to", "folder to write", "FOLDER", required=True),
         number("--at-epsilon", "the most that the best trial may cost"),
         _CHOOSE_BY,
-        choice(
-            "--accept",
-            ("failed", "non-private", "seeded"),
-            "confirm that such a trial is meant",
-            multiple=True,
-        ),
+        choice("--accept", _RESERVATIONS, "confirm that such a trial is meant", multiple=True),
         flag("--without-model", "leave the model out"),
     ),
     Verb(
@@ -433,12 +407,7 @@ VERBS = (
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or name of an experiment"),
         option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
         option("--out", "the results folder by default, of an experiment this folder", "DIR"),
-        choice(
-            "--edition",
-            ("owner", "public"),
-            "for the owner of the labels, or for the public, in a folder of its own",
-            default="owner",
-        ),
+        choice("--edition", ("owner", "public"), "its readers", default="owner"),
     ),
     Verb(
         "self-supervise",
@@ -446,18 +415,8 @@ VERBS = (
         "train an encoder on images alone, without labels, some minutes at a time",
         "labeldp self-supervise cifar10 --minutes 30 -o encoder.pt",
         argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
-        option(
-            "-o --out out",
-            "the encoder is written there; the next call continues from FILE.pt.state beside it",
-            "FILE.pt",
-            required=True,
-        ),
-        choice(
-            "--model",
-            ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn"),
-            "the network",
-            default="fast_cnn",
-        ),
+        option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
+        choice("--model", _NETWORKS, "the network", default="fast_cnn"),
         whole("--width", "its width; the network's own by default"),
         whole("--epochs", "passes over the images", default=100),
         whole("--batch-size", "images in a step", default=512),

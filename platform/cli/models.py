@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyarrow import parquet
 
 from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
@@ -17,7 +16,7 @@ from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
 from labeldp.trainers.data.files import DataFileError, FileRefused, open_regular
-from labeldp.trainers.data.own_files import csv_table
+from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model
@@ -118,8 +117,7 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
     try:
         if path.suffix == ".csv":
             return _csv_rows(path, preprocessing)
-        with open_regular(path) as opened:
-            return parquet.read_table(opened).to_pandas()
+        return parquet_table(path).to_pandas()
     except OSError as error:
         raise ArrayFileError(f"rows: {unreadable(path, error)}") from error
     except (FileRefused, DataFileError) as error:

@@ -16,7 +16,6 @@ from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
-    PatePrice,
     calibrate_confident_gnmax,
     price_for_any_votes,
     price_of_answers,
@@ -84,8 +83,6 @@ def epsilon_pate(
     Without votes it is the price for any votes alone, which a ledger charges. `noise` has the
     options of `aggregator_of`.
     """
-    ours = Accounting(accounting)
-    other = next(each for each in Accounting if each is not ours)
     if votes is None:
         if noise["aggregator"] == "confident" and noise["threshold"] is None:
             noise["threshold"] = 0.0  # changes no price
@@ -94,17 +91,15 @@ def epsilon_pate(
         request = PateAnswers(
             aggregator=aggregator_of(**noise), queries=queries or answer, max_answers=answer
         )
-        prices = {
-            Accounting.DECISION: epsilon_of_prices([request], delta=delta),
-            Accounting.COUNTS: epsilon_of_counts([request], delta=delta),
-        }
+        by_counts = accounting == Accounting.COUNTS
         return {
-            "accounting": ours.value,
+            "accounting": accounting,
             "queries": request.queries,
             "answer": answer,
-            "epsilon": prices[ours],
+            "epsilon": (epsilon_of_counts if by_counts else epsilon_of_prices)(
+                [request], delta=delta
+            ),
             "delta": delta,
-            f"by_{other.value}": prices[other],
             "note": "the price for any votes, which a ledger charges",
         }
     counts = _read_votes(votes, queries=queries)
@@ -118,15 +113,20 @@ def epsilon_pate(
         "conversion": Conversion(conversion),
     }
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
-    price, beside = (
-        _prices(price_of_answers(mechanism, counts, answers, accounting=each, **settings))
-        for each in (ours, other)
+    price = price_of_answers(
+        mechanism, counts, answers, accounting=Accounting(accounting), **settings
     )
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
-        "accounting": ours.value,
-        **price,
-        f"by_{other.value}": beside,
+        "accounting": accounting,
+        "expected": asdict(price.expected),
+        "realised": {**asdict(price.realised), "simulated": True},
+        "data_independent": {
+            "epsilon": price.data_independent.epsilon,
+            "order": price.data_independent.order,
+            "epsilon_exact": price.data_independent_exact,
+            "simulated": True,
+        },
         **_sanitized(mechanism, counts, answers, generator, **settings),
         "note": (
             f"prices marked simulated are about answers drawn here with {drawn}; expected and "
@@ -216,19 +216,6 @@ def _read_votes(file: str, **without: object) -> NDArray[Any]:
         if value is not None:
             raise ValueError(f"--{name} is {value}, but --votes determines it; leave one out")
     return checked_votes(read_array(file, what="--votes"), name="--votes")
-
-
-def _prices(price: PatePrice) -> dict[str, dict[str, Any]]:
-    return {
-        "expected": asdict(price.expected),
-        "realised": {**asdict(price.realised), "simulated": True},
-        "data_independent": {
-            "epsilon": price.data_independent.epsilon,
-            "order": price.data_independent.order,
-            "epsilon_exact": price.data_independent_exact,
-            "simulated": True,
-        },
-    }
 
 
 def _sanitized(

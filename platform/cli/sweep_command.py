@@ -171,10 +171,16 @@ def summary(outcome: "SweepOutcome") -> str:
     ledger = outcome.ledger
     total = f", epsilon {ledger['epsilon_total']:.4g} in all at delta {ledger['delta']:g}"
     lines = [
-        f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped",
+        f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped"
+    ]
+    if outcome.left:
+        lines.append(f"{outcome.left} trials are left; run the same command again to run them")
+    if outcome.over_budget:
+        lines.append(f"{outcome.over_budget} of them would have gone over the privacy budget")
+    lines += [
         *outcome.finding,
         f"{ledger['releases']} releases{f'. {outcome.cost}' if outcome.cost else total}",
-        *([outcome.spoiled] if outcome.spoiled else []),
+        *filter(None, [outcome.spoiled]),
         f"report: {outcome.report}",
         f"tracking: {outcome.tracking_uri}"
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),
@@ -183,8 +189,4 @@ def summary(outcome: "SweepOutcome") -> str:
         if not outcome.tracking_uri.startswith("http"):
             lines.append(f"to look at it: labeldp ui {outcome.results_dir}, and then")
         lines += [f"  {name}: {outcome.links[name]}" for name in ("chart", "compare")]
-    if outcome.over_budget:
-        lines.insert(1, f"{outcome.over_budget} of them would have gone over the privacy budget")
-    if outcome.left:
-        lines.insert(1, f"{outcome.left} trials are left; run the same command again to run them")
     return "\n".join(lines)

@@ -14,7 +14,6 @@ from typing import Any
 from ray import tune
 
 from labeldp.mechanisms.release_store import write_event
-from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
@@ -59,7 +58,6 @@ class Recorder(tune.Callback):
         self._provenance, self._progress = provenance, progress
         self._home, self._authority = home, authority
         self._num_labels, self._features = num_labels, features
-        self._known_charges: Mapping[str, Charge] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._unsent: dict[str, list[dict[str, float]]] = {}
         self._open: dict[str, str] = {}
@@ -218,12 +216,7 @@ class Recorder(tune.Callback):
                 self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
 
     def _texts(self, record: TrialRecord) -> dict[str, str]:
-        # Only this trial's lines, which the next one often shares. Where each trial has its own
-        # release, the whole ledger would travel once per trial.
-        if not self._known_charges.keys() >= set(record.release_keys):
-            lines = self._home.charges(record.release_keys)
-            self._known_charges = {line.key: line for line in lines}
-        charges = [self._known_charges[key] for key in record.release_keys]
+        charges = self._home.charges(record.release_keys)
         texts = {
             "config.yaml": to_yaml(self.plans[record.hash].config),
             "ledger.json": ledger_json(charges),

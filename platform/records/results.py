@@ -333,6 +333,11 @@ class ResultsFolder:
         """Create the folder if needed, close it to others, and check that it is this sweep's."""
         self.path = path.expanduser().absolute()
         self.sweep = sweep
+        #: States of trials in training, trained models, and Tune's files while a sweep runs.
+        self.checkpoints, self.models = self.path / "checkpoints", self.path / "models"
+        self.scratch = self.path / "tune"
+        #: The vault's releases and ledger.
+        self.store = self.path / "vault.db"
         try:
             # Records, tracking and artifacts hold figures computed from true labels.
             private_folder(self.path)
@@ -354,26 +359,6 @@ class ResultsFolder:
                 f"results folder {self.path} holds sweep {owner!r}, not {sweep!r}; choose another "
                 "one with --results DIR"
             )
-
-    @property
-    def checkpoints(self) -> Path:
-        """States of trials in training."""
-        return self.path / "checkpoints"
-
-    @property
-    def models(self) -> Path:
-        """The trained models, a folder per trial."""
-        return self.path / "models"
-
-    @property
-    def scratch(self) -> Path:
-        """Tune's files while a sweep runs; the next start does not use them."""
-        return self.path / "tune"
-
-    @property
-    def store(self) -> Path:
-        """The vault's releases and ledger."""
-        return self.path / "vault.db"
 
     @contextmanager
     def held(self) -> Iterator[None]:

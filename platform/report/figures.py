@@ -333,67 +333,6 @@ def histogram(
     return figure
 
 
-_AUDITS = {
-    "one-run": "one_run",
-    "one-run, f-DP": "f_dp",
-    "one-run, tight": "tight",
-    "release itself": "release",
-}
-
-
-def audits(models: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
-    """Draw all audits of each model, one panel each.
-
-    Bars from 0 are proven: with the stated confidence the model's epsilon is at least as large, at
-    the model's delta or, where the bar's name says so and its color is faint, at delta 0 only.
-    Segments are estimates. A tick is the ceiling, the most that as many canaries could prove.
-    """
-    figure = _sheet(620, 40 + 150 * len(models))
-    ends = [1.0]
-    for _, metrics in models:
-        ceilings = [f"epsilon_{audit}_ceiling" for audit in ("m", *_AUDITS.values())]
-        names = ("epsilon", "epsilon_m_paper_high", *ceilings)
-        ends += [metrics[name] for name in names if math.isfinite(metrics.get(name, math.nan))]
-    for row, (name, metrics) in enumerate(models):
-        top = 24 + 150 * row
-        axes = _place(figure, left=130, right=610, top=top, bottom=top + 108)
-        _draw_audits(axes, metrics, 1.08 * max(ends))
-        axes.set(title=name, xlim=(0, 1.08 * max(ends)))
-        axes.grid(visible=False, axis="y")
-    words = "epsilon (dark line: provable upper bound; blue: proven lower bounds;\n"
-    axes.set_xlabel(f"{words}orange: published estimate; grey: ceiling)")
-    return figure
-
-
-def _draw_audits(axes: Axes, metrics: Mapping[str, float], right: float) -> None:
-    pure = metrics["delta"] == 0
-    first = ("memorization" if pure else "memorization, delta 0", "epsilon_m_low", "m")
-    rest = ((name, f"private/epsilon_{audit}", audit) for name, audit in _AUDITS.items())
-    names = ["as published"]
-    low, high = metrics.get("epsilon_m_paper_low"), metrics.get("epsilon_m_paper_high")
-    if low is not None and high is not None:
-        axes.plot([low, min(high, right)], [0, 0], color=COLORS["m1"], linewidth=5, alpha=0.8)
-        if math.isinf(high):
-            axes.plot([right], [0], marker=">", color=COLORS["m1"], clip_on=False)
-    for row, (name, figure, audit) in enumerate((first, *rest), start=1):
-        names.append(name)
-        proven, ceiling = metrics.get(figure), metrics.get(f"epsilon_{audit}_ceiling")
-        if proven is None:
-            axes.text(0.01 * right, row, "does not apply", va="center", color=_SOFT)
-            continue
-        faint = 1.0 if pure or row > 1 else 0.4
-        axes.barh(row, proven, height=0.5, color=COLORS["m0"], alpha=faint)
-        axes.text(proven + 0.01 * right, row, f"{proven:.2f}", va="center", fontsize="small")
-        if ceiling is not None:
-            axes.plot([ceiling] * 2, [row - 0.35, row + 0.35], color=_SOFT, linewidth=2)
-    if math.isfinite(metrics["epsilon"]):
-        axes.axvline(metrics["epsilon"], color=_INK, linewidth=1.5)
-    else:
-        axes.text(right, -0.4, "provable: nothing ", ha="right", va="center")
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-
-
 def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> Figure:
     """Draw the attacker's confidence where it was right and where it was wrong.
 

@@ -229,15 +229,11 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = {
+    return {
         name: values[name]
         for name in _PARAMETERS
         if isinstance(values.get(name), int | float) and not isinstance(values[name], bool)
     }
-    inner = values.get("aggregator")
-    if isinstance(inner, Mapping):
-        found |= {f"aggregator.{name}": value for name, value in _numbers(inner).items()}
-    return found
 
 
 def ledger_report(

@@ -32,7 +32,6 @@ class Point:
         league: Of the features, in words; points of different leagues are not compared.
         estimate: Of the accuracy, on held-out labels; of several trials the mean with mean errors,
             for they share the held-out examples.
-        accuracies: Those of the trials that `accuracy` is the mean of.
     """
 
     variant: str
@@ -50,7 +49,6 @@ class Point:
     accuracy_test: float | None = None
     league: str = League.NONE.words
     estimate: AccuracyEstimate | None = None
-    accuracies: tuple[float, ...] = ()
 
 
 def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
@@ -164,5 +162,4 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
         accuracy_test=fmean(column("accuracy")) if measured else None,
         league=members[0].features_from.league.words,
         estimate=_mean_estimate(members),
-        accuracies=tuple(accuracies),
     )

@@ -25,7 +25,6 @@ from labeldp.platform.records.results import (
 )
 from labeldp.platform.report.card import DAGGER
 from labeldp.platform.report.figures import (
-    audits,
     confidence,
     histogram,
     png,
@@ -153,25 +152,21 @@ def _write_audits(
     private_folder(folder)
     by_hash = {record.hash: record for record in audited}
     shown = [by_hash[point.hashes[0]] for point in spread(points(audited), _MOST_MODELS)]
-    drawn: list[tuple[str, Any, list[Any]]] = []
-    if shown:
-        name = "All bounds on each model's epsilon on one axis; the table has the numbers."
-        drawn.append((name, audits, [(title_of(record), record.metrics) for record in shown]))
+    attacked, written = Markup(), list[Path]()
     if results is not None:
         kept = [(title_of(r), AttackEvidence.read(evidence_path(results, r.hash))) for r in shown]
         if evidence := [(name, each) for name, each in kept if each is not None]:
             name = "The attacker's confidence where it was right, and where it was wrong."
-            drawn.append((name, confidence, evidence))
-    written = [folder / f"{draw.__name__}.png" for _, draw, _ in drawn]
-    for path, (_, draw, models) in zip(written, drawn, strict=True):
-        png(path, draw, models)
+            attacked = svg(name, confidence, evidence)
+            written = [folder / "confidence.png"]
+            png(written[0], confidence, evidence)
     ordered = sorted(audited, key=lambda record: (record.metrics["epsilon"], record.variant))
     made = render(
         "audits.html.jinja",
         title=title,
         columns=["model", *(name for name, _ in _AUDIT_COLUMNS)],
         rows=[(title_of(record), _cells(record)) for record in ordered],
-        figures=[svg(*each) for each in drawn],
+        confidence=attacked,
         agreement=agreement,
         dagger=DAGGER,
         terms=_WORDS,

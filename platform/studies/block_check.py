@@ -10,13 +10,13 @@ come from one model.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from labeldp.mechanisms.auditing import EpsilonInterval, memorization_interval_from_pairs
+from labeldp.mechanisms.auditing import memorization_interval_from_pairs
 from labeldp.platform.records.private_files import owner_only, private_folder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.records.tracking_address import default_uri
@@ -33,35 +33,10 @@ TOGETHER = "together"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockRow:
-    """One trial, trained once with all M canaries and once for each block.
-
-    Attributes:
-        paper: The published interval of one model.
-        paper_blocks: The published interval of the blocks pooled.
-        corrected: The interval that holds, of one model.
-        corrected_blocks: The interval that holds, of the blocks pooled.
-    """
-
-    variant: str
-    point: Mapping[str, Any]
-    epsilon: float
-    accuracy: float
-    accuracy_blocks: float
-    canaries: int
-    blocks: int
-    paper: EpsilonInterval
-    paper_blocks: EpsilonInterval
-    corrected: EpsilonInterval
-    corrected_blocks: EpsilonInterval
-    agree: bool
-
-
-@dataclass(frozen=True, kw_only=True)
 class BlockOutcome(SweepOutcome):
     """The sum over all sweeps, and a row for each trial that finished in every one of them."""
 
-    rows: Sequence[BlockRow]
+    rows: Sequence[Mapping[str, Any]]
 
 
 @owner_only()
@@ -107,13 +82,35 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
                 ),
             )
     rows = compare(root, sweep=sweep.name, parts=list(parts), confidence=audit.confidence)
-    _write_csv(rows, root / "blocks.csv")
+    write_text(root / "blocks.csv", pd.DataFrame(rows).to_csv(index=False))
     write_text(root / "blocks.md", table(rows))
-    return _outcome(sweep.name, root, outcomes, rows)
+    first, every = outcomes[TOGETHER], list(outcomes.values())
+    counts = ("trials", "finished", "failed", "skipped", "over_budget", "left")
+    # The runs' labels are the same people's: releases from different vaults add up.
+    paid = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
+    return BlockOutcome(
+        experiment=sweep.name,
+        tracking_uri=first.tracking_uri,
+        parent_run_id=first.parent_run_id,
+        **{count: sum(getattr(each, count) for each in every) for count in counts},
+        results_dir=str(root),
+        pareto=first.pareto,
+        ledger={key: sum(each.ledger[key] for each in every) for key in paid},
+        report=str(root / "blocks.md"),
+        tracked=all(each.tracked for each in every),
+        league=first.league,
+        rows=rows,
+    )
 
 
-def compare(root: Path, *, sweep: str, parts: Sequence[str], confidence: float) -> list[BlockRow]:
-    """Compare what the sweeps below `root` left behind, the first part with all others pooled."""
+def compare(
+    root: Path, *, sweep: str, parts: Sequence[str], confidence: float
+) -> list[dict[str, Any]]:
+    """Compare the results of the sweeps below `root`, the first part with all others pooled.
+
+    A row holds the published interval of one model (`paper`) and of the blocks pooled
+    (`paper_blocks`), the intervals that hold (`corrected...`), and whether the published agree.
+    """
     kept = {
         name: {
             _identity(record): record
@@ -125,57 +122,63 @@ def compare(root: Path, *, sweep: str, parts: Sequence[str], confidence: float) 
     first, others = parts[0], parts[1:]
     rows = []
     for identity, record in kept[first].items():
-        members = {name: kept[name].get(identity) for name in others}
+        members = {name: kept[name][identity] for name in others if identity in kept[name]}
         blocks = [_evidence(root, name, member) for name, member in members.items()]
         alone = _evidence(root, first, record)
-        if alone is None or any(block is None for block in blocks):
+        found = [block for block in blocks if block is not None]
+        if alone is None or len(found) < len(others):
             continue  # a trial that failed somewhere is in its sweep's report
-        pooled = AttackEvidence.pooled(block for block in blocks if block is not None)
+        pooled = AttackEvidence.pooled(found)
         once = memorization_interval_from_pairs(alone.own, alone.others, confidence)
         again = memorization_interval_from_pairs(pooled.own, pooled.others, confidence)
         metric = chosen_by([record.metrics]).metric
-        accuracies = [member.metrics[metric] for member in members.values() if member]
+        accuracies = [member.metrics[metric] for member in members.values()]
+        intervals = {
+            "paper": once.paper,
+            "paper_blocks": again.paper,
+            "corrected": once.corrected,
+            "corrected_blocks": again.corrected,
+        }
         rows.append(
-            BlockRow(
-                variant=record.variant,
-                point=record.point,
-                epsilon=record.metrics["epsilon"],
-                accuracy=record.metrics[metric],
-                accuracy_blocks=math.fsum(accuracies) / len(accuracies),
-                canaries=once.canaries,
-                blocks=len(blocks),
-                paper=once.paper,
-                paper_blocks=again.paper,
-                corrected=once.corrected,
-                corrected_blocks=again.corrected,
-                agree=once.paper.epsilon_low <= again.paper.epsilon_high
+            {
+                "variant": record.variant,
+                "epsilon": record.metrics["epsilon"],
+                "accuracy": record.metrics[metric],
+                "accuracy_blocks": math.fsum(accuracies) / len(accuracies),
+                "canaries": once.canaries,
+                "blocks": len(found),
+                **record.point,
+                **{f"{name}_low": each.epsilon_low for name, each in intervals.items()},
+                **{f"{name}_high": each.epsilon_high for name, each in intervals.items()},
+                "agree": once.paper.epsilon_low <= again.paper.epsilon_high
                 and again.paper.epsilon_low <= once.paper.epsilon_high,
-            )
+            }
         )
     return rows
 
 
-def table(rows: Sequence[BlockRow]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the comparison as Markdown."""
     if not rows:
         return "No trial finished with all canaries and with every block.\n"
-    single = f"1 x {rows[0].canaries}"
-    many = f"{rows[0].blocks} x {rows[0].canaries // rows[0].blocks}"
+    canaries, blocks = rows[0]["canaries"], rows[0]["blocks"]
+    single, many = f"1 x {canaries}", f"{blocks} x {canaries // blocks}"
     lines = [
         f"| method | epsilon | accuracy {single} | {many} | epsilon_m as published {single} "
         f"| {many} | corrected {single} | {many} | overlap |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        settings = (f"{key.split('.')[-1]} {value}" for key, value in row.point.items())
-        intervals = (row.paper, row.paper_blocks, row.corrected, row.corrected_blocks)
         cells = [
-            ", ".join([row.variant, *settings]),
-            f"{row.epsilon:.4g}",
-            f"{100 * row.accuracy:.2f}",
-            f"{100 * row.accuracy_blocks:.2f}",
-            *(f"{each.epsilon_low:.2f} to {each.epsilon_high:.2f}" for each in intervals),
-            "yes" if row.agree else "no",
+            f"{row['variant']}",
+            f"{row['epsilon']:.4g}",
+            f"{100 * row['accuracy']:.2f}",
+            f"{100 * row['accuracy_blocks']:.2f}",
+            *(
+                f"{row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f}"
+                for name in ("paper", "paper_blocks", "corrected", "corrected_blocks")
+            ),
+            "yes" if row["agree"] else "no",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -185,47 +188,5 @@ def _identity(record: TrialRecord) -> tuple[str, str]:
     return record.variant, repr(sorted(record.point.items()))
 
 
-def _evidence(root: Path, name: str, record: TrialRecord | None) -> AttackEvidence | None:
-    return None if record is None else AttackEvidence.read(evidence_path(root / name, record.hash))
-
-
-def _write_csv(rows: Sequence[BlockRow], path: Path) -> None:
-    plain = ("variant", "epsilon", "accuracy", "accuracy_blocks", "canaries", "blocks")
-    intervals = ("paper", "paper_blocks", "corrected", "corrected_blocks")
-    table = pd.DataFrame(
-        {
-            **{name: getattr(row, name) for name in plain},
-            **row.point,
-            **{f"{name}_low": getattr(row, name).epsilon_low for name in intervals},
-            **{f"{name}_high": getattr(row, name).epsilon_high for name in intervals},
-            "agree": int(row.agree),
-        }
-        for row in rows
-    )
-    write_text(path, table.to_csv(index=False))
-
-
-def _outcome(
-    name: str, root: Path, outcomes: Mapping[str, SweepOutcome], rows: Sequence[BlockRow]
-) -> BlockOutcome:
-    first, every = outcomes[TOGETHER], list(outcomes.values())
-    # The runs' labels are the same people's: releases from different vaults add up.
-    keys = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
-    ledger = {key: sum(outcome.ledger[key] for outcome in every) for key in keys}
-    shared = {
-        **asdict(first),
-        "experiment": name,
-        "results_dir": str(root),
-        "report": str(root / "blocks.md"),
-        "tracked": all(outcome.tracked for outcome in every),
-        "ledger": ledger,
-        "private": {},
-        "labels": {},
-        "finding": (),
-        "cost": "",
-        "spoiled": "",
-        "links": {},
-    }
-    for count in ("trials", "finished", "failed", "skipped", "over_budget", "left"):
-        shared[count] = sum(getattr(outcome, count) for outcome in every)
-    return BlockOutcome(**shared, rows=rows)
+def _evidence(root: Path, name: str, record: TrialRecord) -> AttackEvidence | None:
+    return AttackEvidence.read(evidence_path(root / name, record.hash))

@@ -4,7 +4,6 @@ It trains forests and simulates answers; there is no sweep in it, and no Ray.
 """
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,28 +12,55 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.vote_leakage import (
-    DefenceRow,
-    Reconstruction,
     VoteBudget,
-    all_defences,
     answer_log_probabilities,
     measure_defences,
     measure_reconstruction,
     reconstruct,
 )
+from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
 from labeldp.trainers.data.files import DatasetMissing, data_root
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
-    AttributeInference,
     GroupVotes,
     Scaling,
     adult_votes,
     infer_attribute,
+)
+
+#: Heads of the columns, and what is printed below them.
+_ATTRIBUTE = (
+    ("votes", "{votes}"),
+    ("the attacker sees", "{seen}"),
+    ("PhD", "{phd}"),
+    ("others", "{others}"),
+    ("over 75% agree: PhD", "{consensus_phd:.1%}"),
+    ("others", "{consensus_others:.1%}"),
+    ("balanced accuracy", "{balanced_accuracy:.3f}"),
+    ("AUC", "{auc:.3f}"),
+)
+_RECONSTRUCTION = (
+    ("votes", "{votes}"),
+    ("attacker", "{attacker}"),
+    ("noise std", "{noise_std:g}"),
+    ("answers", "{answers:.0f}"),
+    ("error", "{error:.4f}"),
+    ("with prior", "{error_with_prior:.4f}"),
+    ("ms each", "{milliseconds:.1f}"),
+)
+_DEFENCES = (
+    ("defence", "{defence}"),
+    ("attack's error", "{error:.3f}"),
+    ("input changed a little", "{error_evaded:.3f}"),
+    ("draws per input", "{draws:.0f}"),
+    ("accuracy of first answers", "{accuracy:.1%}"),
+    ("answers to ten equal questions", "{answered_again:.0%}"),
 )
 
 
@@ -64,48 +90,14 @@ class LeakageStudy:
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttributeRow:
-    """One way to infer education: source of the votes, the attacker's view, sizes of the groups."""
-
-    votes: str
-    seen: str
-    phd: int
-    others: int
-    result: AttributeInference
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReconstructionRow:
-    """Published votes recovered by one attacker."""
-
-    votes: str
-    attacker: str
-    result: Reconstruction
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeakageOutcome:
-    """All tables, the votes that the defences guarded, and why a part could not be measured."""
-
-    experiment: str
-    attribute_inference: list[AttributeRow]
-    reconstruction: list[ReconstructionRow]
-    defences: list[DefenceRow]
-    defended_votes: str
-    missing: list[str]
-    report: str
-    results_dir: str
-    seconds: float
-
-
 def run_study(
     study: LeakageStudy, *, name: str, adult: Path, published: Path | None, results: Path
-) -> LeakageOutcome:
+) -> dict[str, Any]:
     """Measure everything that there are data for, and write `vote_leakage.md` into `results`.
 
     `adult` has `adult.data` and `adult.test`, `published` `histograms.csv` and
-    `adult_votes_250.npz`.
+    `adult_votes_250.npz`. Returns the rows of all tables, the votes that the defences guarded, and
+    why a part could not be measured.
     """
     started = time.perf_counter()
     generator = np.random.default_rng(study.seed)
@@ -123,10 +115,13 @@ def run_study(
         raise ValueError("there is nothing to measure: " + "; ".join(missing))
     attribute = _attribute_rows(study, trained, shipped, generator)
     reconstruction = _reconstruction_rows(study, histograms, generator)
-    guarded, votes = _guarded(histograms, trained)
+    if histograms:
+        guarded = "published " + " and ".join(histograms)
+        votes = np.concatenate(list(histograms.values()))
+    else:
+        guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
     defences = measure_defences(
         votes,
-        all_defences(key=generator.bytes(32)),
         noise_std=study.budget_noise_std,
         questions=study.questions,
         clients=study.clients,
@@ -134,71 +129,39 @@ def run_study(
     )
     private_folder(results)
     report = results / "vote_leakage.md"
-    outcome = LeakageOutcome(
-        experiment=name,
-        attribute_inference=attribute,
-        reconstruction=reconstruction,
-        defences=defences,
-        defended_votes=guarded,
-        missing=missing,
-        report=str(report),
-        results_dir=str(results),
-        seconds=time.perf_counter() - started,
-    )
+    outcome = {
+        "experiment": name,
+        "attribute_inference": attribute,
+        "reconstruction": reconstruction,
+        "defences": defences,
+        "defended_votes": guarded,
+        "missing": missing,
+        "report": str(report),
+        "results_dir": str(results),
+        "seconds": time.perf_counter() - started,
+    }
     write_text(report, tables(outcome))
     return outcome
 
 
-def tables(outcome: LeakageOutcome) -> str:
+def tables(outcome: Mapping[str, Any]) -> str:
     """Return the outcome as Markdown."""
     parts = ["# What repeated PATE answers give away\n"]
-    if outcome.attribute_inference:
-        head = ["votes", "the attacker sees", "PhD", "others", "over 75% agree: PhD", "others"]
-        lines = [
-            [
-                row.votes,
-                row.seen,
-                str(row.phd),
-                str(row.others),
-                f"{100 * row.result.consensus_phd:.1f}%",
-                f"{100 * row.result.consensus_others:.1f}%",
-                f"{row.result.balanced_accuracy:.3f}",
-                f"{row.result.auc:.3f}",
-            ]
-            for row in outcome.attribute_inference
-        ]
-        parts += ["## Who holds a PhD?\n", _table([*head, "balanced accuracy", "AUC"], lines)]
-    if outcome.reconstruction:
-        head = ["votes", "attacker", "noise std", "answers", "error", "with prior", "ms each"]
-        lines = [
-            [
-                row.votes,
-                row.attacker,
-                f"{row.result.noise_std:g}",
-                f"{row.result.answers:.0f}",
-                f"{row.result.error:.4f}",
-                f"{row.result.error_with_prior:.4f}",
-                f"{row.result.milliseconds:.1f}",
-            ]
-            for row in outcome.reconstruction
-        ]
-        parts += ["## Histograms recovered\n", _table(head, lines)]
-    head = ["defence", "attack's error", "input changed a little", "draws per input"]
-    lines = [
-        [
-            row.defence,
-            f"{row.error:.3f}",
-            f"{row.error_evaded:.3f}",
-            f"{row.draws:.0f}",
-            f"{100 * row.accuracy:.1f}%",
-            f"{100 * row.answered_again:.0f}%",
-        ]
-        for row in outcome.defences
-    ]
-    columns = [*head, "accuracy of first answers", "answers to ten equal questions"]
-    parts += [f"## Defences ({outcome.defended_votes} votes)\n", _table(columns, lines)]
-    parts += [f"Not measured: {text}\n" for text in outcome.missing]
-    return "\n".join(parts)
+    for title, columns, rows in (
+        ("Who holds a PhD?", _ATTRIBUTE, outcome["attribute_inference"]),
+        ("Histograms recovered", _RECONSTRUCTION, outcome["reconstruction"]),
+        (f"Defences ({outcome['defended_votes']} votes)", _DEFENCES, outcome["defences"]),
+    ):
+        if rows:
+            parts += [f"## {title}\n", _table(columns, rows)]
+    return "\n".join([*parts, *(f"Not measured: {text}\n" for text in outcome["missing"])])
+
+
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [[head for head, _ in columns]]
+    cells += [[text.format(**row) for _, text in columns] for row in rows]
+    head, *body = ("| " + " | ".join(line) + " |" for line in cells)
+    return "\n".join([head, "|" + "---|" * len(columns), *body]) + "\n"
 
 
 def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list[str]) -> int:
@@ -221,29 +184,29 @@ def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(dumps(asdict(outcome)) if options.json else tables(outcome))
+    print(dumps(outcome) if options.json else tables(outcome))
     return 0
 
 
 def _published(
     folder: Path | None, missing: list[str]
-) -> tuple[dict[str, NDArray[np.int64]], tuple[NDArray[Any], NDArray[Any]] | None]:
+) -> tuple[dict[str, NDArray[Any]], tuple[NDArray[Any], NDArray[Any]] | None]:
     """Published histograms by data set, and votes on PhD holders and others, where they are."""
     if folder is None:
         missing.append("published votes: --votes DIR names their folder")
         return {}, None
-    histograms: dict[str, list[list[int]]] = {}
     try:
-        with open(folder / "histograms.csv", newline="") as file:
-            for row in csv.DictReader(file):
-                counts = [int(value) for key, value in row.items() if key[0] == "c" and key[1:]]
-                histograms.setdefault(row["dataset"], []).append(counts)
-    except (OSError, KeyError, ValueError, TypeError) as error:
+        table = pd.read_csv(folder / "histograms.csv")
+        counts = table.filter(regex=r"^c\d+$")
+        arrays = {
+            str(name): checked_votes(rows.to_numpy())
+            for name, rows in counts.groupby(table["dataset"], sort=False)
+        }
+    except (OSError, KeyError, ValueError) as error:
         raise ValueError(
             f"{folder / 'histograms.csv'} can't be read as votes ({error}); it must have the "
             "columns dataset, c0, c1, ..."
         ) from error
-    arrays = {name: np.array(rows) for name, rows in histograms.items()}
     archive = folder / "adult_votes_250.npz"
     if not archive.exists():
         missing.append(f"published votes on Adult: there is no {archive}")
@@ -252,28 +215,18 @@ def _published(
         return arrays, (kept["phd"], kept["not_phd"])
 
 
-def _guarded(
-    histograms: Mapping[str, NDArray[np.int64]], trained: Mapping[Scaling, GroupVotes]
-) -> tuple[str, NDArray[Any]]:
-    """The votes that the defences guard: published ones if there are any, or some of our own."""
-    if histograms:
-        return "published " + " and ".join(histograms), np.concatenate(list(histograms.values()))
-    return "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
-
-
 def _attribute_rows(
     study: LeakageStudy,
     trained: Mapping[Scaling, GroupVotes],
     shipped: tuple[NDArray[Any], NDArray[Any]] | None,
     generator: np.random.Generator,
-) -> list[AttributeRow]:
-    rows: list[AttributeRow] = []
+) -> list[dict[str, Any]]:
+    """One way to infer education each: source of the votes, the attacker's view, group sizes."""
+    rows: list[dict[str, Any]] = []
 
     def add(votes: str, seen: str, phd: NDArray[Any], others: NDArray[Any]) -> None:
-        result = infer_attribute(phd, others)
-        rows.append(
-            AttributeRow(votes=votes, seen=seen, phd=len(phd), others=len(others), result=result)
-        )
+        sizes = {"votes": votes, "seen": seen, "phd": len(phd), "others": len(others)}
+        rows.append({**sizes, **asdict(infer_attribute(phd, others))})
 
     for scaling, groups in trained.items():
         add(f"own teachers, scaled by {scaling}", "votes", groups.phd, groups.others)
@@ -302,33 +255,22 @@ def _from_answers(
 
 
 def _reconstruction_rows(
-    study: LeakageStudy, histograms: Mapping[str, NDArray[np.int64]], generator: np.random.Generator
-) -> list[ReconstructionRow]:
+    study: LeakageStudy, histograms: Mapping[str, NDArray[Any]], generator: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Published votes recovered by one attacker each."""
     rows = []
     for name, votes in histograms.items():
-        for noise_std in study.noise_stds:
-            found = measure_reconstruction(
-                votes,
-                noise_std=noise_std,
-                answers=study.answers,
-                generator=generator,
-                repeats=study.repeats,
-            )
-            rows.append(ReconstructionRow(votes=name, attacker="answers", result=found))
+        attacks: list[tuple[str, dict[str, Any]]] = [
+            ("answers", {"noise_std": noise_std, "answers": study.answers})
+            for noise_std in study.noise_stds
+        ]
         budget = study.budgets.get(name)
         if budget is not None:
-            found = measure_reconstruction(
-                votes,
-                noise_std=study.budget_noise_std,
-                budget=budget,
-                generator=generator,
-                repeats=study.repeats,
-            )
             attacker = f"budget: epsilon {budget.epsilon:g}, delta {budget.delta:g}"
-            rows.append(ReconstructionRow(votes=name, attacker=attacker, result=found))
+            attacks.append((attacker, {"noise_std": study.budget_noise_std, "budget": budget}))
+        for attacker, settings in attacks:
+            found = measure_reconstruction(
+                votes, generator=generator, repeats=study.repeats, **settings
+            )
+            rows.append({"votes": name, "attacker": attacker, **found})
     return rows
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = ["| " + " | ".join(cells) + " |" for cells in (head, *lines)]
-    return "\n".join([rows[0], "|" + "---|" * len(head), *rows[1:]]) + "\n"

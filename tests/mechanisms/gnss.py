@@ -19,13 +19,13 @@ import numpy as np
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.published_bounds import (
+    checked_orders,
     log_probability_answered,
     log_q_gaussian,
     rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_cost import (
     AnswerPrice,
-    checked_order,
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
     smooth_sensitivity,
@@ -43,7 +43,7 @@ def gnss_rdp(*, beta: float, noise_multiplier: float, order: float) -> float:
     """
     _validate.non_negative(beta=beta)
     _validate.positive(noise_multiplier=noise_multiplier)
-    checked_order(order)
+    checked_orders([order])
     if 2 * order * beta >= 1:
         raise ValueError(
             f"order is {order:g}; with beta {beta:g} it must be below 1 / (2 beta) = "

@@ -158,18 +158,6 @@ def test_damaged_files_are_refused(door: Door, damage: Callable[[bytes], bytes])
     assert "own.npz" in line and "can't be read" in line and "numpy.savez" in line
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_published_files_that_were_cut_off_are_refused(door: Door) -> None:
-    folder = door.here / "data" / "MNIST" / "raw"
-    folder.mkdir(parents=True)
-    for part in ("train", "t10k"):
-        for kind in ("images-idx3", "labels-idx1"):
-            (folder / f"{part}-{kind}-ubyte").write_bytes(b"\x00\x00\x08\x03\x00\x00")
-    code, line = door.refuse("data.name=mnist")
-    assert code == 2
-    assert "ubyte" in line
-
-
 def test_over_budget_is_refused(door: Door) -> None:
     code, line = door.refuse(
         "trainer.noise=laplace", "--max-epsilon-total", "2", "trainer.epsilon=3"

@@ -20,12 +20,10 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.sweep_plan import load_sweep, plan_of
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
-from labeldp.platform.sweep.sweep import SweepOptions
+from labeldp.platform.sweep.overrides import read_yaml
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
@@ -216,13 +214,6 @@ def test_one_release_for_all_learning_rates(completed: Start) -> None:
     assert len(keys) == 1, "all trials read the same release"
 
 
-def test_the_plan_said_so_before(completed: Start) -> None:
-    options = SweepOptions(results=Path("nowhere"), overrides=parse_overrides(SIX))
-    planned = plan_of(load_sweep(str(QUICKSTART)), options)
-    assert (planned.trials, planned.releases, planned.epsilon_total) == (6, 1, 4.0)
-    assert planned.fits, planned.problems
-
-
 def test_json_has_the_keys_of_the_contract(completed: Start, results: Path) -> None:
     found = completed.json
     assert set(found) >= KEYS
@@ -263,16 +254,6 @@ def test_every_trial_is_tracked_with_everything(completed: Start, results: Path)
     names = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert names >= {"report.html", "pareto.png", "pareto.csv"}
     assert parent.info.status == "FAILED", "two of its trials have failed"
-
-
-def test_numbers_make_sense(completed: Start) -> None:
-    for record in completed.records.values():
-        if record.finished:
-            figures = record.metrics
-            assert (figures["epsilon"], figures["delta"]) == (4.0, 0.0)
-            assert 0 <= figures["epsilon_m_low"] <= figures["epsilon_m_ceiling"]
-            assert figures["epsilon_m_low"] <= figures["epsilon_m_high"]
-            assert len(record.curves) == EPOCHS
 
 
 def test_the_report_names_failures_and_nothing_private(completed: Start, results: Path) -> None:

@@ -1,7 +1,6 @@
 """PATE's prices, against plain loops over the queries, the moves and the distances."""
 
 import math
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,28 +58,22 @@ def _log_q(row: NDArray[np.int64], noise_std: float) -> float:
     return min(log_q, math.log1p(-1 / len(row)))
 
 
-def plain_loop(votes: NDArray[np.int64], *, every_prefix: bool) -> Floats:
-    """Epsilon of the expected cost, query by query: of every prefix [N], or the total only [1]."""
+def plain_loop(votes: NDArray[np.int64]) -> float:
+    """Epsilon of the expected cost, query by query."""
     orders = PUBLISHED_ORDERS
-    offsets = conversion_offsets(orders, DELTA)
     total = np.zeros(len(orders))
-    epsilons = []
     for row in votes:
         log_p = float(log_ndtr((row.max() - THRESHOLD) / SIGMA1))
         surprise = min(log_p, math.log(-math.expm1(log_p)))
         total += gaussian_curve(surprise, math.sqrt(2) * SIGMA1, orders)
         total += math.exp(log_p) * gaussian_curve(_log_q(row, SIGMA2), SIGMA2, orders)
-        if every_prefix:
-            epsilons.append((total + offsets).min())
-    return np.array(epsilons if every_prefix else [(total + offsets).min()])
+    return float((total + conversion_offsets(orders, DELTA)).min())
 
 
-def price(votes: NDArray[np.int64], *, every_prefix: bool) -> Floats:
+def price(votes: NDArray[np.int64]) -> float:
     """The same by the library."""
     costs = confident_gnmax_costs(votes, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
-    if every_prefix:
-        return costs.prefixes(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
-    return np.array([costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon])
+    return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
 
 
 def _realised(scratch: Path) -> Work:
@@ -110,16 +103,16 @@ def _realised(scratch: Path) -> Work:
     return Work(ours=lambda: ours(votes), reference=plain, part=_LOOPED / _QUERIES, check=check)
 
 
-def _expected(scratch: Path, *, every_prefix: bool) -> Work:
+def _expected(scratch: Path) -> Work:
     votes = mixed_votes(_QUERIES)
     part = votes[:_LOOPED]
     return Work(
-        ours=lambda: price(votes, every_prefix=every_prefix),
-        reference=lambda: plain_loop(part, every_prefix=every_prefix),
+        ours=lambda: price(votes),
+        reference=lambda: plain_loop(part),
         part=_LOOPED / _QUERIES,
         check=lambda: np.testing.assert_allclose(
-            price(part, every_prefix=every_prefix),
-            plain_loop(part, every_prefix=every_prefix),
+            price(part),
+            plain_loop(part),
             rtol=1e-9,
         ),
     )
@@ -186,8 +179,7 @@ def _smooth(scratch: Path) -> Work:
         return found
 
     def ours(some: NDArray[np.int64]) -> Floats:
-        every = np.ones(len(some), dtype=np.bool_)
-        return cost_of_answers(some, price=cost, answered=every)[1]
+        return cost_of_answers(some, price=cost, num_teachers=int(some[0].sum()))[1]
 
     def plain() -> Floats:
         found: Floats = np.sum([walk(row) for row in votes[:_WALKED]], axis=0)
@@ -206,18 +198,9 @@ BENCHMARKS = (
         name="accounting",
         path="expected cost of 50,000 queries at 298 orders, the total",
         reference="a loop over the queries, all orders at once",
-        prepare=partial(_expected, every_prefix=False),
+        prepare=_expected,
         mark=26,
         most_seconds=0.3,
-    ),
-    Benchmark(
-        name="accounting-prefixes",
-        path="the same for every prefix",
-        reference="the same loop",
-        prepare=partial(_expected, every_prefix=True),
-        mark=11,
-        most_seconds=1.0,
-        most_megabytes=900,
     ),
     Benchmark(
         name="accounting-realised",

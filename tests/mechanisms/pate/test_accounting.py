@@ -16,6 +16,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
+    PateCost,
     QueryCosts,
     confident_gnmax_costs,
     gnmax_costs,
@@ -231,10 +232,15 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     costs = confident_gnmax_costs(
         votes, threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
     )
-    prefixes = costs.prefixes(delta=delta, orders=orders)
-    close(prefixes.epsilon, curves[f"{name}__eps_total"], rtol=1e-9)
-    close(prefixes.answered, curves[f"{name}__answered"], rtol=1e-9)
-    assert (np.abs(prefixes.order - curves[f"{name}__order_opt"]) < 1e-9).mean() > 0.999
+
+    def first_queries(count: int) -> PateCost:
+        return costs.head(count).expected(delta=delta, orders=orders)
+
+    for count in np.linspace(1, len(votes), 25, dtype=int).tolist():
+        part = first_queries(count)
+        assert part.epsilon == pytest.approx(curves[f"{name}__eps_total"][count - 1], rel=1e-9)
+        assert part.answered == pytest.approx(curves[f"{name}__answered"][count - 1], rel=1e-9)
+        assert part.order == pytest.approx(curves[f"{name}__order_opt"][count - 1], abs=1e-9)
     nothing = np.zeros(len(votes), dtype=bool)
     close(costs.realised_rdp(nothing, orders), curves[f"{name}__rdp_select_cum_all"], rtol=1e-9)
     for key in curves:
@@ -244,11 +250,12 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     total = costs.expected(delta=delta, orders=orders)
     assert total.epsilon == pytest.approx(row["eps_all_queries"], rel=1e-9)
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
-    stop = int(np.searchsorted(prefixes.answered, row["n_samples"]))
-    assert stop == row["stop_index"]
-    assert prefixes.epsilon[stop] == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert first_queries(row["stop_index"] + 1).epsilon == pytest.approx(row["eps_at_stop"])
+    stopped = costs.expected(max_answers=row["n_samples"], delta=delta, orders=orders)
+    assert stopped == first_queries(row["stop_index"] + 1)
     for point in row["checkpoints"]:
-        assert prefixes.epsilon[point["n_queries"] - 1] == pytest.approx(point["eps"], rel=1e-9)
+        found = first_queries(point["n_queries"]).epsilon
+        assert found == pytest.approx(point["eps"], rel=1e-9)
     first = votes[: row["gnmax_first500"]["n"]]
     for plain, setting in (
         (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
@@ -295,11 +302,6 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
     close(costs.realised_rdp(answered), by_hand, rtol=1e-12)
-    prefixes = costs.prefixes(answered, delta=1e-6)
-    for n in range(4):
-        part = costs.head(n + 1).realised(answered[: n + 1], delta=1e-6)
-        assert prefixes.epsilon[n] == pytest.approx(part.epsilon, rel=1e-12)
-        assert (prefixes.order[n], prefixes.answered[n]) == (part.order, part.answered)
     with pytest.raises(ValueError, match=r"bool \[4\]"):
         costs.realised([1, 0, 0, 1], delta=1e-6)
     with pytest.raises(ValueError, match="queries is 5"):

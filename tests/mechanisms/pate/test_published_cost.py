@@ -29,6 +29,7 @@ from labeldp.mechanisms.pate.published_cost import (
     local_sensitivity_gnmax,
     local_sensitivity_threshold,
     log_smooth_sensitivity,
+    prices_of,
     public_rule,
     release_epsilon,
     smooth_sensitivity,
@@ -44,9 +45,9 @@ SETTING: dict[str, Any] = {"noise_std": 10.0, "threshold": 35.0, "sigma1": 8.0}
 ORDER = 6.0
 
 
-def random_votes(seed: int, num_queries: int = 40) -> Array:
+def random_votes(seed: int, num_queries: int = 40, classes: int = CLASSES) -> Array:
     random = np.random.default_rng(seed)
-    shares = random.dirichlet([0.2] * CLASSES, size=num_queries)
+    shares = random.dirichlet([0.2] * classes, size=num_queries)
     return random.multinomial(TEACHERS, shares)
 
 
@@ -54,7 +55,7 @@ def move_a_vote_of_every_query(votes: Array, random: np.random.Generator) -> Arr
     moved = votes.copy()
     for row in moved:
         row[random.choice(np.flatnonzero(row))] -= 1
-        row[random.integers(CLASSES)] += 1
+        row[random.integers(len(row))] += 1
     return moved
 
 
@@ -62,7 +63,7 @@ PRICES = BoundedPrices(num_teachers=TEACHERS, num_classes=CLASSES, order=ORDER, 
 
 
 def secret_cost(votes: Array, answered: Array) -> tuple[float, Array]:
-    return PRICES.cost(votes, votes, answered=answered)
+    return PRICES.cost(votes, answered=answered)
 
 
 def release(votes: Array, seed: int = 0, **changes: Any) -> SanitizedEpsilon:
@@ -95,14 +96,16 @@ def test_the_secret_cost_is_the_realised_one() -> None:
     assert sensitivity.max() <= largest * (1 + 1e-12)
 
 
-def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote() -> None:
+@pytest.mark.parametrize("classes", [2, CLASSES])
+def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote(classes: int) -> None:
     random = np.random.default_rng(2)
+    prices = prices_of(num_teachers=TEACHERS, num_classes=classes, order=ORDER, **SETTING)
     moved_at_all = False
     for seed in range(30):
-        votes = random_votes(seed)
+        votes = random_votes(seed, classes=classes)
         answered = random.random(len(votes)) < 0.5
         neighbor = move_a_vote_of_every_query(votes, random)
-        here, there = secret_cost(votes, answered), secret_cost(neighbor, answered)
+        here, there = (prices.cost(each, answered=answered) for each in (votes, neighbor))
         change = abs(here[0] - there[0])
         moved_at_all |= change > 0.1 * here[1][0]
         for beta in (0.01, 0.1, 1.0):
@@ -110,28 +113,6 @@ def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote() -> None
             assert change <= math.exp(min(logs)) + 1e-12
             assert abs(logs[0] - logs[1]) <= beta + 1e-12
     assert moved_at_all
-
-
-def test_a_release_bounds_the_cost_as_often_as_it_says() -> None:
-    votes = random_votes(3)
-    cost, sensitivity = secret_cost(votes, np.ones(len(votes), dtype=bool))
-    noise = ReleaseNoise(beta=0.1, sensitivity_multiplier=3.0, cost_multiplier=0.3)
-    smooth = smooth_sensitivity(sensitivity, noise.beta)
-    delta, tail, repeats = 0.5, 0.4, 200
-    releases = [
-        release(votes, seed, delta=delta, tail=tail, noise=noise) for seed in range(repeats)
-    ]
-    below_cost = np.mean([released.rdp < cost for released in releases])
-    below_smooth = np.mean([released.sensitivity_bound < smooth for released in releases])
-    # Each is a coin of probability tail / 2; some three standard deviations of 200 draws
-    assert below_cost == pytest.approx(tail / 2, abs=0.08)
-    assert below_smooth == pytest.approx(tail / 2, abs=0.08)
-    safe = [release(votes, seed) for seed in range(50)]
-    assert all(released.rdp >= cost for released in safe)
-    assert all(
-        0 <= released.rdp <= PRICES.flat(checked=len(votes), answered=len(votes))
-        for released in safe
-    )
 
 
 def test_published_noise_is_what_was_drawn() -> None:
@@ -147,11 +128,13 @@ def test_published_noise_is_what_was_drawn() -> None:
     ]
     second = [(one.rdp - cost) / one.noise_std - raised for one in releases]
     for draws in (np.array(first), np.array(second)):
-        sorted_draws = np.sort(draws)
-        distance = np.abs(ndtr(sorted_draws) - (np.arange(200) + 0.5) / 200).max()
+        distance = np.abs(ndtr(np.sort(draws)) - (np.arange(200) + 0.5) / 200).max()
         assert distance < 1.63 / math.sqrt(200)  # Kolmogorov-Smirnov at 1%, seeds are fixed
+        assert np.mean(draws < -raised) == pytest.approx(0.1, abs=0.06)  # the bound falls short
     assert all(one.noise_std == one.sensitivity_bound * noise.cost_multiplier for one in releases)
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.25
+    flat = PRICES.flat(checked=len(votes), answered=len(votes))
+    assert all(cost <= release(votes, seed).rdp <= flat for seed in range(50))
 
 
 def test_epsilon_covers_answers_release_and_tail() -> None:
@@ -179,14 +162,6 @@ def test_queries_without_a_record_are_charged_as_answered() -> None:
     assert 0 <= nothing.rdp <= len(votes) * ORDER / (2 * SETTING["sigma1"] ** 2)
     plain = release(votes, threshold=None, sigma1=None)
     assert plain.epsilon_data_independent < release(votes).epsilon_data_independent
-
-
-def test_votes_less_a_guess_are_checked_for_interactive_gnmax() -> None:
-    votes = random_votes(7)
-    fractions = votes - TEACHERS * np.full((len(votes), CLASSES), 1 / CLASSES)
-    assert release(votes, check_counts=votes.astype(float)) == release(votes)
-    other = release(votes, check_counts=fractions)
-    assert other.sensitivity_bound != release(votes).sensitivity_bound
 
 
 def test_nothing_is_hidden_where_nothing_is_secret() -> None:
@@ -229,12 +204,10 @@ def test_the_public_noise() -> None:
         ({"threshold": None}, "threshold is None and sigma1 is 8.0"),
         ({"delta": 0.0}, "delta is 0.0"),
         ({"tail": 1e-5}, "tail is 1e-05"),
-        ({"order": 1.0}, "order is 1.0"),
+        ({"order": 1.0}, "Renyi order"),
         ({"noise_std": -1.0}, "noise_std is -1.0"),
-        ({"answered": np.ones(3, dtype=bool)}, r"answered has shape \(3,\)"),
-        ({"answered": np.ones(40)}, "boolean per query"),
-        ({"check_counts": np.ones((3, CLASSES))}, r"check_counts has shape \(3, 4\)"),
-        ({"check_counts": np.full((40, CLASSES), 99.0)}, "votes row 0 is 99"),
+        ({"answered": np.ones(3, dtype=bool)}, r"answered has type bool and shape \(3,\)"),
+        ({"answered": np.ones(40)}, r"must be bool \[40\]"),
         (
             {"threshold": None, "sigma1": None, "answered": np.zeros(40, dtype=bool)},
             "without a threshold",
@@ -424,37 +397,41 @@ def test_checks_cover_every_vote_moved_in_every_way(threshold: float, sigma1: fl
 
 
 @pytest.mark.parametrize(
-    ("votes", "num_teachers", "noise_std", "order", "message"),
+    ("changes", "message"),
     [
-        ([5, 5], 11, 1.0, 2.0, "votes sum to 10, but num_teachers is 11"),
-        ([5, 5], 10, 0.0, 2.0, "noise_std is 0.0"),
-        ([5, 5], 10, 1.0, 1.0, "order is 1.0"),
-        ([5, 5], 10, 1.0, math.inf, "order is inf"),
-        ([5, 5], 0, 1.0, 2.0, "num_teachers is 0"),
+        ({"num_teachers": 11}, "votes sum to 10, but num_teachers is 11"),
+        ({"num_teachers": 0}, "num_teachers is 0"),
+        ({"noise_std": 0.0}, "noise_std is 0.0"),
+        ({"order": 1.0}, "Renyi order"),
+        ({"order": math.inf}, "Renyi order"),
     ],
 )
-def test_bad_input_of_answers(
-    votes: Any, num_teachers: int, noise_std: float, order: float, message: str
-) -> None:
+def test_bad_input_of_answers(changes: dict[str, Any], message: str) -> None:
+    usual: dict[str, Any] = {"votes": [5, 5], "num_teachers": 10, "noise_std": 1.0, "order": 2.0}
     with pytest.raises(ValueError, match=message):
-        local_sensitivity_gnmax(votes, num_teachers, noise_std, order)
+        local_sensitivity_gnmax(**(usual | changes))
 
 
 @pytest.mark.parametrize(
-    ("votes", "threshold", "sigma1", "order", "message"),
+    ("changes", "message"),
     [
-        ([12.0, 0.0], 5.0, 1.0, 2.0, "votes row 0 is 12; with 10 teachers"),
-        ([math.nan, 0.0], 5.0, 1.0, 2.0, "NaN"),
-        ([5, 5], -1.0, 1.0, 2.0, "threshold is -1.0"),
-        ([5, 5], 5.0, -1.0, 2.0, "sigma1 is -1.0"),
-        ([5, 5], 5.0, 1.0, 0.5, "order is 0.5"),
+        ({"votes": [12.0, 0.0]}, "votes row 0 is 12; with 10 teachers"),
+        ({"votes": [math.nan, 0.0]}, "NaN"),
+        ({"threshold": -1.0}, "threshold is -1.0"),
+        ({"sigma1": -1.0}, "sigma1 is -1.0"),
+        ({"order": 0.5}, "Renyi order"),
     ],
 )
-def test_bad_input_of_checks(
-    votes: Any, threshold: float, sigma1: float, order: float, message: str
-) -> None:
+def test_bad_input_of_checks(changes: dict[str, Any], message: str) -> None:
+    usual: dict[str, Any] = {
+        "votes": [5, 5],
+        "num_teachers": 10,
+        "threshold": 5.0,
+        "sigma1": 1.0,
+        "order": 2.0,
+    }
     with pytest.raises(ValueError, match=message):
-        local_sensitivity_threshold(votes, 10, threshold, sigma1, order)
+        local_sensitivity_threshold(**(usual | changes))
 
 
 FEW_TEACHERS = 7
@@ -475,7 +452,7 @@ def test_sensitivities_bound_every_change_at_every_distance() -> None:
     answered = np.array([True, False, True])
     start = (2, 5, 7)
     votes = np.array([[n, FEW_TEACHERS - n] for n in start])
-    rdp, sensitivity = TABLES.cost(votes, votes, answered=answered)
+    rdp, sensitivity = TABLES.cost(votes, answered=answered)
     assert rdp == pytest.approx(cost_of(start, answered))
     every = {
         first: cost_of(first, answered)
@@ -497,42 +474,6 @@ def test_sensitivities_bound_every_change_at_every_distance() -> None:
     largest = TABLES.largest_change(checked=3, answered=3)
     assert sensitivity[-1] <= largest * (1 + 1e-12)
     assert max(every.values()) <= TABLES.flat(checked=3, answered=2)
-
-
-def test_one_label_moves_the_smooth_sensitivity_by_beta_at_most() -> None:
-    generator, beta = np.random.default_rng(0), 0.1
-    tables = ExactPrices(
-        num_classes=2, num_teachers=60, noise_std=8.0, order=5.0, threshold=40.0, sigma1=10.0
-    )
-    answered = np.ones(30, dtype=bool)
-    for _ in range(50):
-        first = generator.integers(61, size=30)
-        other = np.clip(first + generator.integers(-1, 2, size=30), 0, 60)
-        logs = [
-            log_smooth_sensitivity(
-                tables.cost(votes := np.stack([n, 60 - n], axis=1), votes, answered=answered)[1],
-                beta,
-            )
-            for n in (first, other)
-        ]
-        assert abs(logs[0] - logs[1]) <= beta + 1e-12
-
-
-def test_a_run_that_cost_much_is_never_told_to_be_cheap() -> None:
-    """400 releases at a tail of a tenth: few are below the cost that they bound."""
-    generator = np.random.default_rng(1)
-    first = generator.integers(30, 61, size=200)
-    votes = np.stack([first, 60 - first], axis=1)
-    tables = ExactPrices(num_classes=2, num_teachers=60, noise_std=30.0, order=6.0)
-    cost, _ = tables.cost(votes, votes, answered=np.ones(200, dtype=bool))
-    below = sum(
-        release_epsilon(
-            votes, noise_std=30.0, delta=0.3, tail=0.1, order=6.0, generator=generator
-        ).rdp
-        < cost
-        for _ in range(400)
-    )
-    assert below <= 400 * 0.1
 
 
 def test_adult_is_published_below_two() -> None:

@@ -96,23 +96,6 @@ def test_votes_on_other_queries_are_refused() -> None:
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
-def test_real_costs_are_those_of_the_aggregator(aggregator: RequestedAggregator) -> None:
-    run = answered(
-        PateAnswers(aggregator=aggregator, queries=50, max_answers=20), votes_of_100_teachers()
-    )
-    checked = looked_at(run.released)
-    assert not isinstance(aggregator, InteractiveGNMax)
-    costs = aggregator.costs(run.votes[:checked])
-    mask = run.released[:checked, BY_TEACHERS] == 1
-    found = private_costs([run], delta=1e-5)
-    assert found["expected"] == pytest.approx(costs.expected(delta=1e-5).epsilon, rel=1e-12)
-    assert found["realised"] == pytest.approx(costs.realised(mask, delta=1e-5).epsilon, rel=1e-12)
-    events = aggregator.events(checked=checked, answered=int(mask.sum()))
-    delta = 0.0 if isinstance(aggregator, LNMax) else 1e-5
-    assert found["realised_data_independent"] == epsilon_of(events, delta=delta)
-
-
-@pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
 def test_what_was_charged_is_the_most_that_it_can_have_cost(
     aggregator: RequestedAggregator,
 ) -> None:

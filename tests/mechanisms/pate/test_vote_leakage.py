@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -13,14 +14,11 @@ from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
     Defence,
-    VoteBudget,
-    all_defences,
     answer_jacobian,
     answer_log_probabilities,
     error_rate,
     fit_concentration,
     measure_defences,
-    measure_reconstruction,
     queries_within_budget,
     reconstruct,
 )
@@ -207,16 +205,6 @@ def test_bad_input_is_refused_of_answering() -> None:
         Defence(key=b"short")
     with pytest.raises(ValueError, match="limit is 0"):
         Defence(limit=0)
-    with pytest.raises(ValueError, match="at least one input"):
-        service(Defence()).answer(np.empty((0, 4)))
-    broken = AnsweringService(
-        vote=lambda features: VOTES,
-        aggregator=GNMax(noise_std=NOISE_STD),
-        defence=Defence(),
-        generator=np.random.default_rng(0),
-    )
-    with pytest.raises(ValueError, match=r"votes of shape \(10,\) for 1 inputs"):
-        broken.answer(np.ones((1, 4)))
 
 
 HISTOGRAMS = np.array(
@@ -226,57 +214,20 @@ HISTOGRAMS = np.array(
         [6, 18, 184, 7, 10, 4, 7, 10, 3, 1],
     ]
 )
-BUDGET = VoteBudget(threshold=200.0, sigma1=150.0, epsilon=1.97, delta=1e-5)
-
-
-def test_a_budget_decides_how_often_can_be_asked() -> None:
-    found = measure_reconstruction(
-        HISTOGRAMS,
-        noise_std=40.0,
-        budget=BUDGET,
-        generator=np.random.default_rng(0),
-        repeats=1,
-    )
-    aggregator = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
-    each = [queries_within_budget(row, aggregator, epsilon=1.97, delta=1e-5) for row in HISTOGRAMS]
-    assert found.answers == np.mean(each)
-    assert 0 < found.error < 0.3 and found.milliseconds > 0
 
 
 def test_every_defence_stops_the_attack_and_costs_no_accuracy() -> None:
     rows = measure_defences(
-        HISTOGRAMS,
-        all_defences(key=b"sixteen or more secret bytes", limit=20),
-        noise_std=60.0,
-        questions=500,
-        generator=np.random.default_rng(0),
+        HISTOGRAMS, noise_std=60.0, questions=500, generator=np.random.default_rng(0)
     )
-    none, cached, keyed, limited = rows
-    assert [row.defence for row in rows] == [
-        "none",
-        "cached answers",
-        "noise keyed by input",
-        "at most 20 answers",
-    ]
-    assert none.error < 0.15 and none.draws == 500
-    assert min(cached.error, keyed.error) > 2 * none.error
-    assert limited.error > 1.2 * none.error
-    assert (cached.draws, keyed.draws, limited.draws) == (1, 1, 20)
+    found = pd.DataFrame(rows).set_index("defence")
+    none = found.loc["none"]
+    assert none.error < 0.15
+    assert (found.loc[["cached answers", "noise keyed by input"], "error"] > 2 * none.error).all()
+    assert found.loc["at most 20 answers", "error"] > 1.2 * none.error
+    assert found.draws.tolist() == [500, 1, 1, 20]
     # all recognize an input by its exact bytes, so a change that no teacher notices evades them
-    assert all(row.error_evaded < 0.15 for row in rows)
+    assert (found.error_evaded < 0.15).all()
     # first answers are drawn alike: 300 questions each, so .03 is one standard error at most
-    assert max(abs(row.accuracy - none.accuracy) for row in rows) < 0.12
-    assert all(row.answered_again == 1 for row in rows)
-
-
-def test_bad_input_is_refused_of_leakage_measurements() -> None:
-    generator = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="either answers or budget"):
-        measure_reconstruction(HISTOGRAMS, noise_std=60.0, generator=generator)
-    with pytest.raises(ValueError, match=r"votes has shape \(10,\)"):
-        measure_reconstruction(HISTOGRAMS[0], noise_std=60.0, answers=1, generator=generator)
-    uneven = HISTOGRAMS + np.array([[0], [1], [0]])
-    with pytest.raises(ValueError, match="votes are of 250 to 260 teachers"):
-        measure_reconstruction(uneven, noise_std=60.0, answers=1, generator=generator)
-    with pytest.raises(ValueError, match="questions is 0"):
-        measure_defences(HISTOGRAMS, {}, noise_std=60.0, questions=0, generator=generator)
+    assert (found.accuracy - none.accuracy).abs().max() < 0.12
+    assert (found.answered_again == 1).all()

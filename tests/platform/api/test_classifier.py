@@ -120,13 +120,17 @@ def test_every_method_costs_what_was_asked_for_and_its_model_is_saved(
             assert labels.astype(kind).tobytes()[:320] not in content
 
 
-def test_it_learns_from_rows_of_any_scale_and_labels_of_any_kind() -> None:
+def test_it_learns_from_rows_of_any_scale_and_labels_of_any_kind(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     names = np.array(["no", "perhaps", "yes"])
     table = pd.DataFrame(X, columns=[f"feature {place}" for place in range(X.shape[1])])
     table["city"] = np.array(["Bern", "Rome", "Oslo"])[Y]  # text that tells the class
     fresh, truth = rows_and_labels(300, seed=1)
-    model = LabelPrivateClassifier(epsilon=2.0, classes=names[::-1], random_state=0)
+    model = LabelPrivateClassifier(epsilon=2.0, classes=names[::-1], random_state=0, verbose=True)
     model.fit(table, names[Y])
+    assert capsys.readouterr().err.startswith(f"{model.method_}: preparing 400 rows, ")
+    assert model.method_reason_.startswith("epsilon 2 leaves 79% of labels of 3 classes right")
     assert model.classes_.tolist() == names.tolist()
     asked = pd.DataFrame(fresh, columns=table.columns[:-1]).assign(city="Bern")
     asked["city"] = np.array(["Bern", "Rome", "Oslo"])[truth]
@@ -213,18 +217,6 @@ def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
     assert validated(SharedVault(), params=rows) == 4.0
 
 
-def test_a_search_over_what_changes_no_noise_pays_each_fold_once(tmp_path: Path) -> None:
-    vault = SharedVault(tmp_path / "vault")
-    rates = [{**QUICK, "learning_rate": rate} for rate in (0.1, 0.5, 1.0)]
-    search = GridSearchCV(
-        quick(epsilon=1.0, vault=vault), {"settings": rates}, cv=KFold(5), error_score="raise"
-    )
-    search.fit(X, Y, rows=np.arange(len(X)))
-    assert len(vault.charges()) == 6  # five folds, and all rows for the best of them
-    assert vault.epsilon() == search.best_estimator_.total_epsilon_ == 5.0
-    assert SharedVault(tmp_path / "vault").epsilon() == 5.0
-
-
 def test_noise_is_fresh_unless_a_seed_is_asked_for_which_is_said() -> None:
     one, other = (quick().fit(X, Y) for _ in range(2))
     assert (one.predict_proba(X) != other.predict_proba(X)).any()
@@ -263,13 +255,6 @@ def test_published_labels_have_no_bound() -> None:
         assert model.guarantee_ == "not private: labels were published"
         assert "no bound on epsilon" in str(model.ledger_[0])
         assert not model.model_.facts["private"]
-
-
-def test_auto_explains_its_choice(capsys: pytest.CaptureFixture[str]) -> None:
-    model = quick(method="auto", epsilon=1.0, verbose=True).fit(X, Y)
-    assert "moment_labels: preparing 400 rows" in capsys.readouterr().err
-    assert model.method_ == "moment_labels"
-    assert model.method_reason_.startswith("epsilon 1 leaves 58% of labels of 3 classes right")
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,6 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     counts = answer(capsys, *seeded, "--accounting", "counts")
     assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
     for name in ("expected", "realised", "data_independent"):
-        assert found[name] == counts["by_decision"][name]
-        assert counts[name] == found["by_counts"][name]
         assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
     assert counts["sanitized"] == found["sanitized"]
     laplace = answer(capsys, *asked, "lnmax", "--sigma2", "40")
@@ -170,6 +168,8 @@ def test_any_votes_are_priced_and_aimed_at_without_a_file(
         noise = ["--sigma1", str(found["sigma1"])] if found["sigma1"] is not None else []
         priced = answer(capsys, "epsilon", "pate", *kind, "--sigma2", str(found["sigma2"]), *noise)
         assert priced["epsilon"] == pytest.approx(1, rel=1e-6)
-        assert priced["by_counts"] >= priced["epsilon"] * (1 - 1e-9)
+        by_counts = (*kind, "--sigma2", str(found["sigma2"]), *noise, "--accounting", "counts")
+        published = answer(capsys, "epsilon", "pate", *by_counts)["epsilon"]
+        assert published >= priced["epsilon"] * (1 - 1e-9)
     gnmax = ("epsilon", "pate", "--aggregator", "gnmax", "--sigma2", "40", "--delta", "1e-5")
     assert "needs the number of answers: --answer K" in refusal(capsys, *gnmax)

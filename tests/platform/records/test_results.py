@@ -232,22 +232,6 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [file], "a draft was left behind"
 
 
-def test_written_files_are_the_owners_alone_and_through_no_link(tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text("old")
-    file.chmod(0o644)
-    before = os.umask(0)
-    try:
-        write_text(file, "x")
-    finally:
-        os.umask(before)
-    assert mode(file) == 0o600
-    (tmp_path / "page").symlink_to(file)
-    with pytest.raises(ResultsFolderError, match="page is a link"):
-        write_text(tmp_path / "page", "text")
-    assert file.read_text() == "x"
-
-
 def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
     with pytest.raises(ResultsFolderError, match="there is no folder"):
         read_results(folder.path / "nowhere")

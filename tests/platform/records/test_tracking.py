@@ -12,11 +12,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
-from labeldp.platform.records.tracking import NOTE, WRITTEN_RUNS, Tracker
+from labeldp.platform.records.tracking import WRITTEN_RUNS, Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
@@ -110,44 +109,6 @@ def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     assert tracker.has("a" * 16) and not tracker.has("b" * 16)
     (run,) = children(tracker.uri, tracker.parent_run_id)
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
-
-
-def test_a_start_reads_no_run_that_is_complete(
-    tracker: Tracker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MLflow takes 2 ms for each run that it reads: 20 s for ten thousand trials."""
-    digests = [f"{number:016x}" for number in range(5)]
-    for digest in digests:
-        open_and_close(tracker, digest)
-    found: list[Any] = []
-    search = MlflowClient.search_runs
-
-    def counted(*arguments: Any, **options: Any) -> Any:
-        found.append(search(*arguments, **options))
-        return found[-1]
-
-    monkeypatch.setattr(MlflowClient, "search_runs", counted)
-    tracker.open_parent("small", tags={}, run_id=tracker.parent_run_id)
-    assert all(tracker.has(digest) for digest in digests)
-    assert [list(each) for each in found] == [[]]
-
-
-def test_tags_are_written_once_however_often_a_sweep_starts_and_ends(
-    uri: str, tmp_path: Path
-) -> None:
-    for _ in range(2):
-        tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
-        tracker.open_parent("small", tags={"sweep_id": "s"}, run_id=None)
-        tracker.close_parent(metrics={}, files=(), texts={}, finished=True, note="It leaks.")
-    client = MlflowClient(tracking_uri=uri)
-    assert client.get_experiment(tracker.experiment_id).tags == {
-        "mlflow.experimentKind": "custom_model_development",
-        NOTE: "It leaks.",
-    }
-    (run,) = client.search_runs([tracker.experiment_id])
-    assert run.data.tags[NOTE] == "It leaks."
-    # Two lines for every trial that ends; MLflow looks at the environment when it prints.
-    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get() is True  # type: ignore[no-untyped-call]
 
 
 def test_a_deleted_experiment_comes_back(tracker: Tracker, tmp_path: Path) -> None:

@@ -76,19 +76,6 @@ def forget(path: Path, *names: str) -> None:
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
 
 
-def test_lines_know_their_price_readers_and_labels(tmp_path: Path) -> None:
-    keys = a_folder(tmp_path, releases=[LAPLACE, GAUSSIAN], readers=3)
-    a_vault(tmp_path).release(LAPLACE, indices=np.arange(7))
-    first, second, third = read_folder(tmp_path).lines
-    assert (first.charge.key, first.epsilon, first.delta, first.labels) == (keys[0], 2.0, 0.0, 60)
-    assert [record.hash for record in first.readers] == [f"{n:016x}" for n in range(3)]
-    assert first.made.startswith("20") and (first.number, third.number) == (1, 3)
-    assert second.delta == 1e-5 and 0 < second.epsilon < math.inf
-    assert (third.labels, third.readers) == (7, ())
-    identify(tmp_path, num_labels=50, held_out_labels=10)
-    assert read_folder(tmp_path).num_labels == 60
-
-
 @pytest.mark.parametrize(
     ("mechanism", "noise", "kind", "audience"),
     [

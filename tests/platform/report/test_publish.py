@@ -207,19 +207,6 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
     assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False).left_out
 
 
-def test_a_choice_among_several_is_told_and_priced(tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "out"
-    a_folder(results, epsilon=2.0)
-    other = a_vault(results).release(replace(LAPLACE, epsilon=0.5)).key
-    keep(results, a_record("ab", release_keys=(other,), epsilon=0.5, accuracy=0.95))
-    done = ask(results, out)
-    assert (done.trial, done.epsilon) == ("ab", 0.5)
-    assert (done.chosen_among, done.epsilon_with_choice) == (2, 2.5)
-    assert (config_of(out)["chosen"]["among"], config_of(out)["chosen"]["epsilon"]) == (2, 2.5)
-    assert "cost epsilon 2.5" in (out / "run_card.md").read_text()
-    assert "model: none was kept" in done.left_out and not (out / "model").exists()
-
-
 def test_other_readers_of_a_release_are_not_told(tmp_path: Path) -> None:
     """A baseline reads a trial's count if it predicts alike on held-out labels: that is its own."""
     (key,) = a_folder(tmp_path / "results", epsilon=2.0)

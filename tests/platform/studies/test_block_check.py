@@ -56,20 +56,12 @@ def test_pooling_the_halves_gives_what_the_whole_gave(tmp_path: Path) -> None:
     own, others = a_tree(tmp_path)
     (row,) = compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95)
     direct = memorization_interval_from_pairs(own, others, 0.95)
-    assert row.paper == row.paper_blocks == direct.paper
-    assert row.corrected == row.corrected_blocks == direct.corrected
-    assert row.corrected.epsilon_low > 0
-    assert (row.canaries, row.blocks, row.agree) == (100, 2, True)
+    for name, interval in (("paper", direct.paper), ("corrected", direct.corrected)):
+        assert row[f"{name}_low"] == row[f"{name}_blocks_low"] == interval.epsilon_low > 0
+        assert row[f"{name}_high"] == row[f"{name}_blocks_high"] == interval.epsilon_high
+    assert (row["canaries"], row["blocks"], row["agree"]) == (100, 2, True)
     text = table([row])
-    assert "1 x 100" in text and "2 x 50" in text and "ALIBI, epsilon 2.0" in text
-
-
-def test_intervals_that_do_not_meet_disagree(tmp_path: Path) -> None:
-    own, others = a_tree(tmp_path)
-    for part in PARTS[1:]:  # models that are never sure, and give the attacker nothing to guess
-        leave_trial(tmp_path, part, own=0 * own, others=others)
-    (row,) = compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95)
-    assert not row.agree and table([row]).rstrip().endswith("| no |")
+    assert "1 x 100" in text and "2 x 50" in text
 
 
 def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
@@ -147,7 +139,7 @@ def test_the_sweep_runs(
     assert found["ledger"]["releases"] == 3 and found["ledger"]["epsilon_total"] == 3 * 8.0
     (row,) = found["rows"]
     assert (row["variant"], row["canaries"], row["blocks"]) == ("ALIBI", 40, 2)
-    assert row["paper"]["epsilon_low"] <= row["paper"]["epsilon_high"]
+    assert row["paper_low"] <= row["paper_high"]
     with open(tmp_path / "out" / "blocks.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 1
     assert "1 x 40" in Path(found["report"]).read_text()

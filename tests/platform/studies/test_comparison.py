@@ -8,24 +8,20 @@ from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies.comparison import (
     EPSILONS,
-    LARGER_EPSILONS,
-    METHOD_LINES,
     REPETITIONS,
-    SHARED,
     comparison,
 )
-from labeldp.platform.sweep.configuration import ConfigurationError, flatten
+from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
     plan_trials,
     preset_sized,
-    smoke_sized,
     unfit_notes,
     variants_of,
 )
-from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.base import FeatureSet
 from tests.source_tree import ROOT
 
 PATE = "PATE with probes"
@@ -35,20 +31,6 @@ SWEEP = comparison("compare_digits", dataset="digits")
 @pytest.fixture(scope="module")
 def trials() -> list[PlannedTrial]:
     return plan_trials(SWEEP)
-
-
-def test_every_method_meets_every_epsilon_and_repetition(trials: list[PlannedTrial]) -> None:
-    per_repetition = (len(METHOD_LINES) + 1) * len(EPSILONS) + 1
-    assert len(trials) == REPETITIONS * per_repetition
-    assert len({trial.variant for trial in trials}) == len(METHOD_LINES) + 2
-
-
-def test_all_train_alike_but_for_pate(trials: list[PlannedTrial]) -> None:
-    for trial in {trial.variant: trial for trial in trials}.values():
-        settings = flatten(trial.config)
-        for key, value in SHARED.items():
-            if trial.variant != PATE:
-                assert settings[key] == getattr(value, "value", value), f"{key} of {trial.variant}"
 
 
 def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[PlannedTrial]) -> None:
@@ -80,34 +62,6 @@ def test_each_repetition_draws_and_pays_for_releases_of_its_own(
         assert releases == REPETITIONS * of_first, name
 
 
-def test_the_smoke_size_is_one_trial_per_method() -> None:
-    assert len(plan_trials(smoke_sized(SWEEP))) == len(METHOD_LINES) + 2
-
-
-def test_other_features_and_epsilons_change_nothing_else() -> None:
-    photographs = comparison(
-        "compare_digits",
-        dataset="digits",
-        features=FeatureSet.RANDOM_PATCHES,
-        epsilons=LARGER_EPSILONS,
-    )
-    trials = plan_trials(photographs)
-    alibi = [trial.config for trial in trials if trial.variant == "ALIBI"]
-    assert {config.trainer.epsilon for config in alibi} == set(LARGER_EPSILONS)
-    pate = [trial.config for trial in trials if trial.variant == PATE]
-    assert [config.trainer.epsilon for config in pate] == [*LARGER_EPSILONS] * REPETITIONS
-    assert len({config.trainer.sigma2 for config in pate}) == len(LARGER_EPSILONS)
-    one, other = (
-        next(
-            flatten(trial.config)
-            for trial in planned
-            if trial.variant == "ALIBI" and trial.config.trainer.epsilon == 1.0
-        )
-        for planned in (plan_trials(SWEEP), trials)
-    )
-    assert {key for key in one if one[key] != other[key]} == {"data.features"}
-
-
 def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
     """And each line that a key means nothing to is named."""
     asked = {"trainer.epsilon": [1, 2], "trainer.epochs": 8}
@@ -125,18 +79,6 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
 def networks(request: pytest.FixtureRequest) -> list[PlannedTrial]:
     sweep = load_sweep(str(ROOT / "sweeps" / f"{request.param}.py"))
     return plan_trials(preset_sized(sweep, "network"))
-
-
-def test_the_network_sees_images_and_priors_see_features(
-    networks: list[PlannedTrial],
-) -> None:
-    for config in (trial.config for trial in networks):
-        assert config.data.features is FeatureSet.AS_THEY_ARE and config.data.limit is None
-        assert config.trainer.model is ModelName.FAST_CNN and config.trainer.width in (32, 64)
-        prior = config.trainer.prior
-        if prior is not None and prior.source.asks_labels:
-            assert prior.features is FeatureSet.RANDOM_PATCHES
-    check_priors(networks, examples=50_000, num_classes=10)
 
 
 def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial]) -> None:

@@ -157,13 +157,6 @@ def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
     assert other.release != planned.release
 
 
-def test_both_rounds_of_an_interactive_run_are_planned() -> None:
-    planned = INTERACTIVE.planned_charge(num_classes=3, seed=0)
-    events = [request.event for request in INTERACTIVE.rounds]
-    assert planned.releases == 2 and planned.failure_probability == 0
-    assert epsilon_of([planned.event], delta=1e-5) == pytest.approx(epsilon_of(events, delta=1e-5))
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

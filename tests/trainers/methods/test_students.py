@@ -65,18 +65,6 @@ def test_a_student_learns(kind: StudentKind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_students_differ_by_their_seed_alone(kind: StudentKind) -> None:
-    one, data = trained(kind, seed=1)
-    torch.manual_seed(9)
-    same, _ = trained(kind, seed=1)
-    other, _ = trained(kind, seed=2)
-    first = one.predict(data.test_features)
-    np.testing.assert_array_equal(same.predict(data.test_features), first)
-    # A ridge regression on all answers has nothing to draw.
-    assert (other.predict(data.test_features) == first).all() == (kind is StudentKind.PROBE)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_student_resumes_to_the_bit(kind: StudentKind) -> None:
     epochs = replace(CONFIG, kind=kind).epochs
     one, data = a_student(kind)

@@ -6,12 +6,6 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
-from labeldp.platform.sweep.configuration import (
-    TrialConfig,
-    flatten,
-    with_calibration,
-    with_changes,
-)
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
@@ -63,11 +57,3 @@ def test_noise_that_costs_another_epsilon_is_refused() -> None:
         replace(both, epsilon=5.0).calibrated()
     with pytest.raises(ValueError, match="publish_cost is True and epsilon is 1"):
         replace(BASE, epsilon=1.0, publish_cost=True).calibrated()
-
-
-def test_a_record_holds_the_noise_and_leads_to_the_same_trial() -> None:
-    asked = with_calibration(with_changes(TrialConfig(), {"method": "pate", "trainer.epsilon": 2}))
-    told = {key: value for key, value in flatten(asked).items() if key.startswith("trainer.")}
-    assert told["trainer.sigma1"] > 0 and told["trainer.sigma2"] > 0
-    again = with_changes(TrialConfig(), {"method": "pate", **told})
-    assert with_calibration(again) == asked
