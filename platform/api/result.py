@@ -242,7 +242,8 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> pd.
     axes = dict.fromkeys(key for record in every for key in record.point)
     own = sorted(name for name in known if is_owners(name))
     columns = dict.fromkeys(name for name in (*_FIRST, *axes, *own, *_LAST) if name in known)
-    return pd.DataFrame(sorted(rows.values(), key=_order), columns=list(columns))
+    cells = [{name: row.get(name) for name in columns} for row in sorted(rows.values(), key=_order)]
+    return pd.DataFrame(cells, columns=list(columns))
 
 
 def _row(record: TrialRecord, *, private: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 from tests.trainers.tiny_data import SeededSource, digits, table
@@ -69,16 +69,6 @@ def test_without_noise_it_is_plain_cross_entropy() -> None:
         torch.testing.assert_close(parameter.detach(), value, rtol=1e-4, atol=1e-6)
 
 
-def test_part_of_the_labels_is_enough() -> None:
-    data, labels = digits()
-    indices = np.arange(700, 1400, 2)
-    config = replace(QUICK, noise=Noise.NONE, epochs=30, batch_size=64)
-    release = labels.release(config.mechanism(10), indices=indices)
-    trainer = Alibi(config, data=data, release=release, seed=0, performance=ON_CPU)
-    accuracy = [trainer.epoch() for _ in range(30)][-1].val_accuracy
-    assert accuracy > 0.85  # features and labels that do not belong together give 0.1
-
-
 def test_tables() -> None:
     data, labels = table()
     assert trained(replace(QUICK, epochs=20, batch_size=32), given=(data, labels)).evaluate() > 0.85
@@ -86,17 +76,6 @@ def test_tables() -> None:
         started(replace(QUICK, augment=True), (data, labels))
     with pytest.raises(ValueError, match="small_cnn needs images"):
         started(replace(QUICK, model=ModelName.SMALL_CNN), (data, labels))
-
-
-def test_fast_settings_give_the_same_training() -> None:
-    config = replace(QUICK, model=ModelName.SMALL_CNN, width=8, epochs=2)
-    plain = trained(config).predict(digits()[0].test_features)
-    fast = Performance(device=Device.CPU, channels_last=True, precision=Precision.BF16)
-    quick = trained(config, performance=fast).predict(digits()[0].test_features)
-    assert (plain.argmax(1) == quick.argmax(1)).mean() > 0.9
-    layout = Performance(device=Device.CPU, channels_last=True)
-    same = trained(config, performance=layout).predict(digits()[0].test_features)
-    np.testing.assert_allclose(same, plain, atol=1e-2)
 
 
 def test_a_release_of_other_labels_is_refused() -> None:

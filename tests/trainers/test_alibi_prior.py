@@ -3,15 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
-from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import FeatureSet, ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -43,38 +38,6 @@ def trained(
     return trainer
 
 
-def vault_of_digits() -> LabelVault:
-    return LabelVault(labels=load("digits").train_labels, num_classes=10)
-
-
-@pytest.mark.parametrize("prior", [CLUSTERS, MOMENTS])
-@pytest.mark.parametrize("noise", [Noise.LAPLACE, Noise.RANDOMIZED_RESPONSE, Noise.GAUSSIAN])
-def test_prior_and_labels_together_cost_epsilon(prior: PriorSettings, noise: Noise) -> None:
-    vault, config = vault_of_digits(), replace(QUICK, prior=prior, noise=noise, epochs=1)
-    trained(config, vault)
-    paid = vault.epsilon(delta=1e-5)
-    # Two Gaussian releases, or their Renyi curves, may cost less than the sum that was planned.
-    assert paid <= 2.0 * (1 + 1e-9)
-    if noise is not Noise.GAUSSIAN:
-        assert paid == pytest.approx(2.0, rel=1e-9)
-    plan = config.planned_charge(num_classes=10, seed=0)
-    events = [charge.event for charge in plan.chain()]
-    assert epsilon_of(events, delta=1e-5) == pytest.approx(paid, rel=1e-12)
-    assert len(vault.charges()) == 2
-
-
-def test_networks_on_images_share_the_release_of_a_prior_on_patches() -> None:
-    vault = vault_of_digits()
-    prior = replace(MOMENTS, features=FeatureSet.PATCHES)
-    config = replace(LABELS, prior=prior, epochs=1)
-    for model in (ModelName.MLP, ModelName.SMALL_CNN):
-        trained(replace(config, model=model, width=8), vault)
-    (charge,) = vault.charges()
-    planned = config.planned_charge(num_classes=10, seed=0)
-    assert planned is not None and charge.event == planned.event
-    assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
-
-
 def test_at_a_small_epsilon_a_prior_helps() -> None:
     config = replace(QUICK, epsilon=0.7, epochs=10)
     plain = AlibiConfig(epochs=10, width=32, epsilon=0.7, learning_rate=0.1)
@@ -101,14 +64,6 @@ def test_the_weight_falls_as_the_labels_tell_more() -> None:
     # Fewer examples have fewer labels to pool: the prior stays.
     few = weight_of_prior(prior[:600], torch.from_numpy(mechanism.log_likelihood(noisy))[:600])
     assert few > 0.5
-
-
-def test_the_weight_of_extremes() -> None:
-    uniform, certain = np.full((5, 4), 0.25), np.eye(4)[[0, 1, 2, 3, 0]]
-    nothing = torch.zeros(5, 4)
-    assert weight_of_prior(uniform, nothing) == 0.0
-    assert weight_of_prior(certain, nothing) == 1.0
-    assert weight_of_prior(uniform, torch.tensor([[3.0, 0, 0, 0]] * 5)) == 0.0
 
 
 def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:

@@ -1,8 +1,6 @@
 """Convex references: gradients unbiased and the paper's, the ball, the rate, resuming, prices."""
 
 import math
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -164,23 +162,6 @@ def test_excess_risk_falls_as_one_over_the_root_of_n(noise: Noise, epsilon: floa
     counts = [2000, 8000, 32_000]
     risks = [excess_risk(config, train=count, repeats=10) for count in counts]
     assert slope(counts, risks) == pytest.approx(-0.5, abs=0.1)
-
-
-def test_labels_cost_accuracy_by_epsilon_and_features_by_no_dimension() -> None:
-    base = ConvexConfig(diameter=24.0, iterate=Iterate.LAST)
-    risks = [
-        excess_risk(config, train=4000, repeats=4)
-        for config in (
-            replace(base, noise=Noise.NONE),
-            replace(base, epsilon=2.0),
-            replace(base, epsilon=1.0),
-            replace(base, epsilon=0.5),
-        )
-    ]
-    assert all(2 * less < more for less, more in pairwise(risks))
-    # 64 times as many columns, all but five of them noise of the same size in all.
-    wide = excess_risk(replace(base, epsilon=1.0), train=4000, repeats=4, columns=320)
-    assert wide < 1.2 * risks[2]
 
 
 def test_a_release_of_other_labels_is_refused() -> None:

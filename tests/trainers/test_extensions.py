@@ -54,13 +54,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         sys.modules.pop(name, None)
 
 
-def test_without_other_packages_all_is_as_it_was() -> None:
-    assert not METHODS.added() and "louder" not in METHODS
-    assert len(METHODS) == len(list(METHODS)) >= 9
-    with pytest.raises(ConfigurationError, match=r"known are|did you mean"):
-        with_changes(TrialConfig(), {"method": "louder"})
-
-
 def test_a_method_of_another_package(installed: Path) -> None:
     config = with_changes(TrialConfig(), {"method": "louder", "trainer.loudness": 5})
     assert flatten(config)["trainer.loudness"] == 5
@@ -84,11 +77,6 @@ def test_settings_that_lack_what_a_trial_asks_for_are_refused_at_once(installed:
     assert "has ensemble, prior, check_data)" in str(caught.value)
     with pytest.raises(ExtensionError, match="but it has no delta; see docs"):
         METHODS["inheriting"]
-
-
-def test_names_of_labeldp_stay_its_own(installed: Path) -> None:
-    assert METHODS["alibi"] is AlibiConfig
-    assert list(METHODS).count("alibi") == 1
 
 
 def test_a_data_set_of_another_package(installed: Path) -> None:

@@ -89,16 +89,6 @@ def test_trials_of_one_stage_share_a_prior_and_what_is_asked_under_it(source: Pr
     ]
 
 
-def test_one_stage_is_randomized_response() -> None:
-    vault = vault_of_digits()
-    trainer = started(replace(QUICK, stages=1, epsilon=1.0), vault)
-    rows, noisy = trainer.noisy_labels()
-    truth = load("digits").train_labels
-    kept = float((noisy == truth[rows]).mean())
-    expected = np.e / (np.e + 9)
-    assert kept == pytest.approx(expected, abs=5 * np.sqrt(expected * (1 - expected) / len(rows)))
-
-
 def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
     config = replace(QUICK, epochs=40, filter_earlier=False)
     trainer = trained(config)
@@ -133,11 +123,3 @@ def test_earlier_labels_outside_the_top_k_are_dropped() -> None:
     rows, noisy = filtered.noisy_labels()
     all_rows, all_noisy = kept_all.noisy_labels()
     assert (noisy == truth[rows]).mean() > (all_noisy == truth[all_rows]).mean() + 0.03
-
-
-def test_a_warm_start_takes_weights_over_and_a_cold_one_does_not() -> None:
-    def first_loss_of_stage_2(warm_start: bool) -> float:
-        trainer = started(replace(QUICK, warm_start=warm_start, warmup=0.9, epochs=10))
-        return [trainer.epoch() for _ in range(6)][-1].loss
-
-    assert first_loss_of_stage_2(True) < first_loss_of_stage_2(False)

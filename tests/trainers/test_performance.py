@@ -2,7 +2,6 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,17 +14,6 @@ from labeldp.trainers.performance import (
     lacks_bf16_units,
 )
 from labeldp.trainers.settings.methods import AlibiConfig
-
-
-def test_settings_reach_torch() -> None:
-    cpu = Performance(device=Device.CPU)
-    assert cpu.torch_device() == torch.device("cpu")
-    assert cpu.memory_format() == torch.contiguous_format
-    assert Performance(channels_last=True).memory_format() == torch.channels_last
-    for precision, dtype in ((Precision.FP32, torch.float32), (Precision.BF16, torch.bfloat16)):
-        with Performance(device=Device.CPU, precision=precision).autocast():
-            product = torch.ones(2, 2) @ torch.ones(2, 2)
-        assert product.dtype == dtype
 
 
 @pytest.mark.parametrize(
@@ -71,21 +59,6 @@ def test_plans_know_processors_without_units_by_the_kernels_list(
     assert found is lacks
 
 
-def test_the_kernels_list_says_what_torch_finds() -> None:
-    if bf16_units(torch.device("cpu")):
-        assert not lacks_bf16_units()
-    elif lacks_bf16_units():
-        assert not torch.cuda.is_available()
-
-
-def test_who_asks_for_a_precision_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    for precision in (Precision.FP32, Precision.BF16):
-        assert Performance(device=Device.CPU, precision=precision).precision_here() is precision
-    assert Performance().precision is Precision.FP32
-
-
 def test_without_a_compiler_the_network_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     network = torch.nn.Linear(1, 1)
     assert Performance(device=Device.CPU).compiled(network) is network
@@ -103,14 +76,6 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
     assert Performance().torch_device() == torch.device("cpu")
     with pytest.raises(ValueError, match="no CUDA device; take device=auto"):
         Performance(device=Device.CUDA).torch_device()
-
-
-def test_bad_settings_are_named() -> None:
-    name: Any = "bf8"
-    with pytest.raises(ValueError, match=r"precision is 'bf8'.*one of fp32, bf16"):
-        Performance(precision=name)
-    with pytest.raises(ValueError, match="threads is 0"):
-        Performance(threads=0)
 
 
 def test_performance_and_privacy_share_no_setting() -> None:

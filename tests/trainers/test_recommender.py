@@ -70,25 +70,6 @@ def test_from_the_file_to_an_error_below_that_of_any_constant(ratings: LabelledD
     assert 1 <= figures["mean_top_k"] <= 5
 
 
-def test_users_and_movies_not_in_training_get_an_answer(ratings: LabelledData) -> None:
-    trainer = trained(QUICK, ratings)
-    strangers = torch.tensor([[0, 0], [0, 5], [5, 0]])
-    probabilities = trainer.predict(strangers)
-    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-    # What is known of a movie counts for a stranger too.
-    assert not np.allclose(probabilities[0], probabilities[1])
-
-
-def test_place_0_never_learns() -> None:
-    network = TwoBranch(cardinalities=(4, 6), width=8, num_classes=5)
-    loss = network(torch.tensor([[0, 5], [3, 0], [3, 5]])).square().sum()
-    loss.backward()
-    for table in (*network.factors, *network.sides):
-        assert isinstance(table, torch.nn.Embedding) and table.weight.grad is not None
-        assert not table.weight[0].any() and not table.weight.grad[0].any()
-        assert table.weight.grad.any()
-
-
 def test_the_error_by_hand() -> None:
     probabilities = np.array([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]])
     stars = np.array([1.0, 2.0, 3.0])

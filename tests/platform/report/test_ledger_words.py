@@ -141,9 +141,7 @@ def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
     shared = SharedVault(tmp_path / "vault")
     for number in range(2):
         side = PublicSide(rows=str(number), classes="[0, 1]", num_labels=2)
-        vault = shared.lock_away(
-            side, lambda store: LabelVault(labels=[0, 1], num_classes=2, store=store)
-        )
+        vault = LabelVault(labels=[0, 1], num_classes=2, store=shared.store(side))
         vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
     found = ledger_report([str(tmp_path / "vault")])
     assert (found["ok"], found["releases"], found["epsilon"]) == (True, 2, 2.0)

@@ -12,7 +12,6 @@ from labeldp.trainers.methods.attribute_inference import (
     adult_votes,
     infer_attribute,
 )
-from tests.real_data import real_data_root
 
 
 def test_the_rule_and_the_ranking_by_hand() -> None:
@@ -58,15 +57,6 @@ def test_teachers_vote_on_both_groups_in_both_scalings(tmp_path: Path) -> None:
     assert (sound.phd != published.phd).any()
     again = adult_votes(tmp_path / "adult", ensemble)[Scaling.TRAINING_ROWS]
     assert (again.phd == sound.phd).all() and (again.others == sound.others).all()
-
-
-def test_real_adult_shows_the_leak() -> None:
-    ensemble = AdultEnsemble(teachers=10, trees=4, others=200)
-    votes = adult_votes(real_data_root("adult") / "adult", ensemble)
-    sound = votes[Scaling.TRAINING_ROWS]
-    assert len(sound.phd) == 181
-    assert (sound.others.argmax(axis=1) == sound.others_labels).mean() > 0.75
-    assert infer_attribute(sound.phd, sound.others).auc > 0.53
 
 
 def test_bad_input_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
 
 from labeldp.trainers.methods.closed_forms import Probes, fit_forest, train_probes, vote
@@ -18,7 +17,6 @@ from labeldp.trainers.models.predictors import (
     restored,
 )
 from labeldp.trainers.settings.pate import ForestSettings
-from tests.trainers.small_data import small_table
 
 Shards = list[NDArray[np.int64]]
 
@@ -89,24 +87,6 @@ def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> 
         train_probes(**(given | change))  # type: ignore[arg-type]
 
 
-SETTINGS = ForestSettings(trees=10, min_samples_leaf=2)
-
-
-def test_a_forest_is_scikit_learns() -> None:
-    data, labels = small_table()
-    forest = fit_forest(data.train_features, labels, settings=SETTINGS, seed=3)
-    other = RandomForestClassifier(n_estimators=10, min_samples_leaf=2, random_state=3)
-    other.fit(data.train_features.numpy(), labels)
-    np.testing.assert_allclose(
-        forest.probabilities(data.test_features),
-        other.predict_proba(data.test_features.numpy()),
-        atol=1e-7,
-    )
-    np.testing.assert_array_equal(
-        forest.predict(data.test_features), other.predict(data.test_features.numpy())
-    )
-
-
 RANDOM = np.random.default_rng(0)
 FEATURES = torch.from_numpy(RANDOM.normal(size=(500, 6)).round(1).astype(np.float32))
 LABELS = (FEATURES[:, 0] + FEATURES[:, 1] > 0).long().numpy() + 2 * (RANDOM.random(500) < 0.2)
@@ -122,12 +102,6 @@ def test_a_forest_of_arrays_has_the_bits_of_scikit_learns(leaf: int) -> None:
     expected = forest.probabilities(far)
     assert (ours.predict(far) == expected).all() and not expected[:, 4].any()
     assert (restored(ours.described(), ours.arrays()).predict(far) == expected).all()
-
-
-def test_a_tree_of_one_class_is_a_leaf() -> None:
-    labels = np.full(500, 1)
-    forest = fit_forest(FEATURES, labels, settings=ForestSettings(trees=2), seed=0, num_classes=3)
-    assert forest.predictor().predict(FEATURES[:2]).tolist() == [[0, 1, 0], [0, 1, 0]]
 
 
 def test_nodes_that_lead_out_of_their_tree_or_in_a_circle_are_refused() -> None:

@@ -13,16 +13,11 @@ from torch.nn import functional
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.fixmatch import (
     FixMatch,
-    ImageViews,
     ShuffledStream,
-    TableViews,
     cosine_factor,
     fixmatch_loss,
     moving_average,
 )
-from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.learner import CropAndFlip
-from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
@@ -120,15 +115,6 @@ def start(
     return FixMatch(config, data=public if data is None else data, **settings)
 
 
-def same(first: FixMatch, second: FixMatch) -> bool:
-    pairs = zip(
-        (*first.network.state_dict().values(), *first.average.state_dict().values()),
-        (*second.network.state_dict().values(), *second.average.state_dict().values()),
-        strict=True,
-    )
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
 def test_unlabeled_digits_help() -> None:
     labelled = load("digits")
     public, labels = labelled.public, labelled.train_labels
@@ -186,56 +172,6 @@ def test_tables_are_learned_too(branch: WeakBranch) -> None:
     )
 
 
-def test_a_resumed_training_is_the_same_bit_for_bit() -> None:
-    whole = start()
-    whole.epoch()
-    state = whole.state_dict()
-    expected = [whole.epoch() for _ in range(2)]
-    resumed = start(seed=99)
-    resumed.load_state_dict(state)
-    again = [resumed.epoch() for _ in range(2)]
-    assert [(m.epoch, m.loss, m.val_accuracy) for m in again] == [
-        (m.epoch, m.loss, m.val_accuracy) for m in expected
-    ]
-    assert same(whole, resumed)
-
-
-def test_seeds_repeat_and_no_hidden_generator_is_used() -> None:
-    global_state = torch.get_rng_state()
-    first, again, other = start(), start(), start(seed=1)
-    for trainer in (first, again, other):
-        trainer.epoch()
-    assert same(first, again) and not same(first, other)
-    assert torch.equal(torch.get_rng_state(), global_state)
-
-
-def test_an_epoch_follows_the_published_counts() -> None:
-    trainer = start(replace(QUICK, steps_per_epoch=None))
-    assert trainer.steps_per_epoch == 400 // 8
-    trainer = start()
-    trainer.epoch()
-    last_step = QUICK.steps_per_epoch - 1  # type: ignore[operator]
-    expected = QUICK.learning_rate * cosine_factor(last_step, steps=12)
-    assert trainer._optimizer.learning_rate == expected
-    # Weights are pulled to 0, biases and normalization are not.
-    decays = [
-        (group.weight_decay, {parameter.ndim > 1 for parameter in group.parameters})
-        for group in trainer._optimizer.groups
-    ]
-    assert decays == [(QUICK.weight_decay, {True}), (0.0, {False})]
-
-
-def test_predictions_come_from_the_average() -> None:
-    trainer = start()
-    trainer.epoch()
-    features = small_images()[0].test_features[:5]
-    trainer.average.eval()
-    with torch.no_grad():
-        logits = trainer.average(trainer._views.plain(features))
-    np.testing.assert_array_equal(trainer.predict(features), logits.softmax(1).numpy())
-    assert not torch.equal(next(trainer.network.parameters()), next(trainer.average.parameters()))
-
-
 def test_divergence_is_said() -> None:
     with pytest.raises(TrainingDiverged, match=r"epoch 1, at learning rate .*e\+37"):
         start(replace(QUICK, learning_rate=1e38)).epoch()
@@ -265,36 +201,3 @@ def test_every_pass_holds_everything_once(size: int) -> None:
     passes = torch.cat(batches)[: 40 * size // 10 * 10].view(-1, 10)
     assert (passes.sort(1).values == torch.arange(10)).all()
     assert len({tuple(one) for one in passes.tolist()}) == len(passes)
-
-
-def test_image_views_are_standardized_augmentations() -> None:
-    images = torch.randint(256, (6, 3, 16, 16), dtype=torch.uint8)
-    mean, std = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.25, 0.3])
-    crop, augment = CropAndFlip(padding=2), RandAugment(box=8)
-    views = ImageViews(mean=mean, std=std, crop=crop, augment=augment)
-
-    def generator() -> torch.Generator:
-        return torch.Generator().manual_seed(3)
-
-    assert torch.equal(views.plain(images), normalize(images, mean, std))
-    weak = views.weak(images, generator())
-    assert torch.equal(weak, normalize(crop(images, generator()), mean, std))
-    one = generator()
-    strong = augment(crop(images, one), one)
-    assert torch.equal(views.strong(images, generator()), normalize(strong, mean, std))
-
-
-def test_table_views_have_the_stated_law() -> None:
-    views = TableViews(
-        config=FixMatchConfig(weak_noise_std=0.1, strong_noise_std=0.3, masked_share=0.25)
-    )
-    table = torch.full((200, 100), 5.0)
-    generator = torch.Generator().manual_seed(0)
-    assert torch.equal(views.plain(table), table)
-    weak = views.weak(table, generator) - table
-    assert weak.std() == pytest.approx(0.1, rel=0.03) and abs(weak.mean()) < 0.003
-    strong = views.strong(table, generator)
-    blanked = strong == 0
-    assert blanked.float().mean() == pytest.approx(0.25, abs=0.02)
-    assert (strong[~blanked] - 5).std() == pytest.approx(0.3, rel=0.03)
-    assert (table == 5).all()

@@ -54,13 +54,6 @@ def test_the_forward_loss_is_the_likelihood_of_the_release() -> None:
         assert value == pytest.approx(-np.log(seen), rel=1e-6)
 
 
-def test_cross_entropy_takes_the_released_label_for_the_true_one() -> None:
-    mechanism, prior = RRWithPrior(epsilon=1.0), np.full((1, 4), 0.25)
-    for label, value in losses_of_each_output(prior, mechanism, RobustLoss.CROSS_ENTROPY).items():
-        truth = functional.cross_entropy(LOGITS, torch.tensor([label]))
-        assert value == pytest.approx(float(truth), rel=1e-6)
-
-
 def test_one_possible_output_is_taken_as_it_is() -> None:
     prior = np.array([[0.97, 0.01, 0.01, 0.01]])
     mechanism = RRWithPrior(epsilon=0.5)

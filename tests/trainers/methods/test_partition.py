@@ -19,23 +19,11 @@ def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
         assert (np.diff(part) > 0).all()
 
 
-def test_one_seed_makes_one_partition() -> None:
-    first, again, other = (partition(100, shares=(0.5, 0.5), seed=seed) for seed in (1, 1, 2))
-    assert np.array_equal(first[0], again[0])
-    assert not np.array_equal(first[0], other[0])
-
-
 def test_a_partition_that_depends_on_labels_cannot_be_asked_for() -> None:
     """The cut gets a count, shares and a seed: there is no way to hand it labels."""
     assert list(inspect.signature(partition).parameters) == ["num_examples", "shares", "seed"]
     with pytest.raises(ValueError, match="num_examples is array"):
         partition(np.array([0, 1, 1]), shares=(0.5, 0.5), seed=0)  # type: ignore[arg-type]
-
-
-def test_usual_shares() -> None:
-    assert checked_shares(None, stages=1) == (1.0,)
-    assert checked_shares(None, stages=2) == (0.65, 0.35)
-    assert checked_shares(None, stages=4) == (0.25,) * 4
 
 
 @pytest.mark.parametrize(

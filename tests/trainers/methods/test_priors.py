@@ -16,7 +16,6 @@ from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
     Rows,
-    clusters_of,
     kernel_directions,
     learned_prior,
     moment_query,
@@ -41,22 +40,6 @@ def vault_of_digits() -> LabelVault:
 def learned(settings: PriorSettings, *, epsilon: float = 1.0) -> NDArray[np.float64]:
     data, labels = digits()
     return learned_prior(settings, data, labels, epsilon=epsilon, delta=1e-5)
-
-
-@pytest.mark.parametrize("settings", LEARNED)
-def test_rows_are_probabilities_that_know_the_labels(settings: PriorSettings) -> None:
-    truth = load("digits").train_labels
-    prior = learned(settings, epsilon=4.0)
-    np.testing.assert_allclose(prior.sum(1), 1, atol=1e-9)
-    assert prior.min() >= settings.smoothing / 10 * (1 - 1e-12)
-    assert (prior.argmax(1) == truth).mean() > 0.8
-
-
-def test_budgets_are_split() -> None:
-    settings = PriorSettings(source=PriorSource.CLUSTERS, share=0.25, most_epsilon=0.4)
-    assert settings.split(1.0) == (0.25, 0.75)
-    assert settings.split(4.0) == (0.4, 3.6)
-    assert PriorSettings(source=PriorSource.UNIFORM).split(1.0) == (0.0, 1.0)
 
 
 def test_uniform_asks_nothing() -> None:
@@ -228,15 +211,6 @@ def _nothing_is_remembered() -> Iterator[None]:
     as_in_another_process()
 
 
-def test_clusters_follow_from_features_and_seed() -> None:
-    rows = torch.cat((torch.zeros(20, 3), torch.ones(30, 3)))
-    rows += 0.01 * torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
-    groups = clusters_of(rows, clusters=2, seed=0)
-    assert groups[0] != groups[-1]
-    assert len(set(groups[:20])) == len(set(groups[20:])) == 1
-    assert np.array_equal(groups, clusters_of(rows, clusters=2, seed=0))
-
-
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
@@ -283,18 +257,3 @@ def test_a_query_of_directions_from_a_file_is_the_same_to_the_bit(tmp_path: Path
     moments = np.random.default_rng(0).normal(size=(queries[0].weights.shape[1], 4))
     scores = [query.scores(moments, noise_std=0.01) for query in queries]
     assert scores[0].tobytes() == scores[1].tobytes()
-
-
-def test_other_data_other_settings_and_other_code_are_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-
-    def ask(fingerprint: str = "a", landmarks: int = 9, seed: int = 0) -> int:
-        as_in_another_process()
-        remembered_directions(Rows(fingerprint, rows, tmp_path), landmarks=landmarks, seed=seed)
-        return len(list(tmp_path.iterdir()))
-
-    assert [ask(), ask(), ask("b"), ask(landmarks=8), ask(seed=1)] == [1, 1, 2, 3, 4]
-    monkeypatch.setattr(priors, "DIRECTIONS_VERSION", 2)
-    assert ask() == 5

@@ -30,17 +30,6 @@ def test_every_pixel_is_pillows(operation: Operation, side: int, channels: int) 
         assert not torch.equal(ours, images), "nothing happened, so the comparison says nothing"
 
 
-@pytest.mark.parametrize("operation", [Operation.EQUALIZE, Operation.AUTO_CONTRAST])
-def test_flat_and_nearly_flat_images(operation: Operation) -> None:
-    flat = torch.zeros(4, 1, 28, 28, dtype=torch.uint8)
-    flat[1] = 255
-    flat[2, :, 0, 0] = 7
-    flat[3, :, :14] = 254
-    ones = torch.ones(4, dtype=torch.int64)
-    for row, image in enumerate(apply(operation, flat, ones, ones)):
-        assert torch.equal(image, from_pillow(operate(operation, to_pillow(flat[row]), 1, 1)))
-
-
 @pytest.mark.parametrize(("side", "channels"), [(32, 3), (28, 1)])
 def test_a_batch_is_what_pillow_makes_of_each_image(side: int, channels: int) -> None:
     images = sample_tiles(side=side, channels=channels, count=300)
@@ -72,18 +61,6 @@ def test_draws_have_the_published_law() -> None:
     same = (draws.operations[:, 1:] == draws.operations[:, :-1]).double().mean()
     assert same == pytest.approx(0.25 + 0.25 / 14, abs=0.01)
     assert draws.corners.mean(1).tolist() == pytest.approx([0.5, 0.5], abs=0.01)
-
-
-def test_seeds_repeat_and_the_input_stays() -> None:
-    images = sample_tiles(count=64)
-    before = images.clone()
-    first, again, other = (
-        RandAugment()(images, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, again) and not torch.equal(first, other)
-    assert torch.equal(images, before)
-    untouched = RandAugment(probability=0.0, box=0)(images, torch.Generator())
-    assert torch.equal(untouched, images)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.methods.alibi import BayesTargets, FixedTargets, targets_of
+from labeldp.trainers.methods.alibi import BayesTargets, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.settings.methods import LabelMechanism
 
@@ -64,18 +64,6 @@ def test_every_rule_gives_probabilities_for_every_release(
     assert isinstance(targets, BayesTargets) == (
         rule.uses_prior and not isinstance(mechanism, NoNoise)
     )
-
-
-def test_hard_labels_of_randomized_response_are_the_released_ones() -> None:
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=4)
-    values = released(mechanism)
-    targets = targets_of(values, mechanism, PostProcessing.ARG_MAX)
-    assert isinstance(targets, FixedTargets)
-    np.testing.assert_array_equal(targets.soft_labels.numpy(), np.eye(4)[values])
-    uniform = targets_of(values, mechanism, PostProcessing.MAP)
-    assert isinstance(uniform, FixedTargets)
-    kept = uniform.soft_labels.numpy()[np.arange(50), values]
-    np.testing.assert_allclose(kept, mechanism.keep_probability, rtol=1e-6)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)

@@ -49,24 +49,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
 
 
-def test_every_window_is_as_likely_and_drawn_for_each_image_alone() -> None:
-    draws = CropAndFlip().draw(90_000, torch.Generator().manual_seed(0))
-    for place in draws[:2]:
-        shares = torch.bincount(place, minlength=9) / 90_000
-        assert shares.tolist() == pytest.approx([1 / 9] * 9, abs=0.005)
-    assert draws[2].double().mean() == pytest.approx(0.5, abs=0.01)
-    correlations = torch.corrcoef(draws.double()) - torch.eye(3)
-    assert correlations.abs().max() < 0.02
-    same = (draws[0, 1:] == draws[0, :-1]).double().mean()
-    assert same == pytest.approx(1 / 9, abs=0.005)
-
-
-def test_flips_can_be_left_out_without_moving_the_crops() -> None:
-    with_flips = CropAndFlip().draw(100, torch.Generator().manual_seed(3))
-    without = CropAndFlip(flip=False).draw(100, torch.Generator().manual_seed(3))
-    assert torch.equal(with_flips[:2], without[:2]) and not without[2].any()
-
-
 def test_normalize_is_torchvisions() -> None:
     images = some_images()
     mean, std = [0.49, 0.48, 0.44], [0.25, 0.24, 0.26]
@@ -160,19 +142,6 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
     assert 0.35 < np.mean([one in shown[0] for one in plain]) < 0.65
 
 
-def test_the_average_judges_and_the_last_weights_go_on() -> None:
-    trained = Trained(replace(QUICK, recipe=replace(ALL, average_decay=0.99, mirrored=False)))
-    trained.epoch()
-    learner = trained.learner
-    own, judged = (dict(net.named_parameters()) for net in (learner.network, learner.judged))
-    assert (own["head.weight"] != judged["head.weight"]).any()
-    without = Trained(replace(QUICK, recipe=replace(ALL, average_decay=0.0, mirrored=False)))
-    without.epoch()
-    assert without.learner.judged is without.learner.network
-    for name, value in without.learner.network.named_parameters():
-        assert torch.equal(value, own[name]), "the average has no say in training"
-
-
 def test_the_mirror_image_is_judged_too() -> None:
     trained = Trained()
     trained.epoch()
@@ -182,16 +151,6 @@ def test_the_mirror_image_is_judged_too() -> None:
     )
     plain = replace(trained.learner.predictor(), mirrored=False)
     assert np.abs(plain.predict(features) - plain.predict(features.flip(3))).max() > 1e-3
-
-
-def test_a_rate_that_moves_at_every_step() -> None:
-    learner = Trained().learner
-    rates = [learner._rate(epoch, step) / 0.3 for epoch in range(4) for step in range(6)]
-    top = rates.index(max(rates))
-    assert top == 6 and rates[0] == pytest.approx(0.2) and rates[top] == pytest.approx(1.0)
-    assert np.diff(rates[:7]) == pytest.approx(0.8 / 6) and np.diff(rates[6:]) == pytest.approx(
-        -1 / 18
-    )
 
 
 def test_tables_have_no_mirror_image() -> None:

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.trainers.models.evaluation import described, features_by, logits_of
+from labeldp.trainers.models.evaluation import described, logits_of
 from labeldp.trainers.models.networks import FastCnn, build_model
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
 from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
-from tests.trainers.small_data import small_images
 
 
 def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10) -> nn.Module:
@@ -85,13 +83,6 @@ def test_seeds_decide_and_global_state_stays(name: ModelName, shape: tuple[int, 
     assert logits.shape == (5, 7) and logits.isfinite().all()
 
 
-def test_the_small_networks_treat_every_image_alone() -> None:
-    images = torch.randn(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
-    for name in (ModelName.MLP, ModelName.SMALL_CNN):
-        model = build_model(name, input_shape=(1, 28, 28), num_classes=3, seed=0, width=8)
-        torch.testing.assert_close(model(images)[:2], model(images[:2]))
-
-
 def test_refusals() -> None:
     with pytest.raises(ValueError, match=r"small_cnn needs images.*mlp takes any"):
         build_model(ModelName.SMALL_CNN, input_shape=(30,), num_classes=2, seed=0)
@@ -99,28 +90,6 @@ def test_refusals() -> None:
         build_model(ModelName.MLP, input_shape=(30,), num_classes=1, seed=0)
     with pytest.raises(ValueError, match="width is 0"):
         build_model(ModelName.MLP, input_shape=(30,), num_classes=2, seed=0, width=0)
-
-
-def test_dropout_repeats_resumes_and_rests_when_nothing_is_learned() -> None:
-    def built() -> nn.Module:
-        return build_model(
-            ModelName.MLP, input_shape=(6,), num_classes=3, seed=1, width=64, dropout=0.5
-        )
-
-    first, second, inputs = built(), built(), torch.ones(4, 6)
-    once, again = first(inputs), first(inputs)
-    assert not torch.equal(once, again)
-    torch.testing.assert_close(second(inputs), once, rtol=0, atol=0)
-    resumed = built()
-    resumed.load_state_dict(second.state_dict())
-    torch.testing.assert_close(resumed(inputs), again, rtol=0, atol=0)
-    first.eval()
-    assert torch.equal(first(inputs), first(inputs))
-    # What is kept is scaled up, so that the mean stays.
-    first.train()
-    mean = torch.stack([first(inputs) for _ in range(3000)]).mean(0)
-    first.eval()
-    torch.testing.assert_close(mean, first(inputs), rtol=0, atol=0.05)
 
 
 def built(shape: tuple[int, int, int] = (3, 32, 32), *, width: int = 4) -> FastCnn:
@@ -150,60 +119,9 @@ def test_the_first_layer_whitens_patches(channels: int) -> None:
     assert torch.cov(raw)[0, 1] > 0.4, "there was nothing to whiten"
 
 
-def test_the_same_images_give_the_same_bits_and_signs_are_settled() -> None:
-    images, first, second = smooth((3, 16, 16)), built((3, 16, 16)), built((3, 16, 16))
-    first.fit_first(images)
-    second.fit_first(images.clone())
-    assert torch.equal(first.filters, second.filters)
-    rows = first.filters[:12].flatten(1)
-    assert (rows.gather(1, rows.abs().argmax(1, keepdim=True)) > 0).all()
-
-
-def test_it_is_fitted_to_all_training_images_and_no_label() -> None:
-    data, _ = small_images(channels=3)
-    settings = NetworkSettings.for_data(data, model=ModelName.FAST_CNN, width=4)
-    pixels = Pixels.of(data.mean, data.std)
-    assert pixels is not None
-    by_hand = settings.seeded(7)
-    assert isinstance(by_hand, FastCnn)
-    by_hand.fit_first(pixels.normalized(data.train_features))
-    found = settings.for_training(data, 7).state_dict()
-    for name, value in by_hand.state_dict().items():
-        assert torch.equal(found[name], value), name
-    assert not torch.equal(found["filters"], settings.seeded(7).state_dict()["filters"])
-
-
-def test_its_first_layer_is_not_trained_and_is_kept_with_the_weights() -> None:
-    data, _ = small_images()
-    settings = NetworkSettings.for_data(data, model=ModelName.FAST_CNN, width=4)
-    network = settings.for_training(data, 0)
-    learned = {name for name, value in network.named_parameters() if value.requires_grad}
-    assert "filters" not in learned and "blocks.block1.norm1.weight" not in learned
-    assert "blocks.block1.norm1.bias" in learned
-    predictor = NetworkPredictor(
-        network=network, settings=settings, pixels=Pixels.of(data.mean, data.std), mirrored=True
-    )
-    again = NetworkPredictor.restored(predictor.described(), predictor.arrays())
-    expected = predictor.predict(data.test_features)
-    assert (again.predict(data.test_features) == expected).all()
-    unlike = {**predictor.described(), "mirrored": False}
-    plain = NetworkPredictor.restored(unlike, predictor.arrays()).predict(data.test_features)
-    assert (plain != expected).any()
-
-
 def test_images_without_a_patch_are_refused() -> None:
     with pytest.raises(ValueError, match=r"1 x 7 pixels, but fast_cnn looks at patches of 2 x 2"):
         built((1, 1, 7))
-
-
-def test_convolutions_hand_their_inputs_on_at_first() -> None:
-    network = built(width=64)
-    for name, conv in network.named_modules():
-        if isinstance(conv, nn.Conv2d):
-            inputs = conv.in_channels
-            image = torch.randn(1, inputs, 6, 6, generator=torch.Generator().manual_seed(1))
-            kept = min(inputs, conv.out_channels)
-            torch.testing.assert_close(conv(image)[:, :kept], image[:, :kept], msg=name)
 
 
 @pytest.mark.skipif(not _has_compiler(), reason="no C++ compiler here to compile with")
@@ -222,9 +140,6 @@ def gradients(network: FastCnn, inputs: torch.Tensor, *, compile: bool) -> dict[
     loss = functional.cross_entropy(logits, torch.arange(len(inputs)) % 5)
     weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
     return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
-
-
-ON_CPU = Performance(device=Device.CPU)
 
 
 def images(count: int = 6) -> Tensor:
@@ -252,21 +167,6 @@ def test_every_network_describes_its_inputs(model: ModelName, sizes: list[int] |
     torch.testing.assert_close(
         head(found[-1]) / (9 if model is ModelName.FAST_CNN else 1), network(images())
     )
-
-
-def test_in_batches_it_is_the_same_and_a_mirror_image_is_averaged_in() -> None:
-    network = build_model(
-        ModelName.FAST_CNN, input_shape=(3, 32, 32), num_classes=5, seed=0, width=2
-    )
-    many = images(1030)
-    whole = features_by(network, many, prepare=lambda rows: rows, performance=ON_CPU)
-    with torch.no_grad():
-        direct = described(network.eval(), many)
-        mirrored = described(network, many.flip(3))
-    both = features_by(network, many, prepare=lambda rows: rows, performance=ON_CPU, mirrored=True)
-    for got, one, other, mean in zip(whole, direct, mirrored, both, strict=True):
-        torch.testing.assert_close(got, one, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(mean, (one + other) / 2, atol=1e-5, rtol=1e-4)
 
 
 def test_a_network_without_a_linear_layer_is_told_what_to_do() -> None:

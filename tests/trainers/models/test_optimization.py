@@ -1,6 +1,5 @@
 """SGD and averaged weights: the formulas, resume, and a quick start."""
 
-import copy
 import subprocess
 import sys
 
@@ -8,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models.networks import Dropout
 from labeldp.trainers.models.optimization import (
     ParameterGroup,
     Sgd,
     WeightAverage,
-    parameter_groups,
     sgd,
 )
 
@@ -73,65 +70,6 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
 
 
-def test_biases_are_a_group_of_their_own_where_they_are_treated_otherwise() -> None:
-    model = network()
-    (alike,) = parameter_groups(model, weight_decay=0.1)
-    assert [id(p) for p in alike.parameters] == [id(p) for p in model.parameters()]
-    weights, biases = parameter_groups(model, weight_decay=0.1, bias_rate=8.0, decoupled=True)
-    assert {p.ndim for p in weights.parameters} == {2} and weights.rate == 1
-    assert {p.ndim for p in biases.parameters} == {1} and biases.rate == 8
-    assert (biases.weight_decay, biases.decoupled, weights.decoupled) == (0.1, True, True)
-    _, spared = parameter_groups(model, weight_decay=0.1, decay_all=False)
-    assert (spared.weight_decay, spared.rate) == (0.0, 1.0)
-
-
-def test_a_parameter_may_get_its_first_gradient_late() -> None:
-    model, reference = network(), network()
-    optimizer = sgd(model, learning_rate=0.01)
-    gradients(model, 0)
-    optimizer.step()
-    late = list(model.parameters())[-2:]
-    for parameter, untouched in zip(late, list(reference.parameters())[-2:], strict=True):
-        assert parameter.grad is None and torch.equal(parameter, untouched)
-    optimizer.zero_grad()
-    gradients(model, 1, depth=4)
-    before = [parameter.detach().clone() for parameter in late]
-    optimizer.step()
-    for parameter, start in zip(late, before, strict=True):
-        assert parameter.grad is not None
-        # A first step: the velocity is the gradient, and Nesterov looks 0.9 of it ahead.
-        torch.testing.assert_close(parameter.detach(), start - 0.01 * 1.9 * parameter.grad)
-
-
-def test_a_state_continues_and_stays_as_it_is() -> None:
-    whole = network()
-    optimizer = sgd(whole, learning_rate=0.01)
-    gradients(whole, 0)
-    optimizer.step()
-    weights = {name: value.clone() for name, value in whole.state_dict().items()}
-    saved = sgd(network(), learning_rate=0.5)
-    saved.load_state_dict(optimizer.state_dict())
-    for _ in range(2):
-        resumed = network()
-        resumed.load_state_dict(weights)
-        again = sgd(resumed, learning_rate=0.5)
-        again.load_state_dict(saved.state_dict())
-        for step in (1, 2):
-            again.zero_grad()
-            gradients(resumed, step)
-            again.step()
-        results = [parameter.detach().clone() for parameter in resumed.parameters()]
-    for step in (1, 2):
-        optimizer.zero_grad()
-        gradients(whole, step)
-        optimizer.step()
-    for one, other in zip(whole.parameters(), results, strict=True):
-        assert torch.equal(one, other)
-    with pytest.raises(ValueError, match=r"groups of \[6\] tensors.*\[1\]"):
-        other_model = nn.Linear(2, 2, bias=False)
-        sgd(other_model, learning_rate=0.1).load_state_dict(optimizer.state_dict())
-
-
 def test_the_compiler_is_not_loaded() -> None:
     """Why this is not torch's class; when this fails with that class too, take that class."""
     program = (
@@ -167,26 +105,3 @@ def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
         found = average.network.state_dict()[name].double()
         torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
     assert (1 + 59) / (10 + 59) > 0.8, "the decay was reached"
-
-
-def test_it_continues_from_a_state_bit_for_bit() -> None:
-    network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    whole, resumed = (WeightAverage(network, decay=0.9) for _ in range(2))
-    for step in range(5):
-        moved(network, step)
-        whole.update(network)
-    resumed.load_state_dict(copy.deepcopy(whole.state_dict()))
-    for step in range(5, 9):
-        moved(network, step)
-        whole.update(network)
-        resumed.update(network)
-    for one, other in zip(whole.network.parameters(), resumed.network.parameters(), strict=True):
-        assert torch.equal(one, other) and not one.requires_grad
-
-
-def test_a_network_with_random_numbers_of_its_own_can_be_averaged() -> None:
-    linear = nn.Linear(3, 2)
-    network = nn.Sequential(linear, Dropout(0.5, seed=0))
-    average = WeightAverage(network, decay=0.9)
-    average.update(network)
-    assert torch.equal(average.network.state_dict()["0.weight"], linear.weight)

@@ -9,21 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from labeldp.platform.sweep.configuration import (
     ConfigurationError,
     TrialConfig,
-    config_hash,
-    flatten,
     with_changes,
 )
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.models.own_models import (
     OwnModel,
     OwnModelMissing,
-    OwnModuleMissing,
-    own_module,
 )
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import (
@@ -126,17 +121,6 @@ def test_every_trainer_that_has_a_network_takes_it(config: Any, here: Path) -> N
     assert (load_model(here / "model").predict_proba(rows) == model.predict_proba(rows)).all()
 
 
-def test_a_seed_makes_the_weights_and_global_state_stays(here: Path) -> None:
-    state = torch.random.get_rng_state()
-    one, same, other = (
-        OwnModel(OWN).build(input_shape=(3,), num_classes=2, seed=seed) for seed in (1, 1, 2)
-    )
-    assert torch.equal(torch.random.get_rng_state(), state)
-    weights = [network.state_dict()["hidden.weight"] for network in (one, same, other)]
-    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
-    assert one.training and not one.state_dict()["norm.num_batches_tracked"].any()
-
-
 def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
     trained(AlibiConfig(**QUICK)).save(here / "model")
     path = here / f"{NAME}.py"
@@ -207,15 +191,6 @@ def test_other_names_are_refused(given: str, message: str) -> None:
         with_changes(TrialConfig(), {"trainer.model": given})
 
 
-def test_settings_keep_it_and_its_place_is_part_of_the_hash() -> None:
-    base = TrialConfig()
-    config = with_changes(base, {"trainer.model": OWN})
-    assert flatten(config)["trainer.model"] == OWN and isinstance(config.trainer.model, OwnModel)
-    again = with_changes(config, {"seed": 1})
-    assert again.trainer.model == OWN
-    assert config_hash(config, data_fingerprint="") != config_hash(base, data_fingerprint="")
-
-
 def test_it_is_sent_with_its_source_to_where_it_is_not(here: Path, tmp_path: Path) -> None:
     """As Ray sends settings to a worker on another machine."""
     elsewhere = here / "elsewhere"
@@ -243,26 +218,3 @@ def test_a_module_that_is_nowhere_arrives_as_missing() -> None:
     arrived = pickle.loads(pickle.dumps(OwnModel("nowhere_at_all:Net")))
     with pytest.raises(OwnModelMissing, match="nowhere_at_all"):
         arrived.kind()
-
-
-@pytest.fixture
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.usefixtures("_in_a_folder")
-def test_a_module_that_is_written_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = list(sys.path)
-    with pytest.raises(OwnModuleMissing, match=r"module own_of_this_test can't be imported here"):
-        own_module("own_of_this_test")
-    Path("own_of_this_test.py").write_text("SIZE = 3\n")
-    assert own_module("own_of_this_test").SIZE == 3
-    monkeypatch.delitem(sys.modules, "own_of_this_test")
-    assert sys.path == before
-
-
-@pytest.mark.usefixtures("_in_a_folder")
-def test_what_it_raises_is_said() -> None:
-    Path("own_that_fails.py").write_text("raise RuntimeError('no such thing')\n")
-    with pytest.raises(OwnModuleMissing, match=r"RuntimeError: no such thing\); put it into the"):
-        own_module("own_that_fails")

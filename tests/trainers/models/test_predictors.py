@@ -44,15 +44,6 @@ def test_every_network_is_written_down_and_built_again() -> None:
         assert (other.predict(features) == one.predict(features)).all(), name
 
 
-def test_dropout_leaves_nothing_out_of_what_is_written() -> None:
-    settings = NetworkSettings(model=ModelName.MLP, input_shape=(7,), num_classes=3, width=4)
-    one = NetworkPredictor(network=settings.seeded(0, dropout=0.5), settings=settings)
-    assert sorted(one.arrays()) == ["head.bias", "head.weight", "hidden.bias", "hidden.weight"]
-    features = torch.ones(2, 7)
-    found = restored(one.described(), one.arrays()).predict(features)
-    assert (found == one.predict(features)).all()
-
-
 def test_the_mean_is_that_of_its_parts() -> None:
     data, first = a_network()
     _, second = a_network(seed=1)

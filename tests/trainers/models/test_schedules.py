@@ -5,14 +5,12 @@ import pickle
 
 import pytest
 import torch
-from torch.nn import functional
 
 from labeldp.trainers.models.schedules import (
     Schedule,
     TrainingDiverged,
     batches,
     rate_factor,
-    soft_cross_entropy,
 )
 from tests.shared_material import shared_path
 
@@ -44,15 +42,6 @@ def test_schedules_rise_then_never_rise_again(
         assert top <= warmup * epochs
 
 
-def test_the_triangle_rises_and_falls_in_straight_lines_within_epochs() -> None:
-    def factor(epoch: float) -> float:
-        return rate_factor(epoch, epochs=10, schedule=Schedule.TRIANGLE, warmup=0.2)
-
-    assert [factor(epoch) for epoch in (0, 1, 2, 6, 10)] == pytest.approx([0.2, 0.6, 1.0, 0.5, 0.0])
-    assert factor(0.5) == pytest.approx(0.4) and factor(8.4) == pytest.approx(0.2)
-    assert [each for each in Schedule if each.every_step] == [Schedule.TRIANGLE]
-
-
 def test_batches_hold_each_example_once() -> None:
     generator = torch.Generator().manual_seed(0)
     passes = [list(batches(103, 10, generator)) for _ in range(2)]
@@ -62,14 +51,6 @@ def test_batches_hold_each_example_once() -> None:
     assert not torch.equal(torch.cat(passes[0]), torch.cat(passes[1]))
     again = list(batches(103, 10, torch.Generator().manual_seed(0)))
     assert torch.equal(torch.cat(again), torch.cat(passes[0]))
-
-
-def test_soft_cross_entropy_is_torchs() -> None:
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(6, 4, generator=generator)
-    targets = torch.rand(6, 4, generator=generator).softmax(1)
-    ours = soft_cross_entropy(logits.log_softmax(1), targets)
-    torch.testing.assert_close(ours, functional.cross_entropy(logits, targets))
 
 
 def test_divergence_says_where_and_what_to_do_and_travels() -> None:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -59,20 +58,6 @@ def test_who_reads_sees_the_bits_that_were_computed(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.iterdir()] == [".arrays"], "no lock, no draft"
 
 
-def test_arrays_lie_where_torch_would_put_them(tmp_path: Path) -> None:
-    """What is added up in which order may depend on it, and a release is addressed by the sum."""
-    for array in made_once(several, place=place_in(tmp_path)):
-        assert array.ctypes.data % 64 == torch.empty(9).numpy().ctypes.data % 64 == 0
-
-
-def test_nothing_is_kept_without_a_folder() -> None:
-    made: list[int] = []
-    for _ in range(2):
-        (values,) = made_once(counting(made, (np.arange(3),)), place=place_in(None))
-        assert not values.flags.writeable
-    assert made == [1, 1]
-
-
 @pytest.mark.parametrize("at", [0, 70, 128, -1])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, at: int) -> None:
     place = place_in(tmp_path)
@@ -101,30 +86,6 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     for _ in range(2):
         made_once(counting(made, several()), place=place_in(tmp_path / "file" / "below"))
     assert made == [1, 1]
-
-
-def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
-    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
-    folder.mkdir()
-    place_in(folder).file(folder).with_suffix(".lock").symlink_to(elsewhere)
-    made_once(several, place=place_in(folder))
-    assert not elsewhere.exists()
-
-
-def test_a_disk_that_is_nearly_full_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=100))
-    (values, *_) = made_once(several, place=place_in(tmp_path))
-    assert values.tobytes() == several()[0].tobytes() and not list(tmp_path.iterdir())
-
-
-def test_drafts_of_processes_that_were_killed_are_deleted(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    draft = tmp_path / f"{place.file(tmp_path).name}.abc.part"
-    draft.write_text("half")
-    made_once(several, place=place)
-    assert not draft.exists()
 
 
 def test_of_many_who_want_it_at_once_one_computes(tmp_path: Path) -> None:
@@ -239,20 +200,6 @@ def test_they_are_pickled_by_name_and_never_twice(
         file.unlink()
     with pytest.raises(ValueError, match="is not on this machine"):
         pickle.loads(sent)
-
-
-def test_files_are_written_once_and_anew_when_the_data_change(
-    tmp_path: Path, mapped: pytest.MonkeyPatch
-) -> None:
-    path = saved(tmp_path)
-    first = loaded(path).public.fingerprint
-    files = {f: f.stat().st_mtime_ns for f in (tmp_path / "features").iterdir()}
-    assert loaded(path).public.fingerprint == first
-    assert files == {f: f.stat().st_mtime_ns for f in (tmp_path / "features").iterdir()}
-    matrix = np.load(path)
-    matrix[3] += 100
-    np.save(path, matrix)
-    assert loaded(path).public.fingerprint != first
 
 
 def test_rows_of_a_file_lie_in_a_file(tmp_path: Path, mapped: pytest.MonkeyPatch) -> None:

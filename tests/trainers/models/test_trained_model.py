@@ -5,17 +5,13 @@ import math
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from safetensors.torch import load_file
 
-from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.trained_model import (
     ARRAYS,
     DESCRIPTION,
@@ -23,7 +19,6 @@ from labeldp.trainers.models.trained_model import (
     TrainedModel,
     load_model,
 )
-from labeldp.trainers.performance import Performance
 from tests.source_tree import ROOT
 from tests.trainers.trained_examples import Example, examples, small_model
 
@@ -74,14 +69,6 @@ def test_elsewhere_each_model_predicts_what_its_trial_measured(
     assert len(said["same"]) == len(trained) == 21
 
 
-def test_no_state_of_training_is_written(trained: list[Example], tmp_path: Path) -> None:
-    for example in trained:
-        example.model.save(tmp_path / example.name)
-        names = set(load_file(tmp_path / example.name / ARRAYS))
-        assert names and all(name.startswith(("model.", "preprocessing.")) for name in names)
-        assert not [name for name in names if "momentum" in name or "state" in name]
-
-
 def test_facts_and_files(tmp_path: Path) -> None:
     model, rows = small_model()
     model.save(tmp_path / "m")
@@ -99,28 +86,6 @@ def test_facts_and_files(tmp_path: Path) -> None:
     chosen = read.predict(rows)
     assert chosen.tolist() == [read.classes[n] for n in read.predict_proba(rows).argmax(1)]
     assert set(chosen) <= {"small", "middling", "large"}
-
-
-def test_a_baseline_without_noise_is_not_private(tmp_path: Path) -> None:
-    model, _ = small_model()
-    baseline = replace(model, origin=replace(model.origin, epsilon=math.inf, classes=None))
-    baseline.save(tmp_path)
-    assert '"epsilon": 1e999' in (tmp_path / DESCRIPTION).read_text()
-    read = load_model(tmp_path)
-    assert read.facts["epsilon"] == math.inf and not read.facts["private"]
-    assert read.classes.tolist() == [0, 1, 2]
-
-
-def test_who_trains_on_does_not_change_what_was_written(tmp_path: Path) -> None:
-    model, rows = small_model()
-    assert isinstance(model.predictor, NetworkPredictor)
-    before = model.predict_proba(rows)
-    model.save(tmp_path)
-    with torch.no_grad():
-        for weights in model.predictor.network.parameters():
-            weights.add_(1.0)
-    assert (load_model(tmp_path).predict_proba(rows) == before).all()
-    assert (model.predict_proba(rows) != before).any()
 
 
 def test_rows_of_another_kind_are_refused(trained: list[Example]) -> None:
@@ -202,14 +167,6 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
     (tmp_path / DESCRIPTION).write_text(json.dumps(said))
     with pytest.raises(ModelFileError, match="holds no whole model"):
         load_model(tmp_path)
-
-
-def test_a_network_is_read_onto_the_cpu_whatever_it_was_measured_on(tmp_path: Path) -> None:
-    written(tmp_path)
-    predictor = load_model(tmp_path).predictor
-    assert isinstance(predictor, NetworkPredictor)
-    assert predictor.performance.torch_device() == torch.device("cpu")
-    assert isinstance(predictor.performance, Performance)
 
 
 @pytest.mark.parametrize(
