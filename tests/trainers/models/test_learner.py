@@ -133,7 +133,7 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
     data = trained.data
     for _ in range(2):
         trained.epoch()
-    shown = [{tuple(row.flatten().tolist()) for row in batch} for batch in (seen[0], seen[2])]
+    shown = [{tuple(row.flatten().tolist()) for row in batch} for batch in seen]
     plain = [tuple(row.flatten().tolist()) for row in data.train_features]
     mirrored = [tuple(row.flatten().tolist()) for row in data.train_features.flip(3)]
     for one, other in zip(plain, mirrored, strict=True):

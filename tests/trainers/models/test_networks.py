@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.trainers.models.evaluation import described, logits_of
 from labeldp.trainers.models.networks import FastCnn, build_model
+from labeldp.trainers.models.predictors import described, logits_of
 from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
 from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
