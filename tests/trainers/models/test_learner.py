@@ -16,14 +16,6 @@ from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import Flip, Recipe, Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.methods import (
-    AlibiConfig,
-    AlibiPriorConfig,
-    BitFlipConfig,
-    ConsensusConfig,
-    LpMstConfig,
-    PriorLabelsConfig,
-)
 from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_images, small_table
 
@@ -159,15 +151,3 @@ def test_tables_have_no_mirror_image() -> None:
     config = LearnerConfig(recipe=Recipe(mirrored=True))
     with pytest.raises(ValueError, match=r"recipe.mirrored is True, but small table holds no im"):
         Learner(config, data=data, seed=0, performance=ON_CPU)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(AlibiConfig, AlibiPriorConfig, PriorLabelsConfig),
-        *(BitFlipConfig, ConsensusConfig, LpMstConfig),
-    ],
-)
-def test_noisy_labels_are_not_smoothed(kind: type[LearnerConfig]) -> None:
-    with pytest.raises(ValueError, match=r"label_smoothing is 0.1.*set recipe.label_smoothing=0"):
-        kind(epochs=30, recipe=Recipe(label_smoothing=0.1))
