@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # they load torch, which a shared vault does without
     from labeldp.trainers.data.labelled_data import PublicData
     from labeldp.trainers.performance import Performance
 
-Made = TypeVar("Made")
 #: A home of one fit has one trial.
 _TRIAL = "0"
 
@@ -134,21 +133,6 @@ class SharedVault:
         """Where ensembles' votes are kept; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
-    def lock_away(self, side: PublicSide, lock: Callable[[ReleaseStore], Made]) -> Made:
-        """Return the home of a fit's labels, which `lock` makes on the store of the fit."""
-        self._refuse_a_fork()
-        with self._lock:
-            try:
-                return lock(self._store(side, self._edition()))
-            except OtherLabels as error:
-                raise OtherLabels(
-                    "an earlier fit with this vault had other labels on these very rows; nothing "
-                    "was released. If labels were corrected, call vault.relabel(): later fits draw "
-                    "and pay anew. Other targets of the same rows take a SharedVault each, whose "
-                    "totals add up. (It is not done unasked: a total that grows only if labels "
-                    "changed would publish that they did.)"
-                ) from error
-
     def relabel(self) -> None:
         """Say publicly that labels may have changed: from now on every release is drawn anew.
 
@@ -186,10 +170,13 @@ class SharedVault:
         """
         return _joint_ledger(list(self._places())).epsilon_or_infinity(delta=delta)
 
-    def _store(self, side: PublicSide, number: int) -> ReleaseStore:
-        name = f"{side.key}-{number}"
-        if self.folder is None:
-            return self._memory.setdefault(name, (side, MemoryStore()))[1]
+    def store(self, side: PublicSide) -> ReleaseStore:
+        """Return the store of all fits with this public side since the last `relabel`."""
+        self._refuse_a_fork()
+        with self._lock:
+            name = f"{side.key}-{self._edition()}"
+            if self.folder is None:
+                return self._memory.setdefault(name, (side, MemoryStore()))[1]
         folder = self.folder / "fits" / name
         inner_folder(folder)
         if not (folder / "fit.json").exists():
@@ -286,19 +273,25 @@ class FitLabels(TrialLabels):
             side = replace(side, planted=f"{audit}, seed {seed}")
         self._audit = audit or AuditSettings(canaries=0, coin_canaries=0)
         self._authority = secrets.token_bytes(32)
-        home = shared.lock_away(
-            side,
-            lambda store: LabelHome(
+        try:
+            home = LabelHome(
                 labels,
                 audit=self._audit,
                 coin_seed=seed,
-                store=store,
+                store=shared.store(side),
                 votes=shared.votes,
                 fingerprint=fingerprint,
                 budget=None,
                 authority=self._authority,
-            ),
-        )
+            )
+        except OtherLabels as error:
+            raise OtherLabels(
+                "an earlier fit with this vault had other labels on these very rows; nothing was "
+                "released. If labels were corrected, call vault.relabel(): later fits draw and pay "
+                "anew. Other targets of the same rows take a SharedVault each, whose totals add "
+                "up. (It is not done unasked: a total that grows only if labels changed would "
+                "publish that they did.)"
+            ) from error
         home.begin(self._authority, _TRIAL)
         super().__init__(home=home, noise=noise, trial=_TRIAL)
         self._charged_before = {charge.key for charge in home.ledger()}

@@ -25,9 +25,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.benchmarks.interruption import ended
 from tests.faults import kills_at_the_end
-from tests.faults.processes import Process, titled
+from tests.faults.processes import title, titled
 from tests.faults.sweep_runs import Driver, Ending, check_tracking, records
 
 #: What is killed -> how its process is found among the driver's; the driver itself is the first.
@@ -129,7 +131,7 @@ def disturbed(results: Path, victim: str, trials: int, moment: float, peace: End
         if not found:  # not started yet, or ended already
             victim, found = f"driver ({victim} not there)", processes[:1]
         done, when = len(records(results)), time.monotonic() - started
-        found[0].end()
+        found[0].kill()
         code = driver.ended(seconds=TIME_LIMIT_SECONDS)
     if code == 0:
         then = "went on"
@@ -140,9 +142,9 @@ def disturbed(results: Path, victim: str, trials: int, moment: float, peace: End
     return Row(when, victim, done, then, _verdict(results, peace))
 
 
-def _find(processes: list[Process], victim: str) -> list[Process]:
+def _find(processes: list[psutil.Process], victim: str) -> list[psutil.Process]:
     if victim == "raylet":
-        return [p for p in processes if p.title.split(" ")[0].endswith("/raylet")]
+        return [p for p in processes if title(p).split(" ")[0].endswith("/raylet")]
     return titled(processes, TITLES[victim])
 
 

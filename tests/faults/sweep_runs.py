@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.sweep.sweep import Sweep
-from tests.faults.processes import Process, end_all, family, wait_until
+from tests.faults.processes import alive, end_all, family, wait_until
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
 ROOT = SMALL_SWEEP.parents[2]
@@ -41,7 +42,7 @@ class Driver:
         results.parent.mkdir(parents=True, exist_ok=True)
         self._log = results.parent / f"{results.name}.log"
         self._log_file = open(self._log, "ab")
-        self._seen: dict[Process, None] = {}
+        self._seen: dict[psutil.Process, None] = {}
         self._process = subprocess.Popen(
             command,
             cwd=results.parent,
@@ -72,14 +73,14 @@ class Driver:
         """What it said on standard error."""
         return self._log.read_text()
 
-    def processes(self) -> list[Process]:
+    def processes(self) -> list[psutil.Process]:
         """Return the driver and all that it has started and is still there."""
         found = family(self._process.pid)
         self._seen.update(dict.fromkeys(found))
         return found
 
     @property
-    def seen(self) -> list[Process]:
+    def seen(self) -> list[psutil.Process]:
         """All processes that were found so far, ended ones too."""
         return list(self._seen)
 
@@ -99,7 +100,7 @@ class Driver:
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
         wait_until(
-            lambda: not any(process.alive for process in seen),
+            lambda: not any(map(alive, seen)),
             what="Ray's processes end when their driver is gone",
             seconds=90,
         )

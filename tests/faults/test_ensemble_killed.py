@@ -11,7 +11,7 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults import ensemble_sweep
 from tests.faults.ensemble_sweep import SWEEP, TEACHERS, TRIALS
-from tests.faults.processes import titled, wait_until
+from tests.faults.processes import alive, titled, wait_until
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending, run_here
 
 
@@ -55,11 +55,11 @@ def test_an_ensemble_whose_actor_and_driver_were_killed_ends_as_in_peace(
     with Driver(results, sweep=sweep) as driver:
         wait_for(3)
         actor = titled(driver.processes(), "ray::TeacherActor")[0]
-        actor.end()
+        actor.kill()
         wait_for(len(finished(results)) + 3)  # the death of an actor stops nothing
         driver.kill()
         processes = driver.processes()
-    assert not actor.alive and not [process for process in processes if process.alive]
+    assert not any(map(alive, [actor, *processes]))
     before = finished(results)
     assert 6 <= len(before) < TEACHERS, "the driver was not killed in the middle"
     with Driver(results, "--resume", "must", sweep=sweep) as driver:

@@ -5,17 +5,15 @@ ends its cluster too.
 """
 
 import os
-import socket
 import stat
-from ipaddress import ip_address
 from pathlib import Path
 
+import psutil
 import pytest
 
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.sweep import cluster
-from tests.faults.listening import Listening, is_loopback, listening
-from tests.faults.processes import family, wait_until
+from tests.faults.processes import alive, title, wait_until
 from tests.faults.small_sweep import TRIALS
 from tests.faults.sweep_runs import Driver, identity, records
 
@@ -32,14 +30,19 @@ def test_a_sweep_on_a_private_cluster_is_closed_to_others_and_ends_when_asked(
     with Driver(results, "seed=[0,1,2]", environment={"HOME": str(home)}) as driver:
         driver.wait_for_records(1)
         processes = driver.processes()
-        found = listening(processes)
+        found = [
+            (socket.laddr.ip, socket.laddr.port, title(process)[:40])
+            for process in filter(alive, processes)
+            for socket in process.net_connections("tcp")
+            if socket.status == psutil.CONN_LISTEN
+        ]
         print(*found, sep="\n")
         # The head, the scheduler twice, Ray's agents, the driver and a worker at least.
-        assert len(found) >= 6 and any(title.startswith("ray::") for _, _, title in found)
-        assert [line for line in found if not is_loopback(line[0])] == []
+        assert len(found) >= 6 and any(name.startswith("ray::") for _, _, name in found)
+        assert {host for host, _, _ in found} <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         assert {port for _, port, _ in found}.isdisjoint(DEFAULT_PORTS)
-        title = next(each.title for each in processes if "raylet_socket_name" in each.title)
-        session = Path(title.partition("--raylet_socket_name=")[2].split()[0]).parents[1]
+        raylet = next(each for each in map(title, processes) if "raylet_socket_name" in each)
+        session = Path(raylet.partition("--raylet_socket_name=")[2].split()[0]).parents[1]
         ports = [path.read_text() for path in session.glob("metrics_export_port_*")]
         assert ports == ["-1"]  # Ray's own word for an exporter that is off
         token = home / ".ray" / "auth_token"
@@ -53,7 +56,7 @@ def test_a_sweep_on_a_private_cluster_is_closed_to_others_and_ends_when_asked(
         driver.terminate()
         assert driver.ended(seconds=60) == ExitCode.INTERRUPTED
         wait_until(
-            lambda: not any(process.alive for process in driver.seen),
+            lambda: not any(map(alive, driver.seen)),
             what="all that it started ends",
             seconds=30,
         )
@@ -94,19 +97,3 @@ def test_an_earlier_token_is_tightened_and_kept_and_no_link_is_followed(
     cluster.tighten_token()
     assert stat.S_IMODE(file.stat().st_mode) == (0o644 if linked else 0o600)
     assert token.read_text() == "secret"
-
-
-def test_what_listens_is_found_with_its_address() -> None:
-    """The finder itself: each family, loopback and all interfaces."""
-    me = family(os.getpid())[:1]
-    kinds = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0")]
-    if Path("/proc/net/if_inet6").exists():
-        kinds += [(socket.AF_INET6, "::"), (socket.AF_INET6, "::ffff:127.0.0.1")]
-    for kind, host in kinds:
-        with socket.socket(kind) as opened:
-            opened.bind((host, 0))
-            opened.listen()
-            port = opened.getsockname()[1]
-            found: list[Listening] = [line for line in listening(me) if line[1] == port]
-            assert [line[0] for line in found] == [ip_address(host)]
-            assert is_loopback(found[0][0]) == host.endswith("127.0.0.1")

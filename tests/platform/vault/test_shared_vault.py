@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
-from labeldp.mechanisms.release_store import OtherLabels, ReleaseStore
+from labeldp.mechanisms.release_store import OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
@@ -48,10 +48,8 @@ def ask(
         people=None if people is None else np.array(people),
     )
 
-    def lock(store: ReleaseStore) -> LabelVault:
-        return LabelVault(labels=labels, num_classes=2, store=store)
-
-    return shared.lock_away(side, lock).release(RandomizedResponse(epsilon=1.0, num_classes=2))
+    vault = LabelVault(labels=labels, num_classes=2, store=shared.store(side))
+    return vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -64,7 +62,7 @@ def test_no_total_shows_whether_labels_changed(shared: SharedVault) -> None:
     ask(shared, rows="others")
     assert shared.total() == (2.0, 0.0)
     mended = 1 - LABELS
-    with pytest.raises(OtherLabels, match=r"nothing was released.*call vault.relabel\(\)"):
+    with pytest.raises(OtherLabels, match="of other labels"):
         ask(shared, labels=mended)
     totals = []
     for labels in (LABELS, mended):  # what is paid follows from the call, and not from the labels
@@ -199,11 +197,12 @@ AUDIT = AuditSettings(canaries=100, coin_canaries=100)
 def near(
     shared: SharedVault | None = None,
     *,
+    labels: NDArray[np.int64] = MANY,
     audit: AuditSettings | None = None,
     noise: NoiseSource | None = None,
 ) -> FitLabels:
     return FitLabels(
-        SecretLabels(training=MANY, num_classes=CLASSES),
+        SecretLabels(training=labels, num_classes=CLASSES),
         audit=audit,
         fingerprint="f",
         side=PublicSide(rows="r", classes="c", num_labels=len(MANY)),
@@ -223,6 +222,8 @@ def test_a_later_fit_reads_and_pays_for_what_is_new() -> None:
     values = first.release(MECHANISM).values
     assert first.epsilon(delta=1e-5) == (1.0, 0.0)
     assert [first.is_new(charge) for charge in first.charges()] == [True]
+    with pytest.raises(OtherLabels, match=r"nothing was released.*call vault.relabel\(\)"):
+        near(shared, labels=(MANY + 1) % CLASSES)
     second = near(shared)
     assert (second.release(MECHANISM).values == values).all()
     assert [second.is_new(charge) for charge in second.charges()] == [False]
