@@ -25,43 +25,34 @@ REPETITIONS = 3
 EPOCHS_PER_STAGE = 200
 
 
-def level(
-    *,
-    epsilon: float,
-    split: float,
-    mixup: float,
-    later_mixup: float,
-    temperature: float,
-    epochs: int,
-) -> list[Variant]:
-    """Return one and two stages at the published settings of an epsilon, and their repetitions."""
-    shared = {"trainer.epsilon": epsilon, "trainer.mixup": mixup}
-    one = {"trainer.stages": 1, "trainer.epochs": epochs}
-    two = {
-        "trainer.stages": 2,
-        "trainer.epochs": 2 * epochs,
-        "trainer.splits": (split, round(1 - split, 6)),
-        "trainer.later_mixup": later_mixup,
-        "trainer.temperature": temperature,
-    }
-    return [
-        Variant(
-            name=f"LP-{stages}ST, {epsilon:g}",
-            changes={**shared, **own, "seed": repetition, "noise.draw": repetition},
-        )
-        for repetition in range(REPETITIONS)
-        for stages, own in ((1, one), (2, two))
-    ]
+#: Epsilon: share of the first stage, mixup of both stages, temperature.
+PUBLISHED = {
+    1.0: (0.8, 16.0, 8.0, 0.6),
+    2.0: (0.7, 8.0, 8.0, 0.5),
+    4.0: (0.6, 8.0, 4.0, 0.5),
+    8.0: (0.6, 4.0, 4.0, 0.5),
+}
 
 
 def levels(epochs: int) -> tuple[Variant, ...]:
-    """Return all published epsilons, with so many epochs in each stage."""
-    return (
-        *level(epsilon=1.0, split=0.8, mixup=16.0, later_mixup=8.0, temperature=0.6, epochs=epochs),
-        *level(epsilon=2.0, split=0.7, mixup=8.0, later_mixup=8.0, temperature=0.5, epochs=epochs),
-        *level(epsilon=4.0, split=0.6, mixup=8.0, later_mixup=4.0, temperature=0.5, epochs=epochs),
-        *level(epsilon=8.0, split=0.6, mixup=4.0, later_mixup=4.0, temperature=0.5, epochs=epochs),
-    )
+    """Return one and two stages of so many epochs each at all published settings, repeated."""
+    variants = []
+    for epsilon, (split, mixup, later_mixup, temperature) in PUBLISHED.items():
+        one = {"trainer.stages": 1, "trainer.epochs": epochs}
+        two = {
+            "trainer.stages": 2,
+            "trainer.epochs": 2 * epochs,
+            "trainer.splits": (split, round(1 - split, 6)),
+            "trainer.later_mixup": later_mixup,
+            "trainer.temperature": temperature,
+        }
+        for repetition in range(REPETITIONS):
+            shared = {"trainer.epsilon": epsilon, "trainer.mixup": mixup, "seed": repetition}
+            variants += [
+                Variant(name=name, changes={**shared, "noise.draw": repetition, **own})
+                for name, own in ((f"LP-1ST, {epsilon:g}", one), (f"LP-2ST, {epsilon:g}", two))
+            ]
+    return tuple(variants)
 
 
 SWEEP = Sweep(

@@ -76,9 +76,8 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
 
 def answer_jacobian(votes: ArrayLike, noise_std: float) -> Floats:
     """Derivative of log Q_k with respect to the votes for j, [K, K]."""
-    array = as_numpy(votes).astype(np.float64)
-    answer_log_probabilities(array, noise_std)  # checks both
-    return _answers(array, noise_std)[1]
+    answer_log_probabilities(votes, noise_std)  # checks both
+    return _answers(as_numpy(votes).astype(np.float64), noise_std)[1]
 
 
 def reconstruct(

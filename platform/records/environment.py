@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 import labeldp
+from labeldp.trainers import performance
 
 _PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
 #: An image has no `.git`; this variable names the commit that it was built from.
@@ -44,10 +47,6 @@ def git_commit() -> str:
 
 def describe() -> dict[str, str]:
     """Return versions and hardware as plain text by name."""
-    import torch
-
-    from labeldp.trainers.performance import bf16_units
-
     found = {"python": platform.python_version(), "system": platform.platform()}
     for name in _PACKAGES:
         try:
@@ -55,6 +54,8 @@ def describe() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = labeldp.__version__ if name == "labeldp" else "not installed"
     found["cores"] = str(os.cpu_count())
-    found["bf16"] = bf16_units(torch.device("cpu")) or "no units: precision auto takes fp32"
+    found["bf16"] = (
+        performance.bf16_units(torch.device("cpu")) or "no units: precision auto takes fp32"
+    )
     found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return found

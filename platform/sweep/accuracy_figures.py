@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.platform.sweep.configuration import two_digits
 
 #: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
 #: or of which labels the audits spoiled, outside of every guarantee.
@@ -242,14 +241,12 @@ class ChoiceNoise:
             labels is chance as well, but one that all trials share.
         spread: Range of the estimates; None for a plan.
         lead: Distance of the best from the next; None for a plan, and for one alone.
-        epsilon: Of the cheapest count; None where it is not known, or nothing is counted.
     """
 
     candidates: int
     noise: float
     spread: float | None = None
     lead: float | None = None
-    epsilon: float | None = None
 
     @classmethod
     def among(cls, estimates: Sequence[AccuracyEstimate]) -> "ChoiceNoise":
@@ -301,16 +298,12 @@ class ChoiceNoise:
         """Raise a ValueError where noise would decide, with the way `instead` at the end."""
         if not self.swamps:
             return
-        enough = ""
-        if self.epsilon is not None:
-            needed = self.epsilon * max(self.noise, self.luck) / MOST_NOISE
-            enough = f"; {two_digits(needed, math.ceil):g} would do"
         raise ValueError(
             f"noise is too large to choose by estimated accuracy: {self.text}, and more than "
             f"{_points(MOST_NOISE)} of noise or luck is refused. A count's noise is 1.4 / "
             "(evaluation.epsilon x held-out labels): hold more labels out "
             f"(evaluation.held_out_share), or ask for dearer counts "
-            f"(evaluation.epsilon{enough}), which only those labels pay; or {instead}"
+            f"(evaluation.epsilon), which only those labels pay; or {instead}"
         )
 
 

@@ -40,6 +40,8 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 
 # A compiled module: type checkers see nothing of what is in it.
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
+from ray.autoscaler.v2.utils import is_autoscaler_v2
+from ray.experimental.internal_kv import _internal_kv_get
 
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 
@@ -56,8 +58,6 @@ CONNECT_TRIES = 2
 #: machine with other work or a cold disk.
 START_SECONDS = 180.0
 _ASK_AGAIN_SECONDS = 0.2
-#: A start that failed after so long failed for want of time.
-_SLOW_SECONDS = 20.0
 _PORT_WAIT = "RAY_gcs_server_port_wait_time_s"
 #: Smaller objects travel within the request. The vault's home is made from labels, a byte each: by
 #: Ray's own bound, 100 KB, those of 100,000 rows would lie in its object store instead, where they
@@ -74,11 +74,7 @@ class ClusterUnusable(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """The nodes of a cluster.
-
-    Attributes:
-        largest: CPUs and GPUs of each node.
-    """
+    """The nodes of a cluster; `largest` has the CPUs and GPUs of each."""
 
     nodes: int
     cpus: float
@@ -97,9 +93,6 @@ def connected(address: str | None) -> Iterator[Capacity]:
     """Start a private cluster, or connect to the one at `address` (or in RAY_ADDRESS).
 
     A connection that exists already, for several sweeps, is used and kept.
-
-    Raises:
-        ClusterUnusable: No cluster answers there, or it runs another version of Ray or Python.
     """
     if ray.is_initialized():
         yield capacity()
@@ -175,11 +168,7 @@ def capacity(*, private: bool = False) -> Capacity:
 def place(
     resources: Resources, available: Capacity, *, gpu_required: bool, what: str = "a trial"
 ) -> Resources:
-    """Return what a trial, or an actor, will occupy; no share of a GPU where there is none.
-
-    Raises:
-        CannotFit: No node can ever hold one.
-    """
+    """Return what a trial, or an actor, will occupy; no share of a GPU where there is none."""
     gpus = resources.gpus
     if gpus and not gpu_required and not available.gpus and not available.grows:
         gpus = 0.0
@@ -206,9 +195,6 @@ def _has_autoscaler() -> bool:
 
     Every head reports as if it had one. Where it has none, it calls each node a type of its own.
     """
-    from ray.autoscaler.v2.utils import is_autoscaler_v2
-    from ray.experimental.internal_kv import _internal_kv_get
-
     try:
         if is_autoscaler_v2():
             return True  # it does not say; a trial that finds no place ends the sweep later
@@ -325,15 +311,6 @@ def _patient() -> Iterator[None]:
     try:
         with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"}):
             yield
-    except Exception as error:
-        if time.monotonic() - started < _SLOW_SECONDS or isinstance(error, ValueError):
-            raise
-        load, _, _ = os.getloadavg()
-        raise RuntimeError(
-            f"Ray did not start within {time.monotonic() - started:.0f} s: the load of this "
-            f"machine is {load:.0f} on {os.cpu_count()} cores; wait until it has less to do, or "
-            f"look into {_closed_folder()}/ray/session_latest/logs"
-        ) from error
     finally:
         services.get_node = ask
 

@@ -274,13 +274,9 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
             f"{spoiled:,}{of_all} were made wrong on purpose for the audits{share}: {canaries:,} "
             f"for the memorization attack, {coin_canaries:,} for the one-run audit"
         )
-    attack = canaries_needed(epsilon=WORTHWHILE_EPSILON) * LABELS_PER_CANARY
-    coins = AuditSettings().coins_for(WORTHWHILE_EPSILON) * LABELS_PER_CANARY
     return (
-        f"none{of_all} was made wrong for audits, so there is no epsilon_m: by default one label "
-        f"in {LABELS_PER_CANARY} is, from {attack:,} labels on, and of two classes, of which the "
-        f"memorization attack can tell nothing, from {coins:,} on; below that so few would prove "
-        "nothing, and more would cost accuracy (audit.coin_canaries=100 spoils 100 all the same)"
+        f"none{of_all} was made wrong for audits, so there is no epsilon_m "
+        "(audit.coin_canaries=100 spoils 100 for them)"
     )
 
 

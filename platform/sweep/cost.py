@@ -35,8 +35,6 @@ class SweepCost:
         epsilon_total: Of a label that all releases touch: all of them composed.
         delta: At which the total holds; 0 where every release is pure.
         epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
-        trained: Charges of a label to train on.
-        estimated: Charges of a held-out one.
     """
 
     epsilons: tuple[float, ...]
@@ -155,11 +153,7 @@ def budget_of(
 def check_budget(
     cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
 ) -> None:
-    """Refuse a plan that the budget can't pay; `trials` are in the order of `cost.epsilons`.
-
-    Raises:
-        BudgetExceeded: Names the budget, the plan's price, and a baseline among its lines.
-    """
+    """Refuse a plan that the budget can't pay; `trials` are in the order of `cost.epsilons`."""
     if budget is None or budget.allows(requested := cost.epsilon_at(budget.delta)):
         return
     bare = sorted(
@@ -195,9 +189,6 @@ def check_what_is_left(
     A release that the ledger may hold already counts as paid. Whether it does depends on labels and
     on public inputs, so the vault decides; nothing is refused here that it would grant. `held_out`
     labels pay for no training. `read`: keys of the releases that finished trials have read.
-
-    Raises:
-        BudgetExceeded: Names the budget, the epsilon that is spent, and that with the plan.
     """
     if budget is None:
         return

@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 @owner_only()
 def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
-    """Run a sweep's unfinished trials and report on all of them.
-
-    Raises:
-        CannotFit: The cluster can't hold a trial.
-        BudgetExceeded: The sweep would cost more than its budget.
-        KeyboardInterrupt: As it came; what has finished is kept.
-    """
+    """Run a sweep's unfinished trials and report on all of them."""
     steps = Steps(quiet=options.quiet)
     with steps.during(f"{sweep.name}: planning trials, reading and checking data"):
         plan, data = check(sweep, options)
@@ -46,11 +40,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
 
 
 def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
-    """Plan a sweep, load its data, and check both against each other and the budget.
-
-    Raises:
-        BudgetExceeded: The sweep would cost more than its budget.
-    """
+    """Plan a sweep, load its data, and check both against each other and the budget."""
     sized, trials = prepare(sweep, options)
     # A new store is opened beside Ray's start, too late to refuse its address.
     check_file(options.tracking_uri or default_uri(options.results.absolute()))

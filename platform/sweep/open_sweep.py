@@ -87,12 +87,7 @@ class OpenSweep:
 
 @contextmanager
 def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSweep]:
-    """Open a sweep; folder and cluster are released at the end, however it comes.
-
-    Raises:
-        CannotFit: The cluster can't hold a trial.
-        BudgetExceeded: The remaining trials would cost more than the budget has left.
-    """
+    """Open a sweep; folder and cluster are released at the end, however it comes."""
     options = plan.options
     folder = ResultsFolder(options.results, sweep=plan.sweep.name)
     with ExitStack() as stack:
@@ -303,11 +298,7 @@ def _tracking(
 
 
 def check_one_writer(uri: str, capacity: Capacity) -> None:
-    """Refuse a tracking store that is a file where there are several machines.
-
-    Raises:
-        TrackingUnusable: Names the command that starts a server.
-    """
+    """Refuse a tracking store that is a file where there are several machines."""
     if uri.startswith("sqlite:") and capacity.nodes > 1:
         raise TrackingUnusable(
             f"tracking store {uri} is one file on one machine, but the cluster has "

@@ -336,7 +336,6 @@ def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoi
     return ChoiceNoise(
         candidates=sum(trial.stands_for for trial in trials),
         noise=CorrectCount(epsilon=cheapest).noise_std / held_out,
-        epsilon=cheapest,
     )
 
 

@@ -19,8 +19,9 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,6 @@ from labeldp.platform.sweep.cost import planned_estimate, releases_of
 from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis, points
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, check_one_vault, variants_of
-
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
 
 #: A search with at most this many settings is probed at all of them, a larger one at samples.
 _FEW = 64
@@ -77,12 +75,6 @@ class Search:
     seed: int
     priced_as: Sequence[PlannedTrial] = ()
     foreseen: Asked | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        where = (f"{key.rpartition('.')[2]}={value}" for key, value in self.point.items())
-        return " ".join([self.variant.name, *where])
 
     @cached_property
     def id(self) -> str:
@@ -200,13 +192,11 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
 
 def check_installed() -> None:
     """Refuse a search where Optuna is not installed."""
-    try:
-        import optuna  # noqa: F401  # Ray Tune uses it
-    except ImportError as error:
+    if find_spec("optuna") is None:  # Ray Tune uses it
         raise ConfigurationError(
             "--search optuna needs the package optuna, which is not installed; install it with "
             "`pip install 'labeldp[search]'`, or leave the search out for random draws"
-        ) from error
+        )
 
 
 def suggest(
@@ -224,6 +214,12 @@ def suggest(
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
+    def distribution(axis: RandomAxis) -> optuna.distributions.BaseDistribution:
+        if isinstance(axis, Choice):
+            return optuna.distributions.CategoricalDistribution(list(range(len(axis.values))))
+        log = isinstance(axis, LogUniform)
+        return optuna.distributions.FloatDistribution(axis.low, axis.high, log=log)
+
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     mixed = np.random.SeedSequence([seed, number, attempt]).generate_state(1)
@@ -231,7 +227,7 @@ def suggest(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of experimental parts that Ray's wrapper uses
             searcher = OptunaSearch(
-                {key: _distribution(axis) for key, axis in axes.items()},
+                {key: distribution(axis) for key, axis in axes.items()},
                 metric=_OBJECTIVE,
                 mode="max",
                 seed=int(mixed[0]),
@@ -243,14 +239,6 @@ def suggest(
         optuna.logging.set_verbosity(before)
     assert found is not None, "a study of a known space always has a suggestion"
     return tuple(float(found[key]) for key in axes)
-
-
-def _distribution(axis: RandomAxis) -> "BaseDistribution":
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
-
-    if isinstance(axis, Choice):
-        return CategoricalDistribution(list(range(len(axis.values))))
-    return FloatDistribution(axis.low, axis.high, log=isinstance(axis, LogUniform))
 
 
 def _point(axes: Mapping[str, RandomAxis], numbers: Numbers) -> dict[str, float]:
@@ -291,20 +279,9 @@ def asked_by(trial: PlannedTrial, size: DataSize) -> Asked:
     return frozenset(asked)
 
 
-def touching(search: Search, size: DataSize) -> list[str]:
-    """Return the axes on which a search's releases depend; all of them if only together."""
-    found = {numbers: asked_by(trial, size) for numbers, trial in search.probed.items()}
-    if len(set(found.values())) == 1:
-        return []
-    guilty = []
-    for place, key in enumerate(search.axes):
-        others: dict[Numbers, set[Asked]] = {}
-        for numbers, asked in found.items():
-            rest = (*numbers[:place], *numbers[place + 1 :])
-            others.setdefault(rest, set()).add(asked)
-        if any(len(different) > 1 for different in others.values()):
-            guilty.append(key)
-    return guilty or list(search.axes)
+def touches_releases(search: Search, size: DataSize) -> bool:
+    """Whether the releases of a search depend on an axis."""
+    return len({asked_by(trial, size) for trial in search.probed.values()}) > 1
 
 
 def priced(
@@ -315,28 +292,28 @@ def priced(
     `rungs_of`: number of a trial's estimates before its last epoch. Without a budget no axis may
     touch a release.
     """
-    guilty = touching(search, size)
-    if guilty and not budgeted:
+    touches = touches_releases(search, size)
+    if touches and not budgeted:
         raise ConfigurationError(
-            f"{' and '.join(guilty)} of {search.name} can't be searched without a budget: each of "
-            f"{search.size} trials could ask for another release of the labels, at a price that "
-            "depends on what came out before; make it a grid ([a,b,c]), or say what the dearest "
-            "way may cost with --max-epsilon-total"
+            f"{', '.join(search.axes)} of {search.variant.name} can't be searched without a "
+            f"budget: each of {search.size} trials could request another release of the labels; "
+            "make the axis that decides it a grid ([a,b,c]), or state what the dearest way may "
+            "cost with --max-epsilon-total"
         )
     probes = list(search.probed.values())
     each = 1 + max(map(rungs_of, probes))
     number = search.size
     return replace(
         search,
-        foreseen=None if guilty else asked_by(probes[0], size),
+        foreseen=None if touches else asked_by(probes[0], size),
         priced_as=[
             replace(
                 trial,
                 stands_for=0 if place else number,
-                own_releases=number if guilty else 0,
+                own_releases=number if touches else 0,
                 estimates=number * each,
             )
-            for place, trial in enumerate(_dearest(probes, size) if guilty else probes[:1])
+            for place, trial in enumerate(_dearest(probes, size) if touches else probes[:1])
         ],
     )
 

@@ -52,7 +52,8 @@ class Uniform:
         _validate.number(low=self.low, high=self.high)
         if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(
-                f"Uniform({self.low}, {self.high}): low must be below high, both finite"
+                f"{type(self).__name__}({self.low}, {self.high}): low must be below high, both "
+                "finite"
             )
 
     def sample(self, generator: np.random.Generator) -> float:
@@ -60,17 +61,12 @@ class Uniform:
         return float(generator.uniform(self.low, self.high))
 
 
-@dataclass(frozen=True)
-class LogUniform:
+class LogUniform(Uniform):
     """A number between `low` and `high` whose logarithm is uniform."""
 
-    low: float
-    high: float
-
     def __post_init__(self) -> None:
-        _validate.positive(low=self.low, high=self.high)
-        if not self.low < self.high:
-            raise ValueError(f"LogUniform({self.low}, {self.high}): low must be below high")
+        super().__post_init__()
+        _validate.positive(low=self.low)
 
     def sample(self, generator: np.random.Generator) -> float:
         """Draw one number."""

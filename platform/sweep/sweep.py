@@ -45,14 +45,7 @@ class Unfinished(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One line of a comparison.
-
-    Attributes:
-        name: Shown in tables and figures.
-        changes: Dotted key -> value, on top of the sweep's base.
-        space: Dotted key -> axis, beside the sweep's own.
-        unfit: Overrides that do not apply to it.
-    """
+    """One line of a comparison; `unfit` lists overrides that do not apply to it."""
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -73,13 +66,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Smoke:
-    """Changes that make a sweep small enough to try: minutes on two cores.
-
-    Attributes:
-        changes: Dotted key -> value.
-        space: Axes that replace those of the same key.
-        samples: Draws of the random axes.
-    """
+    """Changes, and axes in place of those of the same key, that make a sweep take minutes."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
@@ -106,8 +93,6 @@ class Preset:
         space: Axes that replace those of the same key.
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes; the sweep's number if not given.
-        resources: Of one trial.
-        teacher: Of one actor that trains teachers.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -124,14 +109,10 @@ class Sweep:
 
     Attributes:
         name: Also of the tracking experiment and the results folder.
-        base: The configuration that every trial starts from.
         variants: Lines of a comparison; a single one named after the sweep if not given.
         space: Axes shared by all variants.
         samples: Draws of the random axes at every point of the grid.
-        sample_seed: Of those draws.
-        smoke: The small size.
         presets: Other sizes, by the name that `--preset` takes.
-        resources: Of one trial.
         teacher: Of one actor that trains teachers.
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
@@ -223,24 +204,14 @@ class SweepOptions:
     """How to run a sweep; nothing here changes a trial's numbers.
 
     Attributes:
-        smoke: Run the small size.
-        preset: Run the size of this name; the sweep's full one if not given.
-        resume: Whether to continue from an earlier start.
-        results: The results folder.
         address: Of a Ray cluster; a private one is started if not given.
         tracking_uri: Of a tracking store; SQLite beside the results if not given.
-        overrides: Dotted key -> value.
         max_epsilon_total: The most that any label may pay in the whole sweep.
-        max_trials: Refuse a sweep of more trials.
         max_minutes: Stop after so long; the next run continues trials in training.
         moved: The results folder was moved to another disk or restored from a copy, and no other
             copy of it will be used any more. (A renamed one is recognized.)
-        choose_by: The accuracy that trials are compared by, in place of the sweep's choice.
-        search: In place of the sweep's own.
-        stop: In place of the sweep's own.
+        choose_by: In place of the sweep's own; so are `search` and `stop`.
         only: Run these variants alone, by name or its beginning; all if none is named.
-        without: Leave out these variants.
-        quiet: Print no progress.
     """
 
     smoke: bool = False

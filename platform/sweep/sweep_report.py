@@ -1,6 +1,6 @@
 """Last step of a sweep: its report, its own run in tracking, and its outcome as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,37 +51,41 @@ class SweepOutcome:
 
 
 def report(sweep: OpenSweep) -> SweepOutcome:
-    """Report on all trials of a sweep's folder, those of earlier commands too, and close its run.
-
-    Raises:
-        VaultLost: The vault is gone.
-    """
-    recorder = sweep.recorder
-    folder = recorder.folder
+    """Report on all trials of a sweep's folder, those of earlier commands too; close its run."""
+    recorder, plan = sweep.recorder, sweep.plan
+    folder, tracker = recorder.folder, recorder.tracker
     charges = sweep.home.ledger()
-    totals = sweep_totals(charges, folder.identity(), delta=sweep.plan.delta)
-    facts = {**totals, **_labels(sweep)}
+    totals = sweep_totals(charges, folder.identity(), delta=plan.delta)
+    labels = {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
+    facts = {**totals, **labels}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, counts = folder.records(), _counts(sweep)
-    found = finding(list(records.values()), ledger=facts, choose_by=sweep.plan.choose_by)
+    found = finding(list(records.values()), ledger=facts, choose_by=plan.choose_by)
     page = write_report(
         list(records.values()),
         folder=folder.path,
-        title=sweep.plan.sweep.name,
+        title=plan.sweep.name,
         ledger=facts,
         results=folder.path,
-        choose_by=sweep.plan.choose_by,
+        choose_by=plan.choose_by,
         releases=_releases(folder.path),
         left=counts["left"],
     )
-    tracker = recorder.tracker
     complete = recorder.replay({**sweep.skipped, **recorder.records})
-    rows = front_rows(records.values(), choose_by=sweep.plan.choose_by, run_id=tracker.run_id)
+    rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
     note = description(found.text, run_id=tracker.parent_run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
     return SweepOutcome(
         **counts,
-        **_places(sweep, rows),
+        experiment=plan.sweep.name,
+        tracking_uri=shown(tracker.uri),
+        parent_run_id=tracker.parent_run_id,
+        results_dir=str(folder.path),
+        links=links(
+            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
+            experiment=tracker.experiment_id,
+            runs=[row["run_id"] for row in rows],
+        ),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},
         report=str(page.html),
@@ -89,7 +93,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         private={name: totals[name] for name in OF_PRIVATE},
         finding=found.sentences,
         cost=found.cost,
-        labels=_labels(sweep),
+        labels=labels,
         spoiled=found.spoiled,
         league=sweep.data.public.provenance.words,
     )
@@ -108,32 +112,12 @@ def _counts(sweep: OpenSweep) -> dict[str, Any]:
     }
 
 
-def _places(sweep: OpenSweep, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    tracker = sweep.recorder.tracker
-    return {
-        "experiment": sweep.plan.sweep.name,
-        "tracking_uri": shown(tracker.uri),
-        "parent_run_id": tracker.parent_run_id,
-        "results_dir": str(sweep.recorder.folder.path),
-        "links": links(
-            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
-            experiment=tracker.experiment_id,
-            runs=[row["run_id"] for row in rows],
-        ),
-    }
-
-
 def _releases(folder: Path) -> list[str]:
     """The ledger in words; the sweep ends without them where it can't be read from the disk."""
     try:
         return sentences(read_folder(folder).lines)
     except ValueError:
         return []
-
-
-def _labels(sweep: OpenSweep) -> dict[str, int]:
-    plan = sweep.plan
-    return {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
 
 
 def _close(

@@ -43,11 +43,7 @@ _WAIT_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """The result of a trial, without the figures of the vault's side.
-
-    Attributes:
-        stopped_early: After how many epochs it was stopped; 0 if it was not.
-    """
+    """The result of a trial; `stopped_early` counts its epochs, and is 0 if it was not stopped."""
 
     metrics: Mapping[str, float]
     release_keys: list[str]
@@ -83,11 +79,6 @@ def run_trial(
 
     A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be
     resumed and keeps no model, without `rungs` it is not stopped early.
-
-    Raises:
-        BudgetExceeded: A release would take a label over the budget.
-        TrainingDiverged: The loss is not finite any more.
-        ModelNotKept: The trained model can't be written.
     """
     clock = _Clock()
     trainer = config.trainer.start(
@@ -231,11 +222,7 @@ def _measured(
 def estimate(
     config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
 ) -> AccuracyEstimate | None:
-    """Estimate a trained model's accuracy on held-out labels; None where there are none.
-
-    Raises:
-        BudgetExceeded: The release would take a held-out label over the budget.
-    """
+    """Estimate a trained model's accuracy on held-out labels; None where there are none."""
     features = data.held_out_features
     if features is None:
         return None

@@ -35,15 +35,7 @@ TELL_SECONDS = 30.0
 
 
 def run(sweep: OpenSweep) -> None:
-    """Train the teachers whose votes are missing, then run the trials that are left.
-
-    Raises:
-        ResultsFolderError: Records can't be written.
-        CannotFit: No trial or teacher got a place for too long.
-        EnsembleIncomplete: Teachers that failed again and again.
-        VaultLost: The vault is gone.
-        ConfigurationError: A search suggested settings that can't be used.
-    """
+    """Train the teachers whose votes are missing, then run the trials that are left."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data = ray.put(sweep.data.public)
     try:
@@ -263,11 +255,7 @@ class PlaceWatch(tune.Callback):
         return {}
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Look whether any trial runs.
-
-        Raises:
-            CannotFit: None has for too long.
-        """
+        """Look whether any trial runs; end the sweep where none has for too long."""
         now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):
             self._since, self._reported = None, False

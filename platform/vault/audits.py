@@ -54,9 +54,7 @@ OwnRelease = tuple[PerLabel, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackEvidence:
-    """Confidences that attacks saw, sorted by the truth: for the owner, who may pool and draw them.
-
-    It holds no label, only which confidences were in a planted one.
+    """Confidences that attacks saw, sorted by the truth, without any label: for the owner alone.
 
     Attributes:
         own: Confidence in each memorization canary's label [M].
@@ -114,11 +112,7 @@ class PlantedCanaries:
         settings: AuditSettings,
         secret: bytes,
     ) -> "PlantedCanaries":
-        """Draw both kinds among the true labels [N].
-
-        The secret decides the coins and their examples: anyone with the secret knows the coins.
-        Numbers that the settings leave open are settled by the labels.
-        """
+        """Draw both kinds among the true labels [N]; the secret decides the coins."""
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
         mislabeled, coins, block = None, None, settings.canary_block
@@ -270,8 +264,8 @@ def own_release(
 ) -> OwnRelease | None:
     """Return a model's only input, if that is one release of all training labels by themselves.
 
-    `charges` are the ledger's lines that it read, `training` is how many labels there are to train
-    on: those after them are held out, and pay for estimates of accuracy that no model is made of.
+    `charges` are the ledger's lines that it read. Labels after the first `training` are held out,
+    and pay for estimates of accuracy that no model is made of.
     """
     lines = [line for line in charges if not line.is_beyond(training)]
     if len(lines) != 1:

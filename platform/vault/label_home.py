@@ -6,9 +6,8 @@ audited, once. They never see a true label, a vote, which labels the canaries re
 made of any of those: these go to the owner, who has the token that the home was made with.
 
 Exact figures about canaries for chosen confidences would reveal the labels, one question a label. A
-trial therefore only learns that it was audited, and is audited once. A digest of what it sent is
-kept beside the evidence, so that a home that is made again, or a sweep that is resumed, answers no
-second question either. The same confidences once more (a request that Ray repeats) change nothing.
+trial therefore only learns that it was audited, and is audited once: a digest of what it sent is
+kept, also for a home that is made again. The same confidences once more change nothing.
 """
 
 import hashlib
@@ -219,19 +218,12 @@ class LabelHome:
         publish_cost: bool,
         noise: NoiseSource,
     ) -> tuple[NDArray[np.int64], list[str]]:
-        """Answer queries [Q, 2], charge for the answers, and publish their cost if requested.
+        """Answer queries [Q, 2], charge for the answers, and return the keys of their releases too.
 
         `requests` are the rounds of the same run so far, over consecutive queries; those that were
         answered before are read again, for free, so that figures speak of the whole run. An
         interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
         too, where one is proven: for one round only. Figures stay here, for the driver.
-
-        Returns:
-            The answers, and the keys of their releases.
-
-        Raises:
-            BudgetExceeded: The charge would take a label over the budget.
-            VoteStoreUnusable: Teachers have not voted yet.
         """
         page = self._page(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
@@ -364,11 +356,7 @@ class LabelHome:
         keys: Sequence[str],
         delta: float,
     ) -> None:
-        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing.
-
-        A trial that the driver has not begun is refused, and one that was audited with other
-        confidences since it began.
-        """
+        """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
         page = self._page(trial)
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
@@ -388,10 +376,7 @@ class LabelHome:
         self._write(trial, {**page, "audit": {"digest": digest, "figures": figures}})
 
     def begin(self, authority: bytes, trial: str) -> None:
-        """Open a page for a trial that starts, and forget the findings of its earlier start.
-
-        Those were reported to nobody. A trial without a page is not audited. It takes the token.
-        """
+        """Open a page for a trial that starts, without the findings of its earlier start."""
         self._check(authority)
         self._write(trial, {})
 
@@ -427,8 +412,8 @@ class LabelHome:
     ) -> dict[str, float]:
         """Return the owner's figures of a model of their own, of which nothing is kept.
 
-        From its predictions for the training examples [N], its probabilities on the canaries [M,
-        K], and the releases that it is made of. It takes the token.
+        `guesses` are its predictions for the training examples [N], `confidences` its probabilities
+        on the canaries [M, K]. It takes the token.
         """
         self._check(authority)
         found = {"private/training_accuracy": float((guesses == self._truth).mean())}

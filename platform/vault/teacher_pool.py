@@ -75,14 +75,8 @@ def train_missing(
     """Train what is missing of every ensemble of the trials that are going to run.
 
     The home requires the driver's token, `authority`, for shards. `data` refers to the public data,
-    and `each` are the resources of one actor, which the driver has found to fit.
-
-    Returns:
-        How many teachers were trained, and how many had voted before.
-
-    Raises:
-        CannotFit: The cluster is too full to start one actor.
-        EnsembleIncomplete: Teachers that failed again and again.
+    and `each` are the resources of one actor, which the driver has found to fit. Returns how many
+    teachers were trained, and how many had voted before.
     """
     trained, reused = 0, 0
     for ensemble, performance in ensembles_of(trials).items():
@@ -135,10 +129,7 @@ def train_ensemble(
     """Train the teachers whose votes are missing from the journal, and journal their votes.
 
     `vote` trains `batch` teachers at a time, always the same ones, since a batch's votes are
-    computed as one. Actors get the public data that `data` refers to once.
-
-    Returns:
-        How many were trained.
+    computed as one. Returns how many were trained.
 
     Raises:
         EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.

@@ -74,11 +74,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class SqliteStore:
-    """A `ReleaseStore` in one file, readable by its owner only.
-
-    Attributes:
-        id: Random and not secret, of this vault alone; a copy of the file has the same.
-    """
+    """A `ReleaseStore` in one file for its owner alone; its `id`, which copies have, is public."""
 
     def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
         """Open the store, or create it.
@@ -228,8 +224,8 @@ def refuse_if_gone(path: Path) -> None:
 def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple[str, int]:
     """Return the id and the number of lines of the store at `path`, within a transaction.
 
-    A new store gets its id. A store that was renamed, or whose folder was, is the same file in
-    another place. Any other file in another place, or in its place, must be taken for a copy.
+    A store that was renamed, or whose folder was, is the same file in another place. Any other file
+    in another place, or in its place, must be taken for a copy.
     """
     # The file system's own number and the file's number in it. The number of a device would not
     # do: restarts give devices other ones.
@@ -303,10 +299,7 @@ def _another_is_at(there: Path, here: Path, own: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptLedger:
-    """All lines of a vault on disk, read without touching it.
-
-    Backups, copies and folders that a sweep holds now can be read too. The store's secret and the
-    values of releases stay behind.
+    """All lines of a vault on disk, which may be a copy; its secret and releases stay behind.
 
     Attributes:
         labels: Equal for stores of the same labels under the same secret. Different ones prove
@@ -322,10 +315,7 @@ class KeptLedger:
     problems: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, str]:
-        """Return a digest of each release by its key: tells two draws of one address apart.
-
-        Of a release in parts it is that of the first, in which two draws differ.
-        """
+        """Return a digest of each release (or its first part) by key: tells two draws apart."""
         with _reading(self.path) as connection:
             rows = connection.execute("SELECT key, content FROM releases")
             return {key: hashlib.sha256(content).hexdigest() for key, content in rows}

@@ -50,11 +50,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class VoteStore:
-    """A folder of votes, readable by its owner only.
-
-    Attributes:
-        salt: 32 secret random bytes, the same for the life of the folder.
-    """
+    """A folder of votes for its owner alone, with 32 secret random bytes for its life, `salt`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,25 +1,21 @@
 """Speed of the trainers on this machine's accelerator; needs torch and numpy alone.
 
-    python -m tests.benchmarks.gpu --seconds 20 --json speeds.json
+    python -m tests.benchmarks.gpu_campaign --folder DIR --only speeds
 
 Each measurement runs for the given seconds after a warm-up: matrix products as a yardstick;
 FixMatch's views; FixMatch with WRN-28-2, -4 and -8, ALIBI with ResNet18, the fast network at half
 and full width, and self-supervised encoders, by precision, memory layout and compilation; small
-teachers in one batch of networks and one by one. Images and labels are random. `--small` takes
-networks and batches that a CPU can do in a minute.
+teachers in one batch of networks and one by one. Images and labels are random.
 
 Utilization is the arithmetic done (training is counted as three forward passes) over what the
 yardstick does in that time.
 """
 
-import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +37,6 @@ from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SelfSupervisedConfig
-from tests.benchmarks.interruption import ended
 
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)
 PERFORMANCES = {
@@ -324,7 +319,7 @@ def planned(watch: Stopwatch, sizes: Sizes) -> Iterator[tuple[str, Callable[[Spe
         batch_size=128,
         augment=True,
     )
-    # Precisions and compilers of a CPU would take more than the minute of `--small`.
+    # Precisions and compilers of a CPU would take more than a minute.
     for how in PERFORMANCES if watch.device.type == "cuda" else ["fp32"]:
         for width in sizes.widths:
             yield f"FixMatch {width}, {how}", partial(fixmatch, watch, sizes, width, how)
@@ -347,28 +342,3 @@ def row(speed: Speed) -> str:
     memory = "" if speed.peak_gib is None else f"{speed.peak_gib:.1f}"
     figure = f"{speed.per_second:,.4g} {speed.unit}"
     return f"| {speed.what} | {speed.how} | {figure} | {share} | {memory} |"
-
-
-def main() -> None:
-    """Print a table, row by row; an interrupted run keeps what it measured."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each measurement")
-    parser.add_argument("--small", action="store_true", help="sizes for a CPU: check that it runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    wanted = parser.parse_args()
-    watch = Stopwatch(wanted.seconds)
-    name = torch.cuda.get_device_name() if watch.device.type == "cuda" else "CPU"
-    print(f"{name}, torch {torch.__version__}\n\n{ROW_HEAD}", flush=True)
-    speeds: list[Speed] = []
-    sizes = SMALL if wanted.small else Sizes()
-    top = yardstick(watch, sizes)
-    for make in (lambda top: top, *(work for _, work in planned(watch, sizes))):
-        speeds.append(make(top))
-        print(row(speeds[-1]), flush=True)
-        if wanted.json is not None:
-            found = {"device": name, "speeds": [asdict(each) for each in speeds]}
-            wanted.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    ended(main)

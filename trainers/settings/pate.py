@@ -189,7 +189,7 @@ class StudentConfig(_Models):
 
 
 class AggregatorKind(StrEnum):
-    """How votes become answers; see `labeldp.mechanisms.pate.aggregators`."""
+    """How votes become answers (`mechanisms/pate/aggregators.py`)."""
 
     CONFIDENT = "confident"
     GNMAX = "gnmax"

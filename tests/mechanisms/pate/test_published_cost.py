@@ -294,27 +294,6 @@ def test_a_bound_that_is_flat_but_for_rounding_is_no_start_of_the_search() -> No
         assert price.conditions(num_teachers=250) == (True, True)
 
 
-def test_one_vote_never_leaves_the_bounds_on_q() -> None:
-    for noise_std in (0.5, 2.0, 20.0):
-        votes = all_votes(9, 3)
-        log_q = log_q_gaussian(votes, noise_std)
-        price = AnswerPrice(noise_std=noise_std, num_classes=3, order=2.0)
-        first, second = np.nonzero(distances_between(votes) == 1)
-        up, down = (price.after_a_vote(log_q, direction=sign)[first] for sign in (1, -1))
-        assert (log_q[second] <= up + 1e-12).all() and (down - 1e-12 <= log_q[second]).all()
-        back = price.after_a_vote(price.after_a_vote(log_q, direction=-1), direction=1)
-        np.testing.assert_allclose(back, log_q, rtol=1e-9)
-
-
-def test_a_lead_of_one_vote_is_always_above_q0() -> None:
-    for noise_std in np.logspace(-3, 4, 150):
-        for narrow in ([[6, 5]], [[5, 5]]):
-            assert log_q_gaussian(narrow, noise_std)[0] > -((1 + 1 / noise_std) ** 2)
-        for order in (1.5, 20.0):
-            price = AnswerPrice(noise_std=noise_std, num_classes=2, order=order)
-            assert price.log_q0 <= -((1 + 1 / noise_std) ** 2)
-
-
 def test_official_local_sensitivity_of_answers() -> None:
     values, arrays = golden()
     groups: dict[tuple[int, int, float, float], list[dict[str, Any]]] = {}

@@ -51,7 +51,6 @@ def test_every_sweep_can_be_planned_at_every_size(
     if '"home": ' in (SWEEPS / sweep).read_text():
         home = planned(capsys, str(SWEEPS / sweep), "--preset", "home")
         assert 1 <= home["trials"] <= full["trials"]
-        assert set(home["epsilons"]) <= set(full["epsilons"])
         assert home["gpu_hours"] == 0 < full["gpu_hours"]
 
 
@@ -96,7 +95,7 @@ def test_a_search_by_counts_that_noise_swamps_is_refused_before_they_are_paid(
     found = answer(capsys, *SEARCH, *asked, code=ExitCode.CANNOT_FIT)
     (problem,) = found["problems"]
     # What is free is 1/12 each; of 144 held-out labels that is a count with 12 points of noise.
-    for part in ("11.8 points", "luckiest of 12", "more than 10.0 points", "0.17 would do"):
+    for part in ("11.8 points", "luckiest of 12", "more than 10.0 points"):
         assert part in problem
     (note,) = found["notes"]
     assert "pay epsilon 0.083 for each of 12 counts" in note and found["epsilon_total"] == 1.0

@@ -141,17 +141,6 @@ def test_arrays_lie_on_the_disk_once(tmp_path: Path) -> None:
         assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes()
 
 
-def test_a_disk_without_links_gets_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: Any) -> None:
-        raise OSError("not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    folder = kept(tmp_path)
-    _, run_id = closed_child(tmp_path, folder)
-    copy = tmp_path / "artifacts" / run_id / "artifacts" / "model" / DATA / ARRAYS
-    assert copy.read_bytes() == (folder / ARRAYS).read_bytes()
-
-
 @pytest.mark.parametrize("seeded", [False, True])
 def test_a_model_without_noise_or_with_seeded_noise_is_private(
     seeded: bool, tmp_path: Path

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
+from labeldp.mechanisms.vault import LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.report.ledger import Account, FolderLedger, account_of, read_folder
+from labeldp.platform.report.ledger import Account, account_of, read_folder
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
@@ -73,20 +73,6 @@ def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
     changed = replace(record, **changes)
     ResultsFolder(path, sweep="small").keep(changed)
     return changed
-
-
-def an_impostors(folder: FolderLedger, *, secret: float = 4711.0) -> FolderLedger:
-    """Return a ledger whose lines are of a user's own class that is called as one of ours.
-
-    Such releases are refused today; stores of before that may hold some.
-    """
-    settings = {"name": "LaplaceNoise", "epsilon": 1.0, "scale": secret}
-
-    def renamed(charge: Charge) -> Charge:
-        return replace(charge, mechanism={**settings, "noise": charge.mechanism["noise"]})
-
-    lines = (replace(line, charge=renamed(line.charge)) for line in folder.lines)
-    return replace(folder, lines=tuple(lines))
 
 
 def keep_a_model(

@@ -21,7 +21,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.ledger import LedgerLine, account_of, read_folder
+from labeldp.platform.report.ledger import LedgerLine, read_folder
 from labeldp.platform.report.ledger_words import (
     as_csv,
     in_words,
@@ -32,7 +32,7 @@ from labeldp.platform.report.ledger_words import (
     what_of,
 )
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from tests.platform.report.folders import LAPLACE, a_folder, a_vault, account, an_impostors
+from tests.platform.report.folders import LAPLACE, a_folder, a_vault, account
 from tests.platform.sweep.examples import a_record
 
 GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
@@ -225,17 +225,6 @@ def test_mechanisms_of_other_code_are_told_by_their_price_alone(
     assert "SecretProject" not in shown and "s3cr3t" not in shown
     assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 1.0)
     assert (line["delta"], line["failure_probability"]) == (8e-6, 4e-6)
-
-
-def test_a_users_class_by_a_name_of_ours_is_told_by_its_price_alone(tmp_path: Path) -> None:
-    a_folder(tmp_path)
-    found = an_impostors(read_folder(tmp_path), secret=8124377.0)
-    assert sentences(found.lines)[0].startswith("one release by LaplaceNoise, epsilon 2,")
-    assert sentences(found.lines, public=True)[0].startswith("one release by a mechanism of the")
-    assert rows(account_of([found]))[0]["what"] == "release by LaplaceNoise"
-    (line,) = public_lines(found.lines)
-    assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 2.0)
-    assert "8124377" not in json.dumps(line) and "Laplace" not in json.dumps(line)
 
 
 @pytest.mark.parametrize("planted", ["s3cr3t", ["s3cr3t"], {"s3cr3t": 1}, True])

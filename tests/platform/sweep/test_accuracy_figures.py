@@ -1,6 +1,7 @@
 """accuracy_figures: classes of figures, accuracies in words, and choices that noise would make."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -74,21 +75,18 @@ def test_trials_are_compared_by_what_they_all_have() -> None:
         resolve(ChooseBy.ESTIMATED, has_test_split=True, has_held_out=False)
 
 
-def test_an_accuracy_near_the_share_of_the_largest_class_says_so() -> None:
-    labels = np.repeat([0, 1], [771, 229])
+def test_an_accuracy_near_the_share_of_the_largest_class_is_reported() -> None:
+    labels, none = np.repeat([0, 1], [771, 229]), np.empty(0, int)
     public = majority_figures(labels, None)
     assert public == {"majority_share": 0.771}
-    for accuracy, reported in ((0.728, True), (0.78, True), (0.79, False)):
+    for accuracy, reported in ((0.78, True), (0.79, False)):
         assert bool(majority_text({**public, "accuracy": accuracy})) is reported
-    # Without public labels the model's own probabilities say it: releases and public features.
-    probabilities = np.tile([0.8, 0.2], (50, 1))
-    own = majority_figures(labels[:0], probabilities)
-    assert own == pytest.approx({"majority_share_by_model": 0.8})
-    for accuracy, reported in ((0.728, True), (0.83, True), (0.85, False)):
+    # Without public labels the model's own probabilities tell it: releases and public features.
+    own = majority_figures(none, np.tile([0.8, 0.2], (50, 1)))
+    for accuracy, reported in ((0.83, True), (0.85, False)):
         figures = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.02))
-        text = majority_text({**own, **figures})
-        assert ("by the model's own probabilities" in text) is reported
-    assert majority_figures(labels[:0], None) == {} and majority_text({"accuracy": 0.1}) == ""
+        assert bool(majority_text({**own, **figures})) is reported
+    assert majority_figures(none, None) == {} and majority_text({"accuracy": 0.1}) == ""
 
 
 def an_estimate(accuracy: float, noise: float) -> AccuracyEstimate:
@@ -100,34 +98,14 @@ def trials(noise: float, *accuracies: float) -> list[dict[str, float]]:
     return [figures_of(an_estimate(accuracy, noise)) for accuracy in accuracies]
 
 
-@pytest.mark.parametrize("candidates", [1, 2, 9, 40])
-def test_luck_is_the_largest_draw_of_noise(candidates: int) -> None:
-    draws = np.random.default_rng(0).normal(scale=0.05, size=(20_000, candidates))
-    found = ChoiceNoise(candidates=candidates, noise=0.05).luck
-    assert found == pytest.approx(draws.max(axis=1).mean(), abs=0.002)
-
-
 @pytest.mark.parametrize(
     ("candidates", "noise", "refused"),
     [(1, 0.9, False), (2, 0.09, False), (2, 0.11, True), (9, 0.06, False), (9, 0.07, True)],
 )
 def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bool) -> None:
-    found = ChoiceNoise(candidates=candidates, noise=noise, epsilon=0.05)
-    assert found.swamps is refused
-    if not refused:
-        found.refuse(instead="-")
-        return
-    with pytest.raises(ValueError, match=r"more than 10\.0 points .*held_out_share") as caught:
+    found = ChoiceNoise(candidates=candidates, noise=noise)
+    with pytest.raises(ValueError, match="held_out_share") if refused else nullcontext():
         found.refuse(instead="toss a coin")
-    text = str(caught.value)
-    assert f"{100 * noise:.1f} points" in text and text.endswith("or toss a coin")
-
-
-def test_the_price_that_a_refusal_names_is_enough() -> None:
-    before = ChoiceNoise(candidates=12, noise=0.2, epsilon=0.05)
-    with pytest.raises(ValueError, match=r"evaluation\.epsilon; 0\.17 would do"):
-        before.refuse(instead="-")
-    assert not ChoiceNoise(candidates=12, noise=0.2 * 0.05 / 0.17).swamps
 
 
 def test_finished_trials_are_told_apart_only_beyond_their_noise() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import AuditSettings, refuse_useless
+from labeldp.platform.sweep.configuration import AuditSettings
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,3 @@ def test_what_is_stated_stays_and_the_rest_is_what_the_share_leaves() -> None:
     assert settled(canaries=0, coin_canaries=0) == (0, 0)
     assert settled(canaries=0) == (0, 0), "0 switches audits off"
     assert settled(canaries=0, coin_canaries=50) == (0, 50)
-
-
-def test_canaries_that_can_prove_nothing_are_refused() -> None:
-    refuse_useless(AuditSettings(canaries=50), num_classes=3)
-    refuse_useless(AuditSettings(canaries=0, coin_canaries=50), num_classes=2)
-    refuse_useless(AuditSettings(), num_classes=2)
-    with pytest.raises(ValueError, match=r"audit\.canaries is 50, and there are 2 classes: .*=0"):
-        refuse_useless(AuditSettings(canaries=50), num_classes=2)

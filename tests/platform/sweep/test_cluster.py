@@ -52,27 +52,6 @@ def test_an_address_that_is_none_is_refused() -> None:
             pass
 
 
-@pytest.fixture
-def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Ray's questions for its node; the third one is answered."""
-    asked: list[str] = []
-
-    def get_node(gcs_address: str, node_id: str) -> dict[str, str]:
-        asked.append(node_id)
-        if len(asked) < 3:
-            raise RuntimeError("no such node yet")
-        return {"node": node_id}
-
-    monkeypatch.setattr(services, "get_node", get_node)
-    monkeypatch.setattr(cluster, "_ASK_AGAIN_SECONDS", 0.0)
-    return asked
-
-
-def _ask() -> Any:
-    untyped: Any = services
-    return untyped.get_node("here", "a")
-
-
 def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Ray's own bound labels of 100,000 rows would not travel with the request."""
     given: dict[str, Any] = {}
@@ -89,11 +68,21 @@ def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parameter.RayParams().dashboard_agent_listen_port == 52365
 
 
-def test_a_late_node_is_awaited(questions: list[str]) -> None:
-    before = services.get_node
+def test_a_late_node_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def get_node(gcs_address: str, node_id: str) -> str:
+        asked.append(node_id)
+        if len(asked) < 3:
+            raise RuntimeError("no such node yet")
+        return node_id
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    monkeypatch.setattr(cluster, "_ASK_AGAIN_SECONDS", 0.0)
     with cluster._patient():
         assert os.environ["RAY_gcs_server_port_wait_time_s"] == "180"
-        assert _ask() == {"node": "a"}
-    assert questions == ["a", "a", "a"]
-    assert services.get_node is before
+        untyped: Any = services
+        assert untyped.get_node("here", "a") == "a"
+    assert asked == ["a", "a", "a"]
+    assert services.get_node is get_node
     assert "RAY_gcs_server_port_wait_time_s" not in os.environ

@@ -10,28 +10,35 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import PureEvent, gaussian_epsilon
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.sweep.cost import (
     SweepCost,
     budget_of,
     check_budget,
     check_what_is_left,
     cost_of,
+    held_out_mechanism,
 )
-from labeldp.platform.sweep.sweep import plan_trials
+from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
 
 
-def cost(**overrides: object) -> SweepCost:
-    """Cost of one line of trials with these settings, `a__b` for `a.b`."""
+def trials_of(**overrides: object) -> list[PlannedTrial]:
+    """One line of trials with these settings, `a__b` for `a.b`."""
     named = {key.replace("__", "."): value for key, value in overrides.items()}
-    return cost_of(plan_trials(a_sweep(variants=()), named), num_classes=10)
+    base = with_changes(TrialConfig(), {"method": named.get("method", "alibi")})
+    return plan_trials(a_sweep(base=base, variants=()), named)
+
+
+def cost(**overrides: object) -> SweepCost:
+    return cost_of(trials_of(**overrides), num_classes=10)
 
 
 @pytest.mark.parametrize(
@@ -40,52 +47,51 @@ def cost(**overrides: object) -> SweepCost:
         # One release for any learning rate and weight decay.
         (
             {
-                "trainer.epsilon": 1.5,
-                "trainer.learning_rate": [0.01, 0.1],
-                "trainer.weight_decay": [0.0, 1e-3, 1e-2],
+                "trainer__epsilon": 1.5,
+                "trainer__learning_rate": [0.01, 0.1],
+                "trainer__weight_decay": [0.0, 1e-3, 1e-2],
             },
             [1.5] * 6,
             1,
             1.5,
         ),
-        ({"trainer.epsilon": [0.5, 1, 2], "seed": [0, 1]}, [0.5, 0.5, 1, 1, 2, 2], 3, 3.5),
-        (
-            {"trainer.noise": "randomized_response", "noise.draw": [0, 1, 2]},
-            [1, 1, 1],
-            3,
-            3.0,
-        ),
-        ({"trainer.noise": "none"}, [math.inf], 1, math.inf),
+        ({"trainer__epsilon": [0.5, 1, 2], "seed": [0, 1]}, [0.5, 0.5, 1, 1, 2, 2], 3, 3.5),
+        ({"trainer__noise": "randomized_response", "noise__draw": [0, 1, 2]}, [1] * 3, 3, 3.0),
+        ({"trainer__noise": "none"}, [math.inf], 1, math.inf),
         # The user's own prior alone costs nothing; what a release builds on is paid too.
         (
             {
                 "method": "prior_labels",
-                "trainer.prior.source": "file",
-                "trainer.prior.path": "mine.npy",
+                "trainer__prior__source": "file",
+                "trainer__prior__path": "mine.npy",
             },
             [0.0],
             0,
             0.0,
         ),
-        ({"method": "alibi_prior", "trainer.epsilon": 2.0}, [2.0], 2, 2.0),
+        ({"method": "alibi_prior", "trainer__epsilon": 2.0}, [2.0], 2, 2.0),
         # Every stage is a release, and a label is in one.
-        ({"method": "lp_mst", "trainer.epsilon": 2.0, "trainer.stages": 3}, [2.0], 3, 2.0),
+        ({"method": "lp_mst", "trainer__epsilon": 2.0, "trainer__stages": 3}, [2.0], 3, 2.0),
     ],
 )
 def test_releases_are_counted_and_their_epsilons_added(
     settings: dict[str, Any], epsilons: list[float], releases: int, total: float
 ) -> None:
-    base = with_changes(TrialConfig(), {"method": settings.get("method", "alibi")})
-    found = cost_of(plan_trials(a_sweep(base=base, variants=()), settings), num_classes=10)
+    found = cost(**settings)
     assert sorted(found.epsilons) == pytest.approx(epsilons)
     assert (found.releases, found.delta) == (releases, 0.0)
     assert found.epsilon_total == pytest.approx(total)
 
 
+AGIBI: dict[str, Any] = {
+    "trainer__noise": "gaussian",
+    "trainer__epsilon": 1.0,
+    "trainer__delta": 1e-5,
+}
+
+
 def test_gaussian_releases_compose_exactly() -> None:
-    found = cost(
-        trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5, noise__draw=[0, 1]
-    )
+    found = cost(**AGIBI, noise__draw=[0, 1])
     noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
     # Two releases of noise s and an L2 sensitivity of sqrt 2 are one of noise s / sqrt 2.
     both = gaussian_epsilon(noise_multiplier=noise_std / 2, delta=1e-5)
@@ -100,20 +106,12 @@ def test_a_trial_is_priced_at_the_delta_of_its_record(
     failing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
-    found = cost(trainer__noise="gaussian", trainer__epsilon=1, trainer__delta=1e-5)
+    found = cost(**AGIBI)
     noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     vault.release(GaussianNoise(noise_std=noise_std, num_classes=10))
     assert found.delta == max(1e-5, 2 * failing)
     assert found.epsilons == pytest.approx((vault.epsilon(delta=found.delta),), rel=1e-9)
-
-
-def test_earlier_failures_are_taken_off_the_budgets_delta() -> None:
-    pure = PureEvent(epsilon=1.0)
-    line = Charge(key="r", event=pure, indices=None, mechanism={}, failure_probability=4e-6)
-    check_left([line] * 2, Budget(epsilon=2.5, delta=1.6e-5), trainer__epsilon=0.5)
-    with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
-        check_left([line] * 2, Budget(epsilon=2.4, delta=1.6e-5), trainer__epsilon=0.5)
 
 
 def test_a_budget_that_is_met_exactly_is_enough() -> None:
@@ -139,22 +137,18 @@ def test_a_budget_that_is_met_exactly_is_enough() -> None:
 )
 def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, granted: bool) -> None:
     """Whatever the delta of the trials: AGIBI of epsilon 1 at 1e-5."""
-    agibi: dict[str, object] = {"trainer__noise": "gaussian", "trainer__epsilon": 1.0}
-    (trial,) = plan_trials(
-        a_sweep(variants=()), {key.replace("__", "."): value for key, value in agibi.items()}
-    )
+    (trial,) = trials_of(**AGIBI)
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10, budget=budget)
     for ask in (
-        lambda: check_budget(cost(**agibi), budget),
-        lambda: check_left([], budget, **agibi),
+        lambda: check_budget(cost(**AGIBI), budget),
+        lambda: check_left([trial], [], budget),
         lambda: vault.release(trial.config.trainer.mechanism(10)),
     ):
         with nullcontext() if granted else pytest.raises(BudgetExceeded, match=" 0 is spent"):
             ask()
 
 
-def test_what_may_fail_is_taken_off_the_budgets_delta() -> None:
-    """A plan of PATE whose published bound fails more often than the budget's delta allows."""
+def test_what_may_fail_is_taken_off_the_budgets_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
     planned = SweepCost(
         epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]
@@ -162,69 +156,19 @@ def test_what_may_fail_is_taken_off_the_budgets_delta() -> None:
     check_budget(planned, Budget(epsilon=1.0, delta=1e-6))
     with pytest.raises(BudgetExceeded, match="would make it inf"):
         check_budget(planned, Budget(epsilon=1.0, delta=0.9e-6))
-
-
-def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
-    """Lines of a ledger: each of these mechanisms was asked once."""
-    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
-    for mechanism in mechanisms:
-        vault.release(mechanism)
-    return vault.charges()
-
-
-def check_left(charges: Sequence[Charge], budget: Budget | None, **overrides: object) -> None:
-    named = {key.replace("__", "."): value for key, value in overrides.items()}
-    trials = plan_trials(a_sweep(variants=()), named)
-    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget)
-
-
-def test_what_was_spent_is_spent() -> None:
-    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
-    check_left(charges, None, trainer__epsilon=0.5)
-    check_left(charges, Budget(epsilon=1.5), trainer__epsilon=0.5)
-    # The release that is there costs nothing more, for any learning rate.
-    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=1, trainer__learning_rate=[0.1, 0.2])
-    with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
-        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=[0.5, 1])
-    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
-        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__draw=1)
-    with pytest.raises(BudgetExceeded, match="1 releases that are new"):
-        check_left(charges, Budget(epsilon=1.4), trainer__epsilon=1, noise__seed=0)
-
-
-def test_releases_that_nobody_knows_yet_are_counted_each() -> None:
-    """Of a search: what it will ask for depends on what it finds."""
-    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
-    (trial,) = plan_trials(a_sweep(variants=()), {"trainer.epsilon": 0.5})
-    search = [replace(trial, own_releases=3), replace(trial, own_releases=2)]
-    asked: dict[str, Any] = {"num_classes": 10, "num_labels": 40}
-    check_what_is_left(search, charges, **asked, budget=Budget(epsilon=1.0 + 5 * 0.5))
-    with pytest.raises(BudgetExceeded, match=r"would make it 3\.5; .*") as caught:
-        check_what_is_left(search, charges, **asked, budget=Budget(epsilon=3.4))
-    assert "5 releases that are new" in str(caught.value)
-
-
-def test_what_may_fail_of_the_plan_is_taken_off_what_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    # Of earlier starts
+    pure = PureEvent(epsilon=1.0)
+    line = Charge(key="r", event=pure, indices=None, mechanism={}, failure_probability=4e-6)
+    half = trials_of(trainer__epsilon=0.5)
+    check_left(half, [line] * 2, Budget(epsilon=2.5, delta=1.6e-5))
+    with pytest.raises(BudgetExceeded, match=r"2 is spent and this would make it 2\.5"):
+        check_left(half, [line] * 2, Budget(epsilon=2.4, delta=1.6e-5))
+    # and of trials that are left.
     monkeypatch.setattr(LaplaceNoise, "failure_probability", 4e-6)
-    wanted: dict[str, Any] = {"trainer__epsilon": 0.5, "noise__draw": [0, 1]}
-    check_left((), Budget(epsilon=1.0, delta=8.1e-6), **wanted)
+    twice = trials_of(trainer__epsilon=0.5, noise__draw=[0, 1])
+    check_left(twice, (), Budget(epsilon=1.0, delta=8.1e-6))
     with pytest.raises(BudgetExceeded, match="would make it inf"):
-        check_left((), Budget(epsilon=1.0, delta=7.9e-6), **wanted)
-
-
-def test_what_was_overspent_already_can_still_be_read() -> None:
-    charges = earlier(LaplaceNoise(epsilon=2.0, num_classes=10))
-    check_left(charges, Budget(epsilon=1.0), trainer__epsilon=2)
-
-
-def test_labels_that_nobody_asked_about_have_paid_nothing() -> None:
-    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
-    vault.release(mechanism, indices=np.arange(20))
-    vault.release(mechanism, indices=np.arange(20, 40))
-    check_left(vault.charges(), Budget(epsilon=1.5), trainer__epsilon=0.5)
+        check_left(twice, (), Budget(epsilon=1.0, delta=7.9e-6))
 
 
 def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:
@@ -237,3 +181,133 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
     for bad in (math.nan, 0.0, -1.0):
         with pytest.raises(ValueError, match="epsilon"):
             budget_of(stated, bad, delta=1e-5)
+
+
+# --- beside the releases of earlier starts --------------------------------------------------------
+
+
+def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
+    """Lines of a ledger: one release of each of these mechanisms."""
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    for mechanism in mechanisms:
+        vault.release(mechanism)
+    return vault.charges()
+
+
+def check_left(
+    trials: Sequence[PlannedTrial],
+    charges: Sequence[Charge],
+    budget: Budget | None,
+    **held_out: Any,
+) -> None:
+    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget, **held_out)
+
+
+def test_spent_epsilon_stays_spent_and_a_stored_release_costs_nothing() -> None:
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    half, one = trials_of(trainer__epsilon=0.5), trials_of(trainer__epsilon=1)
+    check_left(half, charges, None)
+    check_left(half, charges, Budget(epsilon=1.5))
+    # The release that is there costs nothing more, for any learning rate.
+    rates = trials_of(trainer__epsilon=1, trainer__learning_rate=[0.1, 0.2])
+    check_left(rates, charges, Budget(epsilon=1.0))
+    check_left(one, charges, Budget(epsilon=0.5))  # overspent, and nothing is new
+    with pytest.raises(BudgetExceeded, match=r"1 is spent and this would make it 1\.5"):
+        check_left([*half, *one], charges, Budget(epsilon=1.4))
+    for other in ({"noise__draw": 1}, {"noise__seed": 0}):
+        with pytest.raises(BudgetExceeded, match="1 releases that are new"):
+            check_left(trials_of(trainer__epsilon=1, **other), charges, Budget(epsilon=1.4))
+
+
+def test_releases_that_a_search_may_request_are_counted_each() -> None:
+    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    (trial,) = trials_of(trainer__epsilon=0.5)
+    search = [replace(trial, own_releases=3), replace(trial, own_releases=2)]
+    check_left(search, charges, Budget(epsilon=1.0 + 5 * 0.5))
+    with pytest.raises(BudgetExceeded, match=r"5 releases that are new.*would make it 3\.5"):
+        check_left(search, charges, Budget(epsilon=3.4))
+
+
+def test_labels_that_no_release_touched_have_paid_nothing() -> None:
+    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=10)
+    vault.release(mechanism, indices=np.arange(20))
+    vault.release(mechanism, indices=np.arange(20, 40))
+    check_left(trials_of(trainer__epsilon=0.5), vault.charges(), Budget(epsilon=1.5))
+
+
+# --- estimates of accuracy on held-out labels -----------------------------------------------------
+
+
+def counted(*epsilons: float, **changes: Any) -> list[PlannedTrial]:
+    """Trials by randomized response, each with a count of 1.5."""
+    settings = {"trainer__noise": "randomized_response", "evaluation__epsilon": 1.5, **changes}
+    return trials_of(trainer__epsilon=list(epsilons), **settings)
+
+
+@pytest.mark.parametrize("method", ["prior_labels", "pate", "lp_mst"])
+def test_releases_that_tell_nothing_of_single_labels_show_no_accuracy(method: str) -> None:
+    config = with_changes(TrialConfig(), {"method": method, "evaluation.estimate": "release"})
+    with pytest.raises(ConfigurationError, match=r"evaluation\.estimate=count"):
+        held_out_mechanism(config, num_classes=3)
+
+
+def test_a_plan_prices_estimates_apart_from_the_training() -> None:
+    without = cost_of(counted(1.0, 2.0), num_classes=3)
+    assert (without.releases, without.epsilon_total) == (2, 3.0)
+    counts = cost_of(counted(1.0, 2.0), num_classes=3, with_estimates=True)
+    assert counts.releases == 4
+    assert counts.epsilons == (1.5, 2.0)  # a count of 1.5 is dearer than a training of 1
+    assert counts.epsilon_total == 3.0  # two counts of 1.5, or trainings of 1 and 2
+    dear = cost_of(counted(1.0, evaluation__epsilon=4.0), num_classes=3, with_estimates=True)
+    assert dear.epsilon_total == 4.0
+    shared = counted(1.0, 2.0, evaluation__estimate="release")
+    free = cost_of([*shared, *shared], num_classes=3, with_estimates=True)
+    assert (free.releases, free.epsilon_total) == (4, 3.0)
+
+
+def held_out_lines(*mechanisms: Mechanism, training: Sequence[Mechanism] = ()) -> Sequence[Charge]:
+    """Lines of a ledger of 40 labels to train on and 10 that are held out."""
+    vault = LabelVault(labels=np.arange(50) % 10, num_classes=10)
+    for number, mechanism in enumerate(mechanisms):
+        guesses = [np.full(10, number)] if isinstance(mechanism, CorrectCount) else []
+        vault.release(mechanism, *guesses, indices=np.arange(40, 50))
+    for mechanism in training:
+        vault.release(mechanism, indices=np.arange(40))
+    return vault.charges()
+
+
+def test_counts_that_are_still_to_be_requested_are_counted_before_the_start() -> None:
+    two, earlier = counted(0.5, 1.0), held_out_lines(*[CorrectCount(epsilon=1.5)] * 2)
+    read = [charge.key for charge in earlier]
+    for charges, known, total in (
+        ([], [], 3.0),
+        (earlier, read, 6.0),  # finished trials have read both, and two trials request two more
+        (earlier, read[:1], 4.5),  # one is of a trial that ended before its record
+    ):
+        check_left(two, charges, Budget(epsilon=total), held_out=10, read=known)
+        with pytest.raises(BudgetExceeded, match=f"2 trials left.*would make it {total:g};"):
+            check_left(two, charges, Budget(epsilon=total - 0.1), held_out=10, read=known)
+    check_left([], earlier, Budget(epsilon=0.1), held_out=10, read=read)
+
+
+def test_held_out_labels_and_training_pay_apart() -> None:
+    one = held_out_lines(CorrectCount(epsilon=1.5))
+    check_left(counted(1.0), one, Budget(epsilon=1.6), held_out=10)
+    with pytest.raises(BudgetExceeded):
+        check_left(counted(2.0), one, Budget(epsilon=1.6), held_out=10)
+    # A release of held-out labels is not one of the training's, by the same mechanism neither.
+    apart = held_out_lines(RandomizedResponse(epsilon=1.0, num_classes=10))
+    again = held_out_lines(training=[RandomizedResponse(epsilon=2.0, num_classes=10)])
+    budget = Budget(epsilon=2.9)
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(counted(1.0), [*apart, *again], budget, held_out=10, read=[apart[0].key])
+
+
+def test_one_release_of_held_out_labels_serves_all_trials_that_are_left() -> None:
+    own = RandomizedResponse(epsilon=2.0, num_classes=10)
+    shared = counted(2.0, trainer__learning_rate=[0.1, 0.2], evaluation__estimate="release")
+    check_left(shared, [], Budget(epsilon=2.0), held_out=10)
+    with pytest.raises(BudgetExceeded, match="2 releases that are new"):
+        check_left(shared, [], Budget(epsilon=1.9), held_out=10)
+    check_left(shared, held_out_lines(own, training=[own]), Budget(epsilon=0.1), held_out=10)

@@ -28,7 +28,6 @@ from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Smoke, Sweep
 from labeldp.platform.vault import vault_store
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
-from labeldp.platform.vault.vote_store import VoteJournal, VoteStoreUnusable
 from tests.platform.sweep.examples import a_record
 
 SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Smoke())
@@ -129,34 +128,20 @@ NO_SWEEPS = [
     "SWEEP = 3",
     "import nothing_of_that_name",
     "raise SystemExit(0)",
-    "from labeldp.platform.sweep.sweep import Sweep\nSWEEP = Sweep()",
     "SWEEP = ",
     "\0",
-    "1 / 0",
-    "exit()",
-    "SWEEP: int",
 ]
+OPTIONS = ["--max-epsilon-total=", "--max-trials=", "--max-minutes=", "--resume="]
 
 
-@fuzzed(500)
-@given(key=st.sampled_from(KEYS), value=wild | text)
-def test_values(sandbox: Sandbox, key: str, value: str) -> None:
-    check_refused(*sandbox.sweep(f"{key}={value}"))
-
-
-@fuzzed(300)
-@given(argument=text | st.builds(str.__add__, st.sampled_from(KEYS), text))
+@fuzzed(900)
+@given(
+    argument=text
+    | st.builds("{}={}".format, st.sampled_from(KEYS), wild | text)
+    | st.builds(str.__add__, st.sampled_from([*KEYS, *OPTIONS]), wild | text)
+)
 def test_arguments(sandbox: Sandbox, argument: str) -> None:
     check_refused(*sandbox.sweep(argument))
-
-
-@fuzzed(100)
-@given(
-    option=st.sampled_from(["--max-epsilon-total", "--max-trials", "--max-minutes", "--resume"]),
-    value=wild | text,
-)
-def test_options(sandbox: Sandbox, option: str, value: str) -> None:
-    check_refused(*sandbox.sweep(f"{option}={value}"))
 
 
 def damaged(content: bytes) -> st.SearchStrategy[bytes]:
@@ -204,21 +189,13 @@ ARRAYS: dict[str, bytes] = {
 #: Arrays that can be read, and that no verb can use.
 ODD_ARRAYS = [
     np.zeros((0, 4)),
-    np.array(3.0),
-    np.array([np.nan, 1.0]),
     np.full((2, 2), -1),
     np.full((3, 3), np.inf),
     np.array(["a", "b"]),
     np.array([{}], dtype=object),
     np.zeros((2, 2, 2, 2)),
     np.full((2, 3), 1 + 2j),
-    np.array(["2020-01-01"], dtype="datetime64[D]"),
-    np.full((2, 2), 2.0**63),
 ]
-
-
-def _save_any(array: Any, file: Any) -> None:
-    np.save(file, array)
 
 
 VERBS = {
@@ -233,7 +210,7 @@ array_files = st.one_of(
     *(st.tuples(st.just(kind), damaged(content)) for kind, content in ARRAYS.items()),
     st.tuples(
         st.just("npy"),
-        st.sampled_from([_saved(partial(_save_any, array)) for array in ODD_ARRAYS]),
+        st.sampled_from([_saved(partial(np.save, arr=array)) for array in ODD_ARRAYS]),
     ),
 )
 
@@ -321,21 +298,3 @@ def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
         store.bind("labels")
         store.charges()
         store.release("a")
-
-
-@fuzzed(100)
-@given(data=st.data())
-def test_journals_of_votes(sandbox: Sandbox, data: st.DataObject) -> None:
-    path = sandbox.results / "ensemble.votes"
-    path.unlink(missing_ok=True)
-    about: dict[str, Any] = {"key": "k", "teachers": 3, "queries": 4, "classes": 5}
-    good = VoteJournal(path, **about)
-    with good.writing():
-        good.append([0, 2], np.ones((2, 4), np.uint8))
-    path.write_bytes(data.draw(damaged(path.read_bytes())))
-    with contextlib.suppress(VoteStoreUnusable):
-        journal = VoteJournal(path, **about)
-        # Checksums: votes that are there are those that were written.
-        assert journal.finished <= {0, 2}
-        with journal.writing():
-            journal.append([1], np.zeros((1, 4), np.uint8))

@@ -23,15 +23,6 @@ def test_every_key_of_every_method_is_listed_with_a_meaning(method: str) -> None
         assert facts.type and facts.default
 
 
-def test_all_methods_keys_are_there_once_for_each_meaning(listed: list[KeyFacts]) -> None:
-    assert len(set(listed)) == len(listed)
-    own = [facts for facts in listed if facts.methods]
-    assert {method for facts in own for method in facts.methods} == set(METHODS)
-    assert all(facts.key.startswith("trainer.") for facts in own)
-    names = {facts.key for facts in listed}
-    assert names == {facts.key for method in METHODS for facts in keys_of(method)}
-
-
 def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
     """Each default, typed as it is shown, changes nothing."""
     from labeldp.platform.sweep.overrides import parse_overrides

@@ -19,13 +19,13 @@ def stream(name: bytes) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
+def drawn(labels: NDArray[np.int64], *, num_classes: int = 10, **settings: int) -> PlantedCanaries:
+    audit = AuditSettings(**settings)
+    return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=SECRET)
+
+
 def coins_of(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    planted = PlantedCanaries.draw(
-        labels,
-        num_classes=10,
-        settings=AuditSettings(canaries=100, coin_canaries=300),
-        secret=SECRET,
-    )
+    planted = drawn(labels, canaries=100, coin_canaries=300)
     assert planted.coins is not None
     return planted.coins.coins
 
@@ -43,28 +43,6 @@ def test_coins_do_not_depend_on_what_else_was_drawn() -> None:
     np.testing.assert_array_equal(coins_of(LABELS), coins_of(other))
 
 
-def drawn(labels: NDArray[np.int64], *, num_classes: int = 10, **settings: int) -> PlantedCanaries:
-    audit = AuditSettings(**settings)
-    return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=SECRET)
-
-
-def audited(canaries: PlantedCanaries, rows: NDArray[np.float64]) -> dict[str, float]:
-    found = canaries.audit(rows, confidence=0.95, epsilon=math.inf, delta=0.0, curve=None)
-    return found[0]
-
-
-def test_without_canaries_there_is_no_audit_and_no_figure_that_looks_like_one() -> None:
-    canaries = drawn(LABELS, canaries=0, coin_canaries=0)
-    assert canaries.positions.shape == (0,)
-    np.testing.assert_array_equal(canaries.plant(LABELS), LABELS)
-    found = audited(canaries, np.empty((0, 10)))
-    assert found["epsilon_m_ceiling"] == found["epsilon_m_low"] == 0.0
-    assert found["epsilon_m_high"] == math.inf
-    assert not [name for name in found if name.startswith(("private/", "label_inference"))]
-    with pytest.raises(ValueError, match="1 rows for 0 canaries"):
-        audited(canaries, np.full((1, 10), 0.1))
-
-
 @pytest.mark.parametrize("num_classes", [2, 10])
 def test_coins_alone_audit_a_run(num_classes: int) -> None:
     labels = LABELS % num_classes
@@ -72,7 +50,8 @@ def test_coins_alone_audit_a_run(num_classes: int) -> None:
     assert canaries.mislabeled is None and len(canaries.positions) == 100
     remembered = np.full((100, num_classes), 0.1 / (num_classes - 1))
     remembered[np.arange(100), canaries.plant(labels)[canaries.positions]] = 0.9
-    found = audited(canaries, remembered)
+    audit = canaries.audit(remembered, confidence=0.95, epsilon=math.inf, delta=0.0, curve=None)
+    found = audit[0]
     assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
     assert found["private/label_inference_accuracy"] == 1.0
     assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.sweep.configuration import ConfigurationError, with_changes
 from labeldp.platform.sweep.plan import prepare
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.platform.sweep.sweep import (
@@ -21,7 +21,6 @@ from labeldp.platform.sweep.sweep import (
     sized_sweep,
     smoke_sized,
 )
-from labeldp.trainers.settings.methods import Noise
 from tests.platform.sweep.examples import a_sweep
 
 
@@ -38,22 +37,15 @@ def options(**given: Any) -> SweepOptions:
 
 
 def test_every_grid_point_gets_the_same_draws_which_repeat_with_the_seed() -> None:
-    space: dict[str, Axis] = {
-        "a": Grid(1, 2),
-        "b": Uniform(0, 1),
-        "c": LogUniform(1e-3, 1),
-        "d": Choice("x", "y"),
-    }
+    space: dict[str, Axis] = {"a": Grid(1, 2), "b": Uniform(0, 1), "d": Choice("x", "y")}
     found = list(points(space, samples=4, seed=1))
     draws = [{key: value for key, value in point.items() if key != "a"} for point in found]
     assert len(found) == 8 and draws[:4] == draws[4:]
-    assert len({point["b"] for point in draws}) == 4
     assert list(points(space, samples=4, seed=1)) == found
     assert list(points(space, samples=4, seed=2)) != found
     # More samples keep those that a smaller sweep had: its trials are not run again.
-    assert list(points({"b": Uniform(0, 1)}, samples=5, seed=1))[:3] == list(
-        points({"b": Uniform(0, 1)}, samples=3, seed=1)
-    )
+    del space["a"]
+    assert list(points(space, samples=5, seed=1))[:4] == draws[:4]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +76,6 @@ def test_trials_are_listed_in_order() -> None:
         ("AGIBI", 0.5, 2),
         ("AGIBI", 2.0, 2),
         ("no privacy", 1.0, 2),
-    ]
-    assert plan_trials(a_sweep())[2].config.trainer.noise is Noise.GAUSSIAN
-    alone = plan_trials(Sweep(name="alone", base=TrialConfig(), space={"seed": Grid(0, 1, 2)}))
-    assert [(each.variant, each.point) for each in alone] == [
-        ("alone", {"seed": seed}) for seed in (0, 1, 2)
     ]
 
 
@@ -155,14 +142,10 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
     own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
     preset = Preset(changes={"trainer.epochs": 7}, variants=own)
     sweep = replace(a_sweep(), space={}, presets={"home": preset})
-    assert [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))] == [
-        ("one", 4),
-        ("other", 7),
-    ]
+    found = [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))]
+    assert found == [("one", 4), ("other", 7)]
     with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
         preset_sized(sweep, "hom")
-    with pytest.raises(ConfigurationError, match=r"no preset 'home'; it has none: leave it out"):
-        preset_sized(a_sweep(), "home")
 
 
 # --- options --------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
-"""trial: one that goes on from a state counts all its releases; what a new trainer has to say."""
+"""trial: what it releases and pays, also when it starts again; estimates without test labels."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,69 +13,85 @@ from numpy.typing import NDArray
 from ray import tune
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import trial as trial_module
-from labeldp.platform.sweep.configuration import DataSettings, TrialConfig, with_changes
+from labeldp.platform.sweep.configuration import (
+    AuditSettings,
+    Estimate,
+    EvaluationSettings,
+    TrialConfig,
+    with_changes,
+)
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
-from labeldp.platform.vault.label_home import TrialLabels
+from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
+from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.methods import LpMstConfig
-from tests.trainers.tiny_data import digits
+from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
+from tests.platform.vault.homes import DRIVER, home_settings
+from tests.trainers.small_data import small_table
 
 TWO_STAGES = TrialConfig(
     method="lp_mst",
-    data=DataSettings(name="digits"),
     trainer=LpMstConfig(epochs=4, width=8, epsilon=2.0),
+    performance=Performance(device=Device.CPU),
+)
+ESTIMATED = TrialConfig(
+    trainer=AlibiConfig(
+        epochs=3, width=16, epsilon=2.0, noise=Noise.RANDOMIZED_RESPONSE, learning_rate=0.1
+    ),
+    evaluation=EvaluationSettings(epsilon=1.5),
     performance=Performance(device=Device.CPU),
 )
 
 
-class NearVault(TrialLabels):
-    """A client whose vault is in this process."""
+class Labels(TrialLabels):
+    """A trial's labels, in a home in this process; it knows what was read before the audit."""
 
-    def __init__(self, vault: LabelVault) -> None:
-        super().__init__(home=cast(Any, None), noise=SeededNoise(seed=0))
-        self._vault = vault
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        release = self._vault.release(mechanism, *public, indices=indices, noise=self.noise)
-        self.keys.extend([release.key] if release.key not in self.keys else [])
-        return release
-
-    def epsilon(self, *, delta: float) -> tuple[float, float]:
-        return self._vault.epsilon(delta=0.0, keys=self.keys), 0.0
-
-    def canary_positions(self) -> NDArray[np.intp]:
-        return np.arange(3)
+    def __init__(self, home: LabelHome) -> None:
+        super().__init__(home=home, noise=OsEntropy(), trial="a1")
 
     def audit(self, confidences: NDArray[Any], *, confidence: float, delta: float) -> None:
-        pass
+        self.keys_at_the_audit = list(self.keys)
+        super().audit(confidences, confidence=confidence, delta=delta)
+
+
+def home_of(data: LabelledData, *, budget: Budget | None = None) -> LabelHome:
+    home = LabelHome(
+        SecretLabels(
+            training=data.train_labels,
+            held_out=data.held_out_labels,
+            num_classes=data.public.num_classes,
+        ),
+        **home_settings(None, audit=AuditSettings(canaries=0, coin_canaries=0), budget=budget),
+    )
+    home.begin(DRIVER, "a1")
+    return home
+
+
+@pytest.fixture(scope="module")
+def digits() -> LabelledData:
+    return load("digits", limit=200)
 
 
 class States(Checkpoints):
     """Keeps every state and model in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, due: bool = True) -> None:
         self.digest = "ab"
         self.kept: list[Mapping[str, Any]] = []
         self.models: list[Mapping[str, bytes]] = []
+        self._due = due
 
     def find(self) -> Mapping[str, Any] | None:
         return self.kept[-1] if self.kept else None
 
     def due(self) -> bool:
-        return True
+        return self._due
 
     def keep(self, state: Mapping[str, Any]) -> None:
         self.kept.append(state)
@@ -84,110 +101,121 @@ class States(Checkpoints):
 
 
 class Killed(Exception):
-    """What a lost worker looks like from inside."""
+    """A lost worker as it looks from inside."""
+
+
+def run(
+    data: LabelledData,
+    home: LabelHome,
+    config: TrialConfig = TWO_STAGES,
+    *,
+    on_epoch: Callable[[Any], Any] = lambda metrics: None,
+    **settings: Any,
+) -> TrialOutcome:
+    return run_trial(config, data=data.public, vault=Labels(home), on_epoch=on_epoch, **settings)
 
 
 @pytest.mark.parametrize("due", [True, False])
-def test_a_trial_that_goes_on_in_a_later_stage_counts_and_pays_the_releases_of_all_stages_once(
-    due: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_once(
+    digits: LabelledData, due: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its worker may die before a state is due, and the next one add up in another order."""
-    data, _ = digits(train=200)
-    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
-    states, epochs = States(), list[Any]()
-    monkeypatch.setattr(States, "due", lambda states: due)
+    home, states, epochs = home_of(digits), States(due=due), list[Any]()
 
     def dies_in_the_second_stage(metrics: Any) -> None:
         epochs.append(metrics)
         if len(epochs) == 4:
             raise Killed
 
-    def run(on_epoch: Callable[[Any], None]) -> TrialOutcome:
-        return run_trial(
-            TWO_STAGES, data=data, vault=NearVault(vault), on_epoch=on_epoch, checkpoints=states
-        )
-
     with pytest.raises(Killed):
-        run(dies_in_the_second_stage)
-    assert len(vault.charges()) == 2
+        run(digits, home, on_epoch=dies_in_the_second_stage, checkpoints=states)
+    assert len(home.ledger()) == 2
     if not due:
         monkeypatch.setattr(Learner, "_rate", lambda learner, epoch, step: 0.01)
-    outcome = run(lambda metrics: None)
-    assert len(vault.charges()) == 2
-    assert sorted(outcome.release_keys) == sorted(charge.key for charge in vault.charges())
-    assert due or len(states.kept) == 1, "the epoch that asked is kept"
+    outcome = run(digits, home, checkpoints=states)
+    assert sorted(outcome.release_keys) == sorted(charge.key for charge in home.ledger())
+    assert len(home.ledger()) == 2
+    assert due or len(states.kept) == 1, "the epoch that requested is kept"
 
 
-def test_a_state_that_grew_from_releases_of_another_ledger_is_not_gone_on_from() -> None:
-    data, _ = digits(train=200)
+def test_a_state_that_grew_from_releases_of_another_ledger_is_not_resumed(
+    digits: LabelledData,
+) -> None:
     states = States()
     for shift in range(2):
-        vault = LabelVault(labels=(np.arange(200) + shift) % 10, num_classes=10)
-        outcome = run_trial(
-            TWO_STAGES,
-            data=data,
-            vault=NearVault(vault),
-            on_epoch=lambda metrics: None,
-            checkpoints=states,
-        )
-        assert outcome.release_keys == [charge.key for charge in vault.charges()]
+        home = home_of(replace(digits, train_labels=(digits.train_labels + shift) % 10))
+        outcome = run(digits, home, checkpoints=states)
+        assert outcome.release_keys == [charge.key for charge in home.ledger()]
     assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
 
 
-def test_a_trial_stops_where_it_is_told_to_and_stays_stopped_when_it_starts_again() -> None:
+def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
+    digits: LabelledData,
+) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
-    data, _ = digits(train=200)
-    vault = LabelVault(labels=np.arange(200) % 10, num_classes=10)
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
-    told: list[float] = []
+    home, states, judged_at, seen = home_of(digits), States(), list[float](), list[int]()
 
-    def rungs(*, stopped: bool) -> Rungs:
-        def judged(figures: Mapping[str, float]) -> bool:
-            told.append(figures["epoch"])
-            return figures["epoch"] == 3
+    def judged(figures: Mapping[str, float]) -> bool:
+        judged_at.append(figures["epoch"])
+        return figures["epoch"] == 3
 
-        return Rungs(epochs=(1, 3), estimated=False, judged=judged, stopped=lambda: stopped)
+    def start(*, stopped: bool) -> TrialOutcome:
+        rungs = Rungs(epochs=(1, 3), estimated=False, judged=judged, stopped=lambda: stopped)
+        on_epoch = lambda metrics: seen.append(metrics.epoch)  # noqa: E731
+        return run(digits, home, config, on_epoch=on_epoch, checkpoints=states, rungs=rungs)
 
-    states, seen = States(), list[int]()
-
-    def run(*, stopped: bool) -> TrialOutcome:
-        return run_trial(
-            config,
-            data=data,
-            vault=NearVault(vault),
-            on_epoch=lambda metrics: seen.append(metrics.epoch),
-            checkpoints=states,
-            rungs=rungs(stopped=stopped),
-        )
-
-    first = run(stopped=False)
-    assert (first.stopped_early, told, seen) == (3, [1, 3], [2])
-    again = run(stopped=True)
-    assert (again.stopped_early, told, seen) == (3, [1, 3], [2, 1, 2, 3])
+    first = start(stopped=False)
+    assert (first.stopped_early, judged_at, seen) == (3, [1, 3], [2])
+    again = start(stopped=True)
+    assert (again.stopped_early, judged_at, seen) == (3, [1, 3], [2, 1, 2, 3])
     assert again.metrics["accuracy"] == first.metrics["accuracy"]
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
-    keep: bool, tmp_path: Path
+    digits: LabelledData, keep: bool, tmp_path: Path
 ) -> None:
-    data, source = digits(train=200)
-    states, vault = States(), LabelVault(labels=source.labels, num_classes=10)
-    outcome = run_trial(
-        with_changes(TWO_STAGES, {"models.keep": keep}),
-        data=data,
-        vault=NearVault(vault),
-        on_epoch=lambda metrics: None,
-        checkpoints=states,
-    )
+    states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})
+    outcome = run(digits, home_of(digits), config, checkpoints=states)
     assert len(states.models) == keep
     if keep:
         for name, content in states.models[0].items():
             (tmp_path / name).write_bytes(content)
-        model = load_model(tmp_path)
-        right = model.predict(data.test_features.numpy()) == data.test_labels
+        model, public = load_model(tmp_path), digits.public
+        right = model.predict(public.test_features.numpy()) == public.test_labels
         assert right.mean() == outcome.metrics["accuracy"]
         assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
+
+
+def no_test_split() -> LabelledData:
+    public, labels = small_table(examples=600)
+    bare = replace(public, test_features=public.test_features[:0], test_labels=np.empty(0, int))
+    return set_aside(LabelledData(public=bare, train_labels=labels), share=0.25)
+
+
+@pytest.mark.parametrize("estimate", list(Estimate))
+def test_a_trial_without_test_labels_estimates_its_accuracy(estimate: Estimate) -> None:
+    data = no_test_split()
+    config = with_changes(ESTIMATED, {"evaluation.estimate": estimate})
+    client = Labels(home_of(data))
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
+    metrics = outcome.metrics
+    assert "accuracy" not in metrics
+    assert not any(np.isnan(value) for value in metrics.values())
+    low, high = metrics["accuracy_estimated_low"], metrics["accuracy_estimated_high"]
+    assert low < 0.9 < high + 0.1 and metrics["accuracy_estimated_error"] < 0.15
+    # Held-out labels pay for the estimate and training labels for the training: not for both.
+    assert metrics["epsilon"] == 2.0
+    assert len(outcome.release_keys) == 2
+    assert client.keys_at_the_audit == outcome.release_keys[:1]
+
+
+def test_an_estimate_over_the_budget_is_refused() -> None:
+    data = no_test_split()
+    config = with_changes(ESTIMATED, {"evaluation.epsilon": 2.5})
+    with pytest.raises(BudgetExceeded):
+        run(data, home_of(data, budget=Budget(epsilon=2.0)), config)
 
 
 OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, request="r")
@@ -203,7 +231,7 @@ OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, requ
         (SystemExit(3), False, "SystemExit: 3"),
     ],
 )
-def test_what_ended_a_trial_travels_in_its_end(
+def test_the_cause_of_a_trials_end_is_in_its_result(
     error: BaseException, over: bool, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[dict[str, Any]] = []

@@ -61,10 +61,12 @@ def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_votes_repeat_to_the_bit(kind: TeacherKind) -> None:
-    data, _, shards = problem()
+    data, labels, shards = problem()
     vote = TeacherVotes(config=replace(CONFIG, kind=kind))
     torch.manual_seed(1)
     first = vote(range(6), shards, data)
+    assert first.dtype == np.uint8 and first.shape == (6, 50) and first.max() < 3
+    assert (first == labels[CONFIG.query_positions(300)]).mean() > 0.7
     torch.manual_seed(2)  # nothing global has a say
     np.random.seed(5)
     np.testing.assert_array_equal(vote(range(6), shards, data), first)
