@@ -51,7 +51,6 @@ def test_every_sweep_can_be_planned_at_every_size(
     if '"home": ' in (SWEEPS / sweep).read_text():
         home = planned(capsys, str(SWEEPS / sweep), "--preset", "home")
         assert 1 <= home["trials"] <= full["trials"]
-        assert set(home["epsilons"]) <= set(full["epsilons"])
         assert home["gpu_hours"] == 0 < full["gpu_hours"]
 
 
