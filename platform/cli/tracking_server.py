@@ -6,10 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +22,15 @@ from labeldp.platform.records.tracking_address import (
 
 _HOST = "127.0.0.1"
 _PORT = 5000
-#: MLflow's server takes half a minute on a quiet machine.
-_PATIENCE_SECONDS = 300.0
 
 
 def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
-    """Show a results folder until Ctrl-C or SIGTERM.
+    """Show a results folder until Ctrl-C or SIGTERM; MLflow's log goes to standard error.
 
     `port`: of this machine; 5000 if that is free, else any free one.
 
     Raises:
-        TrackingUnusable: A folder without a store, a port in use, a server that does not start.
+        TrackingUnusable: A folder without a store, a port in use, a server that ends by itself.
     """
     if port is None:
         try:
@@ -56,14 +50,43 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     uri = default_uri(here)
     check_file(uri)
     pages = _pages(uri, address)
+    for line in (
+        *pages,
+        "These pages open when MLflow's server has started, in about half a minute. Other users of "
+        "this machine can open them, too. Ctrl-C ends it.",
+    ):
+        print(line, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
-        print("starting MLflow's pages, which takes half a minute ...", file=sys.stderr, flush=True)
-        with _server(uri, port=port, folder=Path(scratch)) as server:
-            print("\n".join(pages), file=sys.stderr)
-            print("Other users of this machine can open these pages, too.", file=sys.stderr)
-            print("Ctrl-C ends it.", file=sys.stderr, flush=True)
-            _wait_for_the_end(server)
+        _run(_command(uri, port), folder=scratch)
     return {"address": address, "experiments": len(pages)}
+
+
+def _run(command: list[str], *, folder: str) -> None:
+    """Run a server until Ctrl-C or SIGTERM, and then end its whole group of processes."""
+    before = signal.signal(signal.SIGTERM, interrupt)
+    server = subprocess.Popen(
+        command,
+        start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the server
+        cwd=folder,
+        env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        stdout=sys.stderr.fileno(),
+    )
+    try:
+        code = server.wait()
+        raise TrackingUnusable(
+            f"MLflow's server ended with code {code}, and its log is above; try another --port, or "
+            "`labeldp doctor`"
+        )
+    except KeyboardInterrupt:
+        print("ended", file=sys.stderr)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(server.pid, number)
+                server.wait(timeout=10)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
 
 
 def _pages(uri: str, address: str) -> list[str]:
@@ -108,54 +131,3 @@ def _free_port(port: int) -> int:
 def _command(uri: str, port: int) -> list[str]:
     where = ["--host", _HOST, "--port", str(port), "--backend-store-uri", uri]
     return [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where]
-
-
-@contextmanager
-def _server(uri: str, *, port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that answers; its whole group of processes is ended at the end."""
-    log = folder / "server.log"
-    with open(log, "wb") as output:
-        server = subprocess.Popen(
-            _command(uri, port),
-            # Ctrl-C reaches this process alone, which then ends the server.
-            start_new_session=True,
-            cwd=folder,
-            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        _wait_for_an_answer(server, port, log)
-        yield server
-    finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(server.pid, number)
-                server.wait(timeout=10)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
-                continue
-
-
-def _wait_for_an_answer(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://{_HOST}:{port}/health", timeout=5):
-                return
-        except OSError:
-            time.sleep(0.3)
-    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["its log is empty"]
-    raise TrackingUnusable(
-        f"MLflow's server does not answer on port {port} ({last[0]:.300}); try another --port, or "
-        "`labeldp doctor`"
-    )
-
-
-def _wait_for_the_end(server: subprocess.Popen[bytes]) -> None:
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        server.wait()
-    except KeyboardInterrupt:
-        print("ended", file=sys.stderr)
-    finally:
-        signal.signal(signal.SIGTERM, before)

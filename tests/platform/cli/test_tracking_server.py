@@ -16,16 +16,13 @@ from labeldp.platform.records.tracking_address import TrackingUnusable, default_
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
-#: Answers on a port, starts a process of its own, and does not listen to Ctrl-C.
+#: Starts a process of its own, and does not listen to Ctrl-C.
 PLAYED = """
-import http.server, signal, subprocess, sys
+import signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "600"])
 open(sys.argv[2], "w").write(str(child.pid))
-class Yes(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200); self.end_headers(); self.wfile.write(b"OK")
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Yes).serve_forever()
+time.sleep(600)
 """
 
 
@@ -47,7 +44,7 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
     results: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
     ended_by: signal.Signals,
 ) -> None:
     child = tmp_path / "child"
@@ -58,18 +55,10 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
         "_command",
         lambda uri, port: [sys.executable, "-c", PLAYED, str(port), str(child)],
     )
-    # Only when it says that it serves: a signal before that would end the test and not the server.
-    waiting, wait = threading.Event(), tracking_server._wait_for_the_end
-
-    def waits(server: object) -> None:
-        waiting.set()
-        wait(server)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(tracking_server, "_wait_for_the_end", waits)
 
     def end() -> None:
-        waiting.wait(60)
-        time.sleep(0.2)
+        while not (child.exists() and child.read_text()):
+            time.sleep(0.1)
         os.kill(os.getpid(), ended_by)
 
     threading.Thread(target=end, daemon=True).start()
@@ -77,7 +66,7 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
         address = tracking_server.serve(results=str(results))["address"]
     finally:
         signal.signal(signal.SIGINT, before)
-    said = capsys.readouterr().err
+    said = capfd.readouterr().err
     assert f"small: {address}/#/experiments/1/runs?workflowType=machine_learning" in said
     assert "compareRunsMode=CHART" in said and "/#/compare-runs?runs=" in said
     assert "Ctrl-C ends it" in said and said.rstrip().endswith("ended")
@@ -88,13 +77,17 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
 
 def test_servers_that_can_not_start_are_refused(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(
         tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
     )
-    with pytest.raises(TrackingUnusable, match=r"does not answer on port .*no disk"):
+    with pytest.raises(TrackingUnusable, match="ended with code 1, and its log is above"):
         tracking_server.serve(results=str(results))
+    assert "no disk" in capfd.readouterr().err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
