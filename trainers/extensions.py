@@ -43,23 +43,14 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
     ) -> None:
         """Start with those of labeldp; they keep their names, whatever a package calls its own.
 
-        Args:
-            own: Name -> thing.
-            group: Of the entry points.
-            kind: Noun for messages.
-            wrong: Says what is wrong with a name and the thing that a package adds by it; None if
-                nothing is.
+        `group` is that of the entry points, `kind` a noun for messages. `wrong` describes the error
+        in a name and the thing that a package adds by it; None if there is none.
         """
         self._things = dict(own)
         self._group, self._kind, self._wrong = group, kind, wrong
 
     def __getitem__(self, name: str) -> Thing:
-        """Return a thing; its package is imported now.
-
-        Raises:
-            KeyError: Nobody has one of that name.
-            ExtensionError: A package has, and it can't be used.
-        """
+        """Return a thing, whose package is imported now; ExtensionError if it can't be used."""
         if name in self._things:
             return self._things[name]
         found = self._added()[name]

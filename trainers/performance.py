@@ -64,12 +64,8 @@ def bf16_units(device: "torch.device") -> str | None:
 def lacks_bf16_units(*, cpuinfo: Path = _CPUINFO, gpus: Sequence[Path] = _GPUS) -> bool:
     """Return whether this machine is known to have no units for bfloat16 and no GPU: without torch.
 
-    Plans say it, which load no torch: the kernel's list of what the processor can do has the same
+    Plans state it, which load no torch: the kernel's list of what the processor can do has the same
     names. Where it has no such list (other systems, other processors) nothing is known.
-
-    Args:
-        cpuinfo: The list.
-        gpus: Where the drivers of GPUs show themselves.
     """
     try:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
@@ -113,11 +109,7 @@ class Performance:
             torch.set_num_threads(self.threads)
 
     def torch_device(self) -> "torch.device":
-        """Return the device.
-
-        Raises:
-            ValueError: CUDA is asked for where there is none.
-        """
+        """Return the device; a ValueError where CUDA is requested and there is none."""
         import torch
 
         available = torch.cuda.is_available()

@@ -67,12 +67,8 @@ class PlannedCharge:
     ) -> "PlannedCharge":
         """Return the charge of `mechanism`, at the price that it states.
 
-        Args:
-            mechanism: Of the release.
-            release: Identity of the release; default: the mechanism.
-            releases: How often labels are asked, other labels each time. A label pays once, but
-                any of these releases may fail.
-            before: Of the release that this one builds on.
+        With several `releases` other labels are asked each time: a label pays once, but any of
+        them may fail. `release` is the mechanism if not given.
         """
         return cls(
             event=mechanism.event,
@@ -91,11 +87,7 @@ class Trainer(Protocol):
     """A model in training."""
 
     def epoch(self) -> EpochMetrics:
-        """Train for one epoch.
-
-        Raises:
-            TrainingDiverged: The loss is not finite any more.
-        """
+        """Train for one epoch; TrainingDiverged when the loss is not finite any more."""
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
@@ -166,11 +158,7 @@ class TrainerConfig(Protocol):
         """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any trial starts; `prior` is asked beside this.
-
-        Raises:
-            ValueError: Says what does not fit.
-        """
+        """Refuse data that do not fit, before any trial starts; `prior` is asked beside this."""
 
     @property
     def epochs(self) -> int:
@@ -186,10 +174,9 @@ class TrainerConfig(Protocol):
     def start(
         self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> Trainer:
-        """Ask for the releases that the training needs and set the model up.
+        """Request the releases that the training needs and set the model up.
 
-        Raises:
-            BudgetExceeded: A release would take a label over the budget.
+        BudgetExceeded: a release would take a label over the budget.
         """
 
 

@@ -5,48 +5,21 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from labeldp.trainers.methods.alibi import AlibiPrior, weight_of_prior
+from labeldp.trainers.methods.alibi import weight_of_prior
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import (
-    AlibiConfig,
     AlibiPriorConfig,
     Noise,
-    PriorLabelsConfig,
     PriorSettings,
     PriorSource,
     label_mechanism,
 )
-from labeldp.trainers.trainer import LabelSource
 from tests.trainers.tiny_data import digits
 
 ON_CPU = Performance(device=Device.CPU)
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=300)
 QUICK = AlibiPriorConfig(epochs=6, width=32, epsilon=2.0, learning_rate=0.1, prior=CLUSTERS)
-LABELS = PriorLabelsConfig(epochs=6, width=32, epsilon=2.0, learning_rate=0.1, prior=CLUSTERS)
-
-
-def trained(
-    config: AlibiPriorConfig | PriorLabelsConfig, labels: LabelSource | None = None
-) -> AlibiPrior:
-    data, seeded = digits()
-    trainer: AlibiPrior = config.start(
-        data=data, labels=labels or seeded, seed=0, performance=ON_CPU
-    )
-    for _ in range(config.epochs):
-        trainer.epoch()
-    return trainer
-
-
-def test_at_a_small_epsilon_a_prior_helps() -> None:
-    config = replace(QUICK, epsilon=0.7, epochs=10)
-    plain = AlibiConfig(epochs=10, width=32, epsilon=0.7, learning_rate=0.1)
-    data, labels = digits()
-    without = plain.start(data=data, labels=labels, seed=0, performance=ON_CPU)
-    for _ in range(10):
-        without.epoch()
-    assert trained(config).evaluate() > without.evaluate() + 0.1
-    assert trained(replace(LABELS, epsilon=0.7)).evaluate() > without.evaluate() + 0.1
 
 
 def test_the_weight_falls_as_the_labels_tell_more() -> None:

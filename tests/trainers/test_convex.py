@@ -16,7 +16,6 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.convex import Convex, label_variance, unbiased_labels
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
-from tests.trainers.logistic import excess_risk, slope
 from tests.trainers.tiny_data import SeededSource, digits
 
 ON_CPU = Performance(device=Device.CPU)
@@ -151,17 +150,6 @@ def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
     )
     predicted = trainer.predict(given[0].train_features)
     np.testing.assert_allclose(predicted, softmax(logits, axis=1), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("noise", "epsilon"), [(Noise.RANDOMIZED_RESPONSE, 1.0), (Noise.GAUSSIAN, 4.0)]
-)
-def test_excess_risk_falls_as_one_over_the_root_of_n(noise: Noise, epsilon: float) -> None:
-    """Of the last iterate; benchmarks/test_convex_rate.py goes further, and draws it."""
-    config = ConvexConfig(noise=noise, epsilon=epsilon, diameter=24.0, iterate=Iterate.LAST)
-    counts = [2000, 8000, 32_000]
-    risks = [excess_risk(config, train=count, repeats=10) for count in counts]
-    assert slope(counts, risks) == pytest.approx(-0.5, abs=0.1)
 
 
 def test_a_release_of_other_labels_is_refused() -> None:

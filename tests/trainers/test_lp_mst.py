@@ -106,20 +106,3 @@ def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
     assert sum(k * share for k, share in shares.items()) == pytest.approx(figures["mean_top_k"])
     assert figures["top_k_accuracy"] > figures["stage_1_accuracy"] - 0.05
     assert figures["stage_2_accuracy"] == trainer.evaluate() > 0.75
-
-
-def test_earlier_labels_outside_the_top_k_are_dropped() -> None:
-    kept_all = trained(replace(QUICK, filter_earlier=False))
-    filtered = trained(QUICK)
-    count = len(load("digits").train_labels)
-    assert len(kept_all.noisy_labels()[0]) == count
-    left = len(filtered.noisy_labels()[0])
-    share = filtered.figures()["dropped_before_stage_2"]
-    assert 0.05 < share < 0.9
-    first = round(0.65 * count)
-    assert left == count - round(share * first)
-    # What is dropped is wrong more often than what is kept.
-    truth = load("digits").train_labels
-    rows, noisy = filtered.noisy_labels()
-    all_rows, all_noisy = kept_all.noisy_labels()
-    assert (noisy == truth[rows]).mean() > (all_noisy == truth[all_rows]).mean() + 0.03

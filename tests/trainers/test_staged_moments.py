@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianEvent
@@ -71,30 +70,3 @@ def test_a_budget_that_the_second_stage_exceeds_stops_it_there() -> None:
     with pytest.raises(BudgetExceeded):
         trainer.epoch()
     assert len(vault.charges()) == 1
-
-
-class Listening:
-    """A source of labels that remembers which weights were asked along."""
-
-    def __init__(self) -> None:
-        self.weights: list[np.ndarray[Any, Any]] = []
-        self.source = digits()[1]
-
-    def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Any:
-        self.weights.append(public[0])
-        return self.source.release(mechanism, *public, indices=indices)
-
-
-def test_a_second_stage_asks_along_what_the_network_found() -> None:
-    """Its classes are told apart in fewer directions than by the features that it began with."""
-    labels = load("digits").train_labels
-    listening = Listening()
-    trained(replace(QUICK, epsilon=8.0, earlier_epochs=10, epochs=11), listening)
-
-    def explained(weights: np.ndarray[Any, Any]) -> float:
-        directions, _ = np.linalg.qr(weights[:, :9].astype(float))
-        centered = np.eye(10)[labels] - np.eye(10)[labels].mean(0)
-        return float(np.square(directions.T @ centered).sum() / np.square(centered).sum())
-
-    first, second = map(explained, listening.weights)
-    assert second > first + 0.1

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import open_regular, whole_file
-from labeldp.trainers.models.networks import FittedFirst, build_model
+from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName
 
@@ -66,7 +66,7 @@ class ImageEncoder(nn.Module):
 
     def fit_first(self, images: Tensor) -> None:
         """Let a first layer that is fitted to images see these, uint8 [N, C, H, W]."""
-        if isinstance(self.network, FittedFirst):
+        if isinstance(self.network, FastCnn):
             self.network.fit_first(self.normalized(fitting_images(images)))
 
     def normalized(self, images: Tensor) -> Tensor:

@@ -269,7 +269,7 @@ def _trained(
             f"epoch {epoch} of {config.epochs}: "
             f"{judged if len(data.public.test_labels) else ''}about {left:.0f} s left"
         )
-    network = learner.judged.to("cpu").to(memory_format=torch.contiguous_format)
+    network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)
     assert isinstance(network, FastCnn)
     return network
 

@@ -40,10 +40,9 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
     write_whole,
 )
-from labeldp.trainers.models.evaluation import logits_of
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.optimization import sgd
-from labeldp.trainers.models.predictors import Pixels
+from labeldp.trainers.models.predictors import Pixels, logits_of
 from labeldp.trainers.models.schedules import Schedule, TrainingDiverged, batches, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig

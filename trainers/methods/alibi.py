@@ -55,37 +55,20 @@ from labeldp.trainers.trainer import LabelSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedTargets:
-    """Soft labels that stay as they are.
+class Targets:
+    """What a network learns from, in the order of the release.
 
-    Attributes:
-        soft_labels: Probabilities [M, K], in the order of the release.
+    `rows` [M, K] are soft labels; with `bayes` they are log-likelihoods of every class, and the
+    target is the posterior under the model's prediction.
     """
 
-    soft_labels: Tensor
-
-    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
-        """Return the targets of these rows [B] of the release, [B, K]."""
-        del log_prior
-        return self.soft_labels[rows]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BayesTargets:
-    """Posteriors under the model's prediction, worked out when a batch is trained on.
-
-    Attributes:
-        log_likelihood: Of every class [M, K], in the order of the release.
-    """
-
-    log_likelihood: Tensor
+    rows: Tensor
+    bayes: bool = False
 
     def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
         """Return the targets of these rows [B] under the prior [B, K], as constants [B, K]."""
-        return posterior(self.log_likelihood[rows], log_prior.detach())
-
-
-Targets = FixedTargets | BayesTargets
+        chosen = self.rows[rows]
+        return posterior(chosen, log_prior.detach()) if self.bayes else chosen
 
 
 def targets_of(
@@ -98,28 +81,23 @@ def targets_of(
 ) -> Targets:
     """Turn a release into targets, in single precision on the device.
 
-    Args:
-        values: Noisy vectors [M, K] of additive noise, sets of classes bool [M, K], or labels [M].
-        mechanism: Of their release.
-        post_processing: The rule. Labels count as one-hot vectors where it looks at vectors; labels
-            without noise are taken as they are by every rule.
-        device: Where the targets go; the CPU if not given.
-        smoothing: Share of each label without noise that is spread over all classes; noisy ones
-            have none of it.
+    `values` are noisy vectors [M, K], sets of classes bool [M, K], or labels [M], which count as
+    one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
+    every rule, but for the share that `smoothing` spreads over all classes.
     """
     noisy = _vectors(values, mechanism)
     if isinstance(mechanism, NoNoise):
         spread = (1 - smoothing) * noisy + smoothing / mechanism.num_classes
-        return FixedTargets(soft_labels=_single(spread if smoothing else noisy, device))
+        return Targets(rows=_single(spread if smoothing else noisy, device))
     of_labels = isinstance(mechanism, RandomizedResponse)
     log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
-        return BayesTargets(log_likelihood=_single(log_likelihood, device))
+        return Targets(rows=_single(log_likelihood, device), bayes=True)
     uniform = np.zeros(mechanism.num_classes)
     fixed = soft_labels(
         post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform
     )
-    return FixedTargets(soft_labels=_single(fixed, device))
+    return Targets(rows=_single(fixed, device))
 
 
 def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
@@ -267,7 +245,10 @@ def _information(rows: NDArray[np.float64]) -> float:
 
 
 class BitFlipTrainer(OneNetwork):
-    """A network of K sigmoids, trained on one release of flipped bits."""
+    """A network of K sigmoids, trained on one release of flipped bits.
+
+    It predicts the softmax of their logits: the same order, rows that sum to 1.
+    """
 
     def __init__(
         self,
@@ -281,10 +262,6 @@ class BitFlipTrainer(OneNetwork):
         """Set up the first epoch."""
         super().__init__(Learner(config, data=data, seed=seed, performance=performance))
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Softmax of the sigmoids' logits [N, K]: the same order, rows that sum to 1."""
-        return super().predict(features)
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of the bits, summed over the K of them."""
@@ -323,9 +300,7 @@ def start_with_prior(
         log_likelihood = _single(mechanism.log_likelihood(values), None)
     else:
         values = labels.release(mechanism).values
-        targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
-        assert isinstance(targets, BayesTargets), "noise is not NONE"
-        log_likelihood = targets.log_likelihood
+        log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
     return AlibiPrior(
         config,
         data=data,

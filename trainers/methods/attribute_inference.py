@@ -55,13 +55,9 @@ class AdultEnsemble:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupVotes:
-    """Votes on two groups of people.
+    """Counts [N, 2] of votes on two groups of people, and their true classes [N].
 
-    Attributes:
-        phd: Counts [P, 2] on PhD holders.
-        others: Counts [O, 2].
-        phd_labels: True classes [P], public: they are of the test split.
-        others_labels: Likewise [O].
+    These are public: the people are of the test split.
     """
 
     phd: NDArray[np.int64]
@@ -78,8 +74,7 @@ class AttributeInference:
         consensus_phd: Share of PhD holders on whom more than 75% of the teachers agree.
         consensus_others: Share of the others.
         balanced_accuracy: Of the rule "PhD if at most 75% agree", on as many people of each group.
-        auc: Chance that a PhD holder's consensus is below another person's, ties counted half: the
-            same without a fixed bound; .5 is guessing.
+        auc: Chance that a PhD holder's consensus is below another person's, ties counted half.
     """
 
     consensus_phd: float
@@ -90,12 +85,7 @@ class AttributeInference:
 
 def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInference:
     """Attack votes on PhD holders [P, K] and others [O, K], released or reconstructed."""
-    if (
-        phd.ndim != 2
-        or others.ndim != 2
-        or not (len(phd) and len(others))
-        or (phd.shape[1] != others.shape[1])
-    ):
+    if 0 in (len(phd), len(others)) or phd.shape[1:] != others.shape[1:]:
         raise ValueError(
             f"phd has shape {phd.shape} and others {others.shape}; both must be [N, K] counts of "
             "the same K classes, N at least 1"
@@ -127,19 +117,13 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     is_phd = test["education"] == DOCTORATE
     phd, others = np.flatnonzero(is_phd), np.flatnonzero(~is_phd)
     others = np.sort(generator.permutation(others)[: ensemble.others])
-    matrices = {
-        group: encode(_without_education(train), _without_education(test, rows))
-        for group, rows in (("phd", phd), ("others", others))
-    }
-    train_matrix = matrices["phd"][0]
-    features = standardize(train_matrix, train_matrix)[0]
-    groups = {
-        (scaling, group): torch.from_numpy(
-            standardize(train_matrix if scaling is Scaling.TRAINING_ROWS else matrix, matrix)[1]
-        )
-        for scaling in Scaling
-        for group, (_, matrix) in matrices.items()
-    }
+    groups, people = {}, {"phd": phd, "others": others}
+    for group, rows in people.items():
+        train_matrix, matrix = encode(_without_education(train), _without_education(test, rows))
+        features = standardize(train_matrix, train_matrix)[0]
+        for scaling in Scaling:
+            scale = train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
+            groups[scaling, group] = torch.from_numpy(standardize(scale, matrix)[1])
     votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
     forest_settings = ForestSettings(
@@ -153,8 +137,8 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
             seed=number,
             num_classes=2,
         )
-        for which, people in groups.items():
-            votes[which].append(forest.predict(people))
+        for which, asked in groups.items():
+            votes[which].append(forest.predict(asked))
     counts = {key: count_votes(np.stack(each), num_classes=2) for key, each in votes.items()}
     return {
         scaling: GroupVotes(

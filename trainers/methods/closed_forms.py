@@ -34,17 +34,6 @@ _TEACHERS_AT_ONCE = 100
 _QUERIES_AT_ONCE = 2000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probes:
-    """Linear classifiers of one ensemble.
-
-    Attributes:
-        weights: Single precision [T, D + 1, K]; the last row is the bias.
-    """
-
-    weights: Tensor
-
-
 def train_probes(
     features: Tensor,
     shards: Sequence[NDArray[np.integer[Any]]],
@@ -52,20 +41,17 @@ def train_probes(
     num_classes: int,
     *,
     ridge: float = 0.1,
-) -> Probes:
-    """Train a ridge regression on each shard.
+) -> Tensor:
+    """Train a ridge regression on each shard; return weights [T, D + 1, K], the bias last.
 
     Each minimizes sum_i |y_i - W x_i|^2 + ridge |W|^2 over its own examples, where x ends with a
     constant 1 and y is the one-hot label less 1/K. What comes out of a shard depends on the labels
     of that shard alone.
 
-    Args:
-        features: Of all examples [N, D], computed without labels; centered and with a mean squared
-            norm of about 1, as `label_free_features` gives them, for the default ridge to fit.
-        shards: Indices of each teacher's examples, T times [n_t]; the vault cuts them, disjoint.
-        labels_of_shards: The labels to go with them, T times [n_t].
-        num_classes: K, up to 256.
-        ridge: How strongly weights are pulled to 0; fixed beforehand, never chosen by labels.
+    `features` [N, D] are computed without labels, centered and with a mean squared norm of about 1,
+    as `label_free_features` gives them, for the default ridge to fit; it is fixed beforehand, never
+    chosen by labels. `shards` are indices of each teacher's examples, T times [n_t], which the
+    vault cuts, disjoint; K is 256 at most.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.positive(ridge=ridge)
@@ -81,13 +67,13 @@ def train_probes(
         labels = torch.from_numpy(np.stack([classes[t] for t in teachers])).to(features.device)
         targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
         weights[teachers] = _ridge_regression(_with_constant(features[indices]), targets, ridge)
-    return Probes(weights=weights)
+    return weights
 
 
-def vote(probes: Probes, query_features: Tensor) -> NDArray[np.uint8]:
+def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
     """Return each teacher's vote [T, Q] on queries [Q, D]: its first highest score."""
     _check_features(query_features, "query_features")
-    teachers, width, classes = probes.weights.shape
+    teachers, width, classes = probes.shape
     if query_features.shape[1] != width - 1:
         raise ValueError(
             f"query_features have {query_features.shape[1]} columns, but the probes were trained "
@@ -95,7 +81,7 @@ def vote(probes: Probes, query_features: Tensor) -> NDArray[np.uint8]:
         )
     votes = np.empty((teachers, len(query_features)), dtype=np.uint8)
     for first in range(0, teachers, _TEACHERS_AT_ONCE):
-        some = probes.weights[first : first + _TEACHERS_AT_ONCE]
+        some = probes[first : first + _TEACHERS_AT_ONCE]
         flat = some.transpose(0, 1).reshape(width, -1)
         for start in range(0, len(query_features), _QUERIES_AT_ONCE):
             queries = query_features[start : start + _QUERIES_AT_ONCE].to(flat)

@@ -53,9 +53,7 @@ _TRUE_GRADIENT = 2.0
 def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float32]:
     """Vectors [N, K] that are the one-hot true labels on average, each with the sum 1.
 
-    Args:
-        values: Noisy labels [N], noisy vectors or sets of classes [N, K].
-        mechanism: Of their release.
+    `values` are noisy labels [N], noisy vectors or sets of classes [N, K].
     """
     classes = mechanism.num_classes
     if isinstance(mechanism, LaplaceNoise | GaussianNoise):

@@ -39,10 +39,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.evaluation import Evaluation, logits_of
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.optimization import sgd
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels, normalize
+from labeldp.trainers.models.predictors import (
+    NetworkPredictor,
+    NetworkSettings,
+    Pixels,
+    logits_of,
+    normalize,
+)
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
@@ -53,12 +58,8 @@ from labeldp.trainers.trainer import Trainer
 class FixMatchLoss:
     """The parts of one step's loss, each a single number.
 
-    Attributes:
-        total: The minimized loss.
-        labeled: Cross-entropy on the labeled examples.
-        unlabeled: Cross-entropy of strong views to pseudo-labels, averaged over all unlabeled
-            examples; those below the threshold count as 0.
-        confident: Share of unlabeled examples above the threshold.
+    `total` is minimized. Pseudo-labels below the threshold count as 0 in `unlabeled`; `confident`
+    is the share of those above.
     """
 
     total: Tensor
@@ -79,14 +80,8 @@ def fixmatch_loss(
 ) -> FixMatchLoss:
     """Pull strong views to what the network is sure of on weak views.
 
-    Args:
-        logits_labeled: [B, K].
-        labels: int64 [B].
-        logits_weak: [U, K]; no gradient flows through them.
-        logits_strong: Of the same examples [U, K].
-        threshold: Probability that a pseudo-label needs to count.
-        temperature: Divides the weak logits first.
-        unlabeled_weight: lambda_u.
+    `logits_labeled` [B, K] go with `labels` int64 [B]; `logits_weak` and `logits_strong` [U, K] are
+    of the same examples, and no gradient flows through the former.
     """
     labeled = functional.cross_entropy(logits_labeled, labels)
     probability, pseudo_labels = (logits_weak.detach() / temperature).softmax(1).max(1)
@@ -160,17 +155,20 @@ class FixMatch(Trainer):
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
         self._views = _views(config, data, self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
-        self._pixels = Pixels.of(data.mean, data.std)
+        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         self.network = (
-            self._settings.for_training(data, initial)
+            settings.for_training(data, initial)
             .to(self.device)
             .to(memory_format=performance.memory_format())
         )
         self.average = moving_average(self.network, config.average_decay)
         self._forward = performance.compiled(self.network)
-        self._evaluation = Evaluation(
-            self.average, prepare=self._views.plain, data=data, performance=performance
+        self._data = data
+        self._predictor = NetworkPredictor(
+            network=self.average.module,
+            settings=settings,
+            pixels=Pixels.of(data.mean, data.std),
+            performance=performance,
         )
         self._optimizer = sgd(
             self.network,
@@ -210,20 +208,15 @@ class FixMatch(Trainer):
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._evaluation.predict(features)
+        return self._predictor.predict(features)
 
     def predictor(self) -> NetworkPredictor:
         """Return the averaged network, apart from what trains it."""
-        return NetworkPredictor(
-            network=self.average.module,
-            settings=self._settings,
-            pixels=self._pixels,
-            performance=self.performance,
-        )
+        return self._predictor
 
     def evaluate(self) -> float:
         """Accuracy of the averaged weights on the public test split; NaN where there is none."""
-        return self._evaluation.accuracy()
+        return self._predictor.accuracy(self._data)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""
@@ -294,31 +287,21 @@ class FixMatch(Trainer):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageViews:
-    """Views of uint8 images [B, C, H, W].
-
-    Attributes:
-        mean: Of each channel [C], of pixels in [0, 1]; on the images' device.
-        std: Likewise.
-        crop: The weak augmentation.
-        augment: Additional operations of the strong view.
-    """
+    """Views of uint8 images [B, C, H, W]; `mean` and `std` [C] are of pixels in [0, 1]."""
 
     mean: Tensor
     std: Tensor
     crop: CropAndFlip
     augment: RandAugment
 
-    def plain(self, examples: Tensor) -> Tensor:
-        """Standardized."""
-        return normalize(examples, self.mean, self.std)
-
     def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, standardized."""
-        return self.plain(self.crop(examples, generator))
+        return normalize(self.crop(examples, generator), self.mean, self.std)
 
     def strong(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, RandAugment, a gray box, standardized."""
-        return self.plain(self.augment(self.crop(examples, generator), generator))
+        strong = self.augment(self.crop(examples, generator), generator)
+        return normalize(strong, self.mean, self.std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,10 +309,6 @@ class TableViews:
     """Views of standardized columns [B, D]; noise is in standard deviations of a column."""
 
     config: FixMatchConfig
-
-    def plain(self, examples: Tensor) -> Tensor:
-        """As they are."""
-        return examples.float()
 
     def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """With a little noise."""
@@ -347,10 +326,9 @@ class TableViews:
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    """Return the exponential moving average of a network's parameters, its value now to start with.
+    """Return the exponential moving average of a network's parameters, which starts at them.
 
-    `update_parameters` moves it on; statistics of batch normalization are
-    copied as they are.
+    `update_parameters` moves it on; statistics of batch normalization are copied as they are.
     """
     average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
     # The first update would copy the network: let it be this one, at the initial weights.

@@ -190,7 +190,7 @@ class LpMst(OneNetwork):
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._learner = self._new_learner()
         if config.warm_start:
-            self._learner.network.load_state_dict(before.judged.state_dict())
+            self._learner.network.load_state_dict(before.predictor().network.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out
@@ -358,10 +358,9 @@ class Recommender:
         return getattr(self._trainer, name)
 
     def figures(self) -> dict[str, float]:
-        """Figures of the stages; with a public test split `rmse` on it, and `rmse_constant`.
+        """Figures of the stages; with a public test split `rmse`, and `rmse_constant` beside it.
 
-        The latter is that of the best constant, the mean of the test ratings: a model that has
-        learned anything is below.
+        The latter is that of the best constant, the mean of the test ratings.
         """
         data, stars = self._data, stars_of(self._data)
         if not data.has_test_split:

@@ -160,7 +160,7 @@ def _fit_probe(
         probes = train_probes(
             data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
         )
-        return ProbePredictor(weights=probes.weights[0])
+        return ProbePredictor(weights=probes[0])
 
     probe = fitted(indices, labels)
     if config.kind is StudentKind.SELF_TRAINED:

@@ -46,8 +46,8 @@ from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource
 
-#: Counted up when the same features and settings give other directions, if only in a last digit, so
-#: that stale files are not read.
+#: Counted up when the same features and settings give other groups or directions, if only in a last
+#: digit, so that stale files are not read.
 DIRECTIONS_VERSION = 1
 _ROWS_AT_ONCE = 4096
 _DIRECTIONS_AT_ONCE = 10
@@ -148,9 +148,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
 class Directions:
     """Orthonormal functions on the examples, the smoothest first.
 
-    Attributes:
-        values: Single precision [N, M], columns of norm 1.
-        strengths: Eigenvalues of the kernel [M], descending.
+    `values` are single precision [N, M], columns of norm 1; `strengths` eigenvalues [M].
     """
 
     values: NDArray[np.float32]
@@ -226,9 +224,8 @@ def one_thread() -> Iterator[None]:
 class MomentQuery:
     """A question about labels, and the way to read its answer.
 
-    Attributes:
-        weights: Rows of length 1 at most [N, M], for `LabelMoments`.
-        scale: Factor on the sums, the length of the longest unscaled row.
+    `weights` are rows of length 1 at most [N, M], for `LabelMoments`; `scale` is a factor on the
+    sums, the length of the longest unscaled row.
     """
 
     weights: NDArray[np.float32]
@@ -238,9 +235,7 @@ class MomentQuery:
     def scores(self, moments: NDArray[np.floating], *, noise_std: float) -> NDArray[np.float32]:
         """Return the posterior mean of the one-hot labels [N, K]: near 0..1, rows near a sum of 1.
 
-        Args:
-            moments: Noisy sums [M, K] of one-hot labels along the weights.
-            noise_std: Of the noise in each sum.
+        `moments` are noisy sums [M, K] of one-hot labels along the weights.
         """
         values, strengths = self.directions.values, self.directions.strengths
         examples, classes = len(values), moments.shape[1]
@@ -262,11 +257,8 @@ class MomentQuery:
 def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
     """Decide how many directions to ask about: as many as leave little noise in a prediction.
 
-    Args:
-        directions: All there are [N, M'].
-        noise_std: Of the noise in each sum, for rows of length 1.
-        tolerated: Standard deviation of the noise that may be in an average prediction; a
-            prediction lies between 0 and 1.
+    `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
+    prediction, which lies between 0 and 1.
     """
     _validate.positive(noise_std=noise_std, tolerated=tolerated)
     examples, most = directions.values.shape
@@ -303,17 +295,11 @@ def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]
     return weights
 
 
-#: Counted up when the same settings give other groups, so that stale files are not read.
-_CLUSTERS_VERSION = 1
-
-
 @dataclass(frozen=True)
 class Rows:
-    """Features, compared by the fingerprint of their content or of their images.
+    """Features [N, ...] of the training examples, compared by the fingerprint of their content.
 
-    Attributes:
-        features: One row for each training example [N, ...].
-        folder: Where what is computed of them is kept; None for nowhere.
+    `folder` is where results computed of them are kept; None for nowhere.
     """
 
     fingerprint: str
@@ -341,19 +327,15 @@ def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
     return Rows(f"{images.fingerprint} {which}", found.train, data.features_folder)
 
 
+def _place(name: str, rows: Rows, **key: object) -> Place:
+    whole = {"version": DIRECTIONS_VERSION, "features": rows.fingerprint, **key}
+    return Place(folder=rows.folder, name=name, key=whole)
+
+
 @lru_cache(maxsize=2)
 def remembered_clusters(rows: Rows, *, clusters: int, seed: int) -> NDArray[np.int64]:
     """`clusters_of`, once for all trials of a sweep: half a minute on 60,000 rows."""
-    place = Place(
-        folder=rows.folder,
-        name="clusters",
-        key={
-            "version": _CLUSTERS_VERSION,
-            "features": rows.fingerprint,
-            "clusters": clusters,
-            "seed": seed,
-        },
-    )
+    place = _place("clusters", rows, clusters=clusters, seed=seed)
     (groups,) = made_once(
         lambda: (clusters_of(rows.features, clusters=clusters, seed=seed),), place=place
     )
@@ -368,16 +350,7 @@ def remembered_directions(rows: Rows, *, landmarks: int, seed: int) -> Direction
         directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
         return directions.values, directions.strengths
 
-    place = Place(
-        folder=rows.folder,
-        name="directions",
-        key={
-            "version": DIRECTIONS_VERSION,
-            "features": rows.fingerprint,
-            "landmarks": landmarks,
-            "seed": seed,
-        },
-    )
+    place = _place("directions", rows, landmarks=landmarks, seed=seed)
     values, strengths = made_once(found, place=place)
     return Directions(values=values, strengths=strengths)
 

@@ -22,6 +22,7 @@ import enum
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,11 +61,7 @@ _OPERATIONS = tuple(Operation)
 def apply(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tensor) -> Tensor:
     """Return what `operation` makes of each image, uint8 [B, C, H, W].
 
-    Args:
-        operation: One for all of the images.
-        images: uint8 [B, C, H, W].
-        magnitudes: int64 [B], 1..9.
-        signs: int64 [B], 1 or -1: the direction of a move.
+    `magnitudes` int64 [B] are 1..9, `signs` int64 [B] 1 or -1: the direction of a move.
     """
     match operation:
         case Operation.IDENTITY:
@@ -202,11 +199,8 @@ def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple
 class Draws:
     """Draws for B images, all on the CPU.
 
-    Attributes:
-        operations: Place in the list of operations, int64 [layers, B]; -1 where skipped.
-        magnitudes: int64 [layers, B], 1..9.
-        signs: int64 [layers, B], 1 or -1.
-        corners: Uniform numbers in [0, 1) that place the gray box, float64 [2, B]: x, then y.
+    `operations` int64 [layers, B] are places in the list of operations, -1 where skipped; `corners`
+    float64 [2, B] uniform numbers in [0, 1) that place the gray box: x, then y.
     """
 
     operations: Tensor
@@ -219,41 +213,31 @@ class Draws:
 class RandAugment:
     """The strong augmentation of FixMatch for uint8 images.
 
-    Attributes:
-        probability: Chance that a drawn operation is carried out.
-        box: Nominal side of the gray box in pixels; 0 for none. Its left and upper edges start
-            half of that before a uniform point, and Pillow draws both edges: 17 pixels for 16.
+    A drawn operation is carried out with this `probability`. `box` is the nominal side of the gray
+    box in pixels, 0 for none: its left and upper edges start half of that before a uniform point,
+    and Pillow draws both edges, 17 pixels for 16.
     """
 
     probability: float = 0.5
     box: int = 16
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a strongly augmented copy of each image, uint8 [B, C, H, W].
-
-        A generator of the CPU gives the same draws on every device of the images.
-        """
+        """Return a strongly augmented copy of each image, uint8 [B, C, H, W]."""
         return self.carry_out(images, self.draw(len(images), generator))
 
     def draw(self, count: int, generator: torch.Generator) -> Draws:
         """Draw what happens to `count` images."""
-        shape, device = (_LAYERS, count), generator.device
-
-        def whole(low: int, high: int) -> Tensor:
-            return torch.randint(low, high, shape, generator=generator, device=device).cpu()
-
-        operations = whole(0, len(_OPERATIONS))
-        magnitudes = whole(1, 10)
-        signs = whole(0, 2) * 2 - 1
-        kept = torch.rand(shape, generator=generator, device=device).cpu() < self.probability
-        corners = torch.rand(
-            (2, count), generator=generator, device=device, dtype=torch.float64
-        ).cpu()
+        shape = (_LAYERS, count)
+        drawn: dict[str, Any] = {"generator": generator, "device": generator.device}
+        operations = torch.randint(len(_OPERATIONS), shape, **drawn).cpu()
+        magnitudes = torch.randint(1, 10, shape, **drawn).cpu()
+        signs = torch.randint(2, shape, **drawn).cpu() * 2 - 1
+        kept = torch.rand(shape, **drawn).cpu() < self.probability
         return Draws(
             operations=torch.where(kept, operations, -1),
             magnitudes=magnitudes,
             signs=signs,
-            corners=corners,
+            corners=torch.rand((2, count), **drawn, dtype=torch.float64).cpu(),
         )
 
     def carry_out(self, images: Tensor, draws: Draws) -> Tensor:
@@ -289,11 +273,7 @@ class RandAugment:
 def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
     """Carry out one operation on each image, in place.
 
-    Args:
-        images: Sorted by their operations, those without one first.
-        operations: In any order.
-        magnitudes: In the order of the images, on their device.
-        signs: Likewise.
+    Images, magnitudes and signs are sorted by `operations`, those without one first.
     """
     end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
     for operation, size in zip(_OPERATIONS, sizes, strict=True):

@@ -84,8 +84,7 @@ class StagedMoments(OneNetwork):
 
     def _next_stage(self) -> None:
         """Ask again, along features that the network has found, and begin another network."""
-        learner = self._learner
-        found = learner.described(self._data.train_features)
+        found = self._learner.predictor().features(self._data.train_features)
         moments = learned_moments(
             self.config.prior,
             self._data,

@@ -1,7 +1,6 @@
 """Features that no label goes into: computed once, kept by content, free of any privacy cost.
 
-In label privacy the features are public, so everything learned from them alone costs nothing. For
-tables these are standardized columns, for images patches that are described in one of two ways.
+For tables these are standardized columns, for images patches that are described in one of two ways.
 
 `PatchFeatures` is the single-layer network of Coates, Ng and Lee ("An Analysis of Single-Layer
 Networks in Unsupervised Feature Learning", AISTATS 2011): k-means on small whitened patches, each
@@ -11,8 +10,8 @@ patch described by how much nearer than average it is to each center, sums over 
 of Patches in Deep Convolutional Kernels Methods", ICLR 2021): the filters are whitened patches of
 random images, each compared with x and -x by the cosine after whitening, as one convolution.
 Answers above a threshold are averaged over the cells of a grid. Every filter's mirror image is a
-filter too, so that the features of an image and its mirror image can be averaged at no cost. It is
-for photographs: letters and digits change their meaning when they are mirrored.
+filter too, so that an image and its mirror image are averaged at no cost. It is for photographs:
+letters and digits change their meaning when they are mirrored.
 
 Both end with square roots and principal components, which help linear models.
 
@@ -31,6 +30,7 @@ torch.Size([64, 10])
 import hashlib
 import os
 import tempfile
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +42,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.schedules import counted, tell
@@ -55,8 +54,6 @@ _VERSION = 1
 _DESCRIBED = ("patch", "cells", "threshold", "precision")
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
 _BATCH_NUMBERS = 2**20
-#: Images whose components are worked out at once.
-_IMAGES_AT_ONCE = 1024
 #: Added to a patch's variance (of pixels in 0..255), lest noise in flat patches is blown up.
 _PATCH_VARIANCE = 10.0
 #: Added to the eigenvalues of the patches' covariance before whitening.
@@ -82,13 +79,6 @@ class PatchFeatures:
     sampled_patches: int = 100_000
     sampled_images: int = 10_000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        _validate.whole(minimum=2, patch=self.patch, centers=self.centers)
-        _validate.whole(minimum=1, cells=self.cells, dimensions=self.dimensions)
-        _validate.whole(minimum=2, sampled_images=self.sampled_images)
-        _validate.whole(minimum=self.centers, sampled_patches=self.sampled_patches)
-        _validate.whole(seed=self.seed)
 
     def fit(self, images: Tensor) -> "PatchEncoder":
         """Learn an encoder from images, uint8 [N, C, H, W]."""
@@ -120,22 +110,14 @@ class PatchFeatures:
         return encoder.with_principal_components(images[chosen], self.dimensions)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PatchEncoder(Step):
-    """Images in, features out; D is C * patch^2. It is a step of a preprocessing.
+class _ImageStep(Step):
+    """Images in, features out: a step of a preprocessing.
 
-    `mean` [D] and `whitening` [D, D] are those of normalized patches, `centers` those of whitened
-    ones [centers, D]. `shift` is subtracted before the `projection` on scaled principal components
-    [cells^2 * centers, dimensions], which is None before they are known.
+    `shift` is subtracted before the `projection` on scaled principal components [numbers,
+    dimensions], which is None before they are known.
     """
 
-    kind: ClassVar[str] = "patches"
-
-    patch: int
-    cells: int
-    mean: Tensor
-    whitening: Tensor
-    centers: Tensor
+    at_once: ClassVar[int]
     shift: Tensor
     projection: Tensor | None
 
@@ -144,21 +126,44 @@ class PatchEncoder(Step):
 
         They are centered, with a mean squared norm of 1, over the images that were learned from.
         """
-        blocks = []
-        for part in counted(
-            torch.split(torch.as_tensor(rows), _IMAGES_AT_ONCE), "describing images"
-        ):
-            pooled = self._pooled_answers(part)
-            if self.projection is not None:
-                pooled = (pooled - self.shift) @ self.projection
-            blocks.append(pooled)
-        return torch.cat(blocks)
+        parts, blocks = torch.split(torch.as_tensor(rows), self.at_once), []
+        with torch.inference_mode():
+            for part in counted(parts, "describing images"):
+                pooled = self._pooled_answers(part)
+                if self.projection is not None:
+                    pooled = (pooled - self.shift) @ self.projection.float()
+                blocks.append(pooled)
+        return torch.cat(blocks).clone()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
         assert self.projection is not None, "it is fitted"
         return (self.projection.shape[1],)
+
+    @abstractmethod
+    def _pooled_answers(self, images: Tensor) -> Tensor:
+        """Return the numbers that the components are taken of, [B, numbers]."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PatchEncoder(_ImageStep):
+    """k-means on patches; D is C * patch^2.
+
+    `mean` [D] and `whitening` [D, D] are those of normalized patches, `centers` those of whitened
+    ones [centers, D].
+    """
+
+    kind: ClassVar[str] = "patches"
+    at_once: ClassVar[int] = 1024
+
+    patch: int
+    cells: int
+    mean: Tensor
+    whitening: Tensor
+    centers: Tensor
+    shift: Tensor
+    projection: Tensor | None
 
     def described(self) -> dict[str, Any]:
         """Return the settings."""
@@ -191,7 +196,6 @@ class PatchEncoder(Step):
         return cls(patch=described["patch"], cells=described["cells"], **matrices)
 
     def _pooled_answers(self, images: Tensor) -> Tensor:
-        """Return the numbers that the components are taken of, [B, cells^2 * centers]."""
         rows, columns = (length - self.patch + 1 for length in images.shape[2:])
         count, places = len(self.centers), rows * columns
         batch = max(1, _BATCH_NUMBERS // (places * count))
@@ -278,8 +282,6 @@ def _check_images(images: Tensor, settings: "PatchFeatures | RandomPatchFeatures
 
 #: Answers of filters that are worked out at once: more do not fit into a processor's cache.
 _ANSWERS_AT_ONCE = 2**22
-#: Images whose components are worked out at once.
-_PHOTOGRAPHS_AT_ONCE = 512
 #: Components with less than this share of the first one's spread are numerical noise.
 _LEAST_SPREAD = 1e-3
 #: Rounds of the power iteration that finds the components, and directions beside the wanted ones.
@@ -320,23 +322,6 @@ class RandomPatchFeatures:
     precision: Precision = Precision.BF16
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        _validate.members(self)
-        _validate.whole(minimum=2, patch=self.patch, filters=self.filters)
-        _validate.whole(minimum=1, cells=self.cells, dimensions=self.dimensions)
-        _validate.whole(minimum=2, sampled_images=self.sampled_images)
-        _validate.whole(minimum=self.filters, sampled_patches=self.sampled_patches)
-        _validate.positive(whitening=self.whitening)
-        _validate.number(threshold=self.threshold, flattening=self.flattening)
-        _validate.whole(seed=self.seed)
-        if not 0 <= self.flattening <= 1:
-            raise ValueError(f"flattening is {self.flattening}; it must lie in [0, 1]")
-        if self.filters % 2:
-            raise ValueError(
-                f"filters is {self.filters}; half of them are mirror images of the others, so that "
-                "it must be even"
-            )
-
     def fit(self, images: Tensor) -> "RandomPatchEncoder":
         """Learn an encoder from images, uint8 [N, C, H, W]."""
         _check_images(images, self)
@@ -375,16 +360,15 @@ class RandomPatchFeatures:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RandomPatchEncoder(Step):
-    """Photographs in, features out; F filters on patches of D = C * patch^2 numbers.
+class RandomPatchEncoder(_ImageStep):
+    """F filters on patches of D = C * patch^2 numbers of photographs.
 
-    It is a step of a preprocessing. The `kernels` of the convolution are the F filters, half of
-    them mirrored, and the D rows of the whitening [F + D, C, patch, patch]; `bias` [F + D] centers
-    the patches. `shift` is subtracted before the `projection` on scaled principal components
-    [numbers, dimensions], which is None before they are known.
+    The `kernels` of the convolution are the F filters, half of them mirrored, and the D rows of the
+    whitening [F + D, C, patch, patch]; `bias` [F + D] centers the patches.
     """
 
     kind: ClassVar[str] = "random_patches"
+    at_once: ClassVar[int] = 512
 
     cells: int
     threshold: float
@@ -393,28 +377,6 @@ class RandomPatchEncoder(Step):
     bias: Tensor
     shift: Tensor
     projection: Tensor | None
-
-    def __call__(self, rows: Any) -> Tensor:
-        """Return features, single precision [N, dimensions], of uint8 images [N, C, H, W].
-
-        They are centered, with a mean squared norm of 1, over the images that were learned from.
-        """
-        blocks = []
-        with torch.inference_mode():
-            for part in counted(
-                torch.split(torch.as_tensor(rows), _PHOTOGRAPHS_AT_ONCE), "describing images"
-            ):
-                pooled = self._pooled_answers(part)
-                if self.projection is not None:
-                    pooled = (pooled - self.shift) @ self.projection.float()
-                blocks.append(pooled)
-        return torch.cat(blocks).clone()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
-        assert self.projection is not None, "it is fitted"
-        return (self.projection.shape[1],)
 
     def described(self) -> dict[str, Any]:
         """Return the settings."""
@@ -444,7 +406,6 @@ class RandomPatchEncoder(Step):
         return len(self.kernels) - self.kernels[0].numel()
 
     def _pooled_answers(self, images: Tensor) -> Tensor:
-        """Return the numbers that the components are taken of, [B, numbers]."""
         patch = self.kernels.shape[-1]
         places = (images.shape[2] - patch + 1) * (images.shape[3] - patch + 1)
         batch = max(1, _ANSWERS_AT_ONCE // (places * len(self.kernels)))
@@ -523,8 +484,8 @@ class ScaledStep(Step):
 
     kind: ClassVar[str] = "scaled"
 
-    center: Tensor
-    factor: Tensor
+    center: NDArray[np.float32]
+    factor: NDArray[np.float32]
 
     @classmethod
     def fit(cls, train: Tensor) -> "ScaledStep":
@@ -532,33 +493,17 @@ class ScaledStep(Step):
         std, mean = torch.std_mean(train.double(), 0, correction=0)
         varying = std > 0
         scale = torch.where(varying, 1 / std, 0.0) / varying.sum().clamp(min=1).sqrt()
-        return cls(center=mean.float(), factor=scale.float())
+        return cls(center=mean.float().numpy(), factor=scale.float().numpy())
 
     def __call__(self, rows: Any) -> Tensor:
         """Return features, single precision [N, D], of numbers [N, D]."""
-        return (torch.as_tensor(rows) - self.center) * self.factor
+        center, factor = (torch.tensor(each) for each in (self.center, self.factor))
+        return (torch.as_tensor(rows) - center) * factor
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
         return (len(self.center),)
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings: none."""
-        return {}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name."""
-        return {"center": self.center.numpy(), "factor": self.factor.numpy()}
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "ScaledStep":
-        """Return what `arrays` were taken of."""
-        del described
-        center, factor = (torch.from_numpy(np.array(arrays[name])) for name in ("center", "factor"))
-        return cls(center=center, factor=factor)
 
 
 #: Settings of features of images.
@@ -602,54 +547,35 @@ def label_free_features(
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    files = None if folder is None else _Files.of(folder, _key(data, settings))
-    kept = None if files is None else files.read(len(data.train_features))
-    if kept is not None:
-        return kept
+    files = None
+    if folder is not None:
+        text = f"{_VERSION} {data.fingerprint} {settings!r}"
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        files = folder / f"features-{key}.npy", folder / f"features-{key}.step.npz"
+        if all(file.exists() for file in files):
+            return _read(*files, examples=len(data.train_features))
     train, test = data.train_features.cpu(), data.test_features.cpu()
     step: Step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
     features = Features(train=step(train), test=step(test), step=step)
     if files is not None:
-        files.write(features)
+        values = torch.cat((features.train, features.test)).numpy()
+        _write(files[0], lambda file: np.save(file, values, allow_pickle=False))
+        parts: dict[str, Any] = {**step.arrays(), **step.described()}
+        _write(files[1], lambda file: np.savez(file, **parts))
     return features
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Files:
-    """Where features are kept: their values, and beside them the step that made them."""
-
-    values: Path
-    step: Path
-
-    @classmethod
-    def of(cls, folder: Path, key: str) -> "_Files":
-        return cls(values=folder / f"features-{key}.npy", step=folder / f"features-{key}.step.npz")
-
-    def read(self, examples: int) -> Features | None:
-        """Features of a set with so many training examples; None if they are not all here."""
-        if not (self.values.exists() and self.step.exists()):
-            return None
-        with np.load(self.step, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        kinds = (PatchEncoder, "patch"), (RandomPatchEncoder, "kernels")
-        kind: type[Step] = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
-        described = {name: arrays.pop(name).item() for name in _DESCRIBED if name in arrays}
-        # Copied on write: processes on one machine share the pages.
-        values = torch.from_numpy(np.load(self.values, mmap_mode="c", allow_pickle=False))
-        step = kind.restored(described, arrays)
-        return Features(train=values[:examples], test=values[examples:], step=step)
-
-    def write(self, features: Features) -> None:
-        """Keep them; readers want both files."""
-        values = torch.cat((features.train, features.test)).numpy()
-        _write(self.values, lambda file: np.save(file, values, allow_pickle=False))
-        parts: dict[str, Any] = {**features.step.arrays(), **features.step.described()}
-        _write(self.step, lambda file: np.savez(file, **parts))
-
-
-def _key(data: PublicData, settings: ImageFeatures) -> str:
-    text = f"{_VERSION} {data.fingerprint} {settings!r}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def _read(values: Path, step: Path, *, examples: int) -> Features:
+    """Return features of a set with so many training examples from their files."""
+    with np.load(step, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    kinds = (PatchEncoder, "patch"), (RandomPatchEncoder, "kernels")
+    kind: type[Step] = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
+    described = {name: arrays.pop(name).item() for name in _DESCRIBED if name in arrays}
+    # Copied on write: processes on one machine share the pages.
+    found = torch.from_numpy(np.load(values, mmap_mode="c", allow_pickle=False))
+    restored = kind.restored(described, arrays)
+    return Features(train=found[:examples], test=found[examples:], step=restored)
 
 
 def _write(path: Path, save: Callable[[IO[bytes]], None]) -> None:

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.evaluation import Evaluation, features_by, logits_of
 from labeldp.trainers.models.optimization import WeightAverage, sgd
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
     Pixels,
+    logits_of,
     normalize,
 )
 from labeldp.trainers.models.schedules import (
@@ -116,12 +116,7 @@ class Learner:
         performance: Performance,
         examples: NDArray[np.intp] | None = None,
     ) -> None:
-        """Set up the first step.
-
-        The seed is that of initial weights, order and augmentation; noise of labels has its own.
-        `examples` are the training examples that have targets [M], in the order of the targets;
-        None for all.
-        """
+        """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         _validate.whole(seed=seed)
         performance.limit_threads()
         self.config = config
@@ -132,22 +127,22 @@ class Learner:
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
-        self._pixels = Pixels.of(data.mean, data.std)
+        self._data = data
         # On the device once: to send them there in every step would be to wait for it.
         self._mean, self._std = (
             torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )
         initial, order = seeds_of(seed)
-        self._settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
-        network = self._settings.for_training(data, initial, dropout=config.dropout)
+        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        network = settings.for_training(data, initial, dropout=config.dropout)
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = performance.compiled(self.network)
         decay = config.recipe.average_decay
         self._average = WeightAverage(self.network, decay=decay) if decay else None
-        self._evaluation = Evaluation(
-            self.judged,
-            prepare=self._normalized,
-            data=data,
+        self._predictor = NetworkPredictor(
+            network=self.network if self._average is None else self._average.network,
+            settings=settings,
+            pixels=Pixels.of(data.mean, data.std),
             performance=performance,
             mirrored=config.recipe.mirrored,
         )
@@ -164,11 +159,6 @@ class Learner:
         flip = config.recipe.flip is Flip.RANDOM
         self._augmentation = CropAndFlip(padding=config.recipe.crop, flip=flip)
         self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
-
-    @property
-    def judged(self) -> nn.Module:
-        """The network that predicts: the average of weights where there is one."""
-        return self.network if self._average is None else self._average.network
 
     def epoch(self, loss_of: BatchLoss) -> EpochMetrics:
         """Train for one epoch on the loss of each batch, and evaluate."""
@@ -210,31 +200,15 @@ class Learner:
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._evaluation.predict(features)
-
-    def described(self, features: Tensor) -> tuple[Tensor, ...]:
-        """Features by the network of unaugmented features [N, ...], each kind [N, D]."""
-        return features_by(
-            self.judged,
-            features,
-            prepare=self._normalized,
-            performance=self.performance,
-            mirrored=self.config.recipe.mirrored,
-        )
+        return self._predictor.predict(features)
 
     def predictor(self) -> NetworkPredictor:
         """Return the network apart from its training; it is the same one, not a copy."""
-        return NetworkPredictor(
-            network=self.judged,
-            settings=self._settings,
-            pixels=self._pixels,
-            performance=self.performance,
-            mirrored=self.config.recipe.mirrored,
-        )
+        return self._predictor
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        return self._evaluation.accuracy()
+        return self._predictor.accuracy(self._data)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""
@@ -288,10 +262,9 @@ class Learner:
                 now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
                 draws = torch.cat((draws[:2].to(self.device), now[None].long()))
             batch = self._augmentation.carry_out(batch, draws)
-        return self._normalized(batch)
-
-    def _normalized(self, batch: Tensor) -> Tensor:
-        return batch if self._pixels is None else normalize(batch, self._mean, self._std)
+        if self._predictor.pixels is None:
+            return batch
+        return normalize(batch, self._mean, self._std)
 
 
 def first_mirrored(examples: int, seed: int) -> Tensor:
@@ -305,16 +278,12 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse ways to train that these features don't allow."""
-    if config.augment and data.kind is not FeatureKind.IMAGE:
-        raise ValueError(
-            f"augment is True, but {data.name} holds no images; crops and flips make no sense "
-            "there: set augment=False"
-        )
-    if config.recipe.mirrored and data.kind is not FeatureKind.IMAGE:
-        raise ValueError(
-            f"recipe.mirrored is True, but {data.name} holds no images, and nothing else has a "
-            "mirror image: set recipe.mirrored=False"
-        )
+    for name, chosen in (("augment", config.augment), ("recipe.mirrored", config.recipe.mirrored)):
+        if chosen and data.kind is not FeatureKind.IMAGE:
+            raise ValueError(
+                f"{name} is True, but {data.name} holds no images, and nothing else can be "
+                f"mirrored: set {name}=False"
+            )
     if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
         raise ValueError(
             f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "

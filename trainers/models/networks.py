@@ -14,9 +14,7 @@ torch.Size([5, 10])
 """
 
 import math
-from abc import abstractmethod
 from collections import OrderedDict
-from enum import StrEnum
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +47,8 @@ def build_model(
     _validate.whole(seed=seed)
     width = name.default_width if width is None else width
     _validate.whole(width=width, minimum=1)
-    _check_dropout(name, dropout)
+    if dropout and name is not ModelName.MLP:
+        raise ValueError(f"dropout is {dropout} for {name}; it is for {ModelName.MLP} only")
     _check_features(name, input_shape, cardinalities)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -70,15 +69,6 @@ def build_model(
                 return WideResNet(
                     depth=28, widening=width, channels=input_shape[0], num_classes=num_classes
                 )
-
-
-def _check_dropout(name: ModelName, dropout: float) -> None:
-    _validate.number(dropout=dropout)
-    if not 0 <= dropout < 1 or (dropout and name is not ModelName.MLP):
-        raise ValueError(
-            f"dropout is {dropout} for {name}; it must lie in [0, 1), and above 0 for "
-            f"{ModelName.MLP} only"
-        )
 
 
 def _check_features(
@@ -225,21 +215,16 @@ def _leaky_relu(x: Tensor) -> Tensor:
     return functional.leaky_relu(x, 0.1)
 
 
-class _Entry(StrEnum):
-    """Treatment of the input of a block of the wide network."""
-
-    ACTIVATE_BRANCH = "branch"  # usual: the branch sees the activated input, the sum the raw one
-    ACTIVATE_BOTH = "both"  # first block of group 1
-    RAW = "raw"  # first blocks of groups 2 and 3
-
-
 class _WideBlock(nn.Module):
     """Pre-activation block; where channels change, the shortcut is a 1x1 convolution."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, entry: _Entry) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, *, first: bool) -> None:
         super().__init__()
-        self.entry = entry
-        # A RAW block never uses norm1. It has one because the published network does: counts of
+        # Usually the branch sees the activated input and the sum the raw one. Where channels change
+        # both see the same: the activated one at first, the raw one in groups 2 and 3.
+        self.both = inputs != outputs
+        self.raw = self.both and not first
+        # A raw block never uses norm1. It has one because the published network does: counts of
         # parameters and stored weights keep their shape.
         self.norm1 = _wide_norm(inputs)
         self.conv1 = _conv3x3(inputs, outputs, stride)
@@ -251,8 +236,8 @@ class _WideBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, C, H, W] to [B, outputs, H / stride, W / stride]."""
-        branch = x if self.entry is _Entry.RAW else _leaky_relu(self.norm1(x))
-        skipped = branch if self.entry is _Entry.ACTIVATE_BOTH else x
+        branch = x if self.raw else _leaky_relu(self.norm1(x))
+        skipped = branch if self.both else x
         out = self.conv2(_leaky_relu(self.norm2(self.conv1(branch))))
         result: Tensor = out + self.shortcut(skipped)
         return result
@@ -274,10 +259,7 @@ class WideResNet(nn.Module):
             outputs = 16 * widening * 2**group
             for block in range((depth - 4) // 6):
                 stride = 2 if group > 0 and block == 0 else 1
-                entry = _Entry.ACTIVATE_BRANCH
-                if inputs != outputs:
-                    entry = _Entry.ACTIVATE_BOTH if group == 0 else _Entry.RAW
-                blocks.append(_WideBlock(inputs, outputs, stride, entry))
+                blocks.append(_WideBlock(inputs, outputs, stride, first=group == 0))
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.norm = _wide_norm(inputs)
@@ -311,15 +293,7 @@ _HEAD_SCALE = 9.0
 _NORM_MOMENTUM = 0.4
 
 
-class FittedFirst(nn.Module):
-    """A network with something to learn from features before it is trained, without labels."""
-
-    @abstractmethod
-    def fit_first(self, inputs: Tensor) -> None:
-        """Learn it from inputs of the network [N, ...]; the same inputs give the same bits."""
-
-
-class FastCnn(FittedFirst):
+class FastCnn(nn.Module):
     """Whitening, then three blocks of conv, max-pool, norm, GELU, conv, norm, GELU.
 
     Widths are `width`, 4 `width` and 4 `width`; the maximum over all places of the last block is

@@ -4,7 +4,7 @@
 compiler: seconds of a core in every worker of a sweep. Its functional form does not.
 
 >>> weight = torch.ones(1, requires_grad=True)
->>> every = ParameterGroup(parameters=[weight], weight_decay=0.0)
+>>> every = ParameterGroup([weight], weight_decay=0.0)
 >>> optimizer = Sgd([every], learning_rate=0.5, momentum=0.0)
 >>> (3 * weight).sum().backward()
 >>> optimizer.step()
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.optim.sgd import sgd as torch_sgd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ParameterGroup:
     """Parameters that are treated alike, at `rate` times the learning rate.
 
@@ -49,20 +49,17 @@ def parameter_groups(
     Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
     with `decay_all` alone.
     """
-    alike = decay_all and bias_rate == 1
-    weights = [p for p in model.parameters() if alike or p.ndim > 1]
-    others = [] if alike else [p for p in model.parameters() if p.ndim <= 1]
-    groups = [ParameterGroup(parameters=weights, weight_decay=weight_decay, decoupled=decoupled)]
-    if others:
-        groups.append(
-            ParameterGroup(
-                parameters=others,
-                weight_decay=weight_decay if decay_all else 0.0,
-                rate=bias_rate,
-                decoupled=decoupled,
-            )
-        )
-    return groups
+    parameters = list(model.parameters())
+    if decay_all and bias_rate == 1:
+        return [ParameterGroup(parameters, weight_decay, decoupled=decoupled)]
+    weights = [p for p in parameters if p.ndim > 1]
+    others = [p for p in parameters if p.ndim <= 1]
+    of_others = weight_decay if decay_all else 0.0
+    groups = (
+        ParameterGroup(weights, weight_decay, decoupled=decoupled),
+        ParameterGroup(others, of_others, rate=bias_rate, decoupled=decoupled),
+    )
+    return [group for group in groups if group.parameters]
 
 
 def sgd(
@@ -141,12 +138,6 @@ class Sgd:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of the same groups; its tensors are copied."""
-        sizes = [len(velocities) for velocities in state["velocities"]]
-        if sizes != [len(group.parameters) for group in self.groups]:
-            raise ValueError(
-                f"the optimizer's state has groups of {sizes} tensors, but this network has "
-                f"{[len(group.parameters) for group in self.groups]}; it is one of another model"
-            )
         self.learning_rate = float(state["learning_rate"])
         for velocities, others in zip(self._velocities, state["velocities"], strict=True):
             for velocity, other in zip(velocities, others, strict=True):

@@ -5,8 +5,8 @@ It is constructed as `Name(input_shape=..., num_classes=...)`: the shape of one 
 pixels standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded.
 The module is in the folder where labeldp is started, or installed.
 
->>> OwnModel("networks:Wide").module, OwnModel("networks:Wide").name
-('networks', 'Wide')
+>>> OwnModel("networks:Wide").module
+'networks'
 >>> chosen_model("mlp")
 <ModelName.MLP: 'mlp'>
 """
@@ -19,6 +19,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
-class OwnModelMissing(ValueError):
-    """A network of the user's that is missing here; the message gives the reason and the fix."""
+class OwnModuleMissing(ValueError):
+    """A module or network of the user's that is missing here; the message says why and the fix."""
 
 
 class OwnModel(str):
@@ -61,17 +62,17 @@ class OwnModel(str):
         return self.partition(":")[2]
 
     def kind(self) -> "type[nn.Module]":
-        """Import the class; `OwnModelMissing` if there is no such `torch.nn.Module`."""
+        """Import the class; `OwnModuleMissing` if there is no such `torch.nn.Module`."""
         from torch import nn
 
         try:
             module = own_module(self.module)
         except OwnModuleMissing as error:
-            raise OwnModelMissing(f"model is {self}, but {error}") from error
+            raise OwnModuleMissing(f"model is {self}, but {error}") from error
         kind = getattr(module, self.name, None)
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
             what = "has no such name" if kind is None else "has something else by that name"
-            raise OwnModelMissing(
+            raise OwnModuleMissing(
                 f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) {what}; "
                 "it must be a class made from torch.nn.Module"
             )
@@ -93,7 +94,7 @@ class OwnModel(str):
                 shape = tuple(network(torch.zeros(2, *input_shape)).shape)
             except Exception as error:  # any error of the user's module
                 raise ValueError(
-                    f"model is {self}, and {self.name}(input_shape={input_shape}, "
+                    f"model is {self}, and {kind.__name__}(input_shape={input_shape}, "
                     f"num_classes={num_classes}) of a batch of two raises {type(error).__name__}: "
                     f"{error}"
                 ) from error
@@ -114,12 +115,10 @@ class OwnModel(str):
         return _arrived, (str(self), self._source())
 
     def _source(self) -> str | None:
-        try:
-            with here_too():
-                spec = importlib.util.find_spec(self.module)
+        spec = _found(self.module)
+        with contextlib.suppress(OSError):
             return Path(spec.origin).read_text() if spec and spec.origin else None
-        except (ImportError, OSError, ValueError):
-            return None
+        return None
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:
@@ -142,9 +141,7 @@ def chosen_model(given: str) -> ModelName | OwnModel:
 def _arrived(address: str, source: str | None) -> OwnModel:
     """Unpack a network's address; where its module is not there, make it of the source."""
     model = OwnModel(address)
-    with here_too():
-        there = model.module in sys.modules or _found(model.module)
-    if not there and source is not None:
+    if model.module not in sys.modules and not _found(model.module) and source is not None:
         module = ModuleType(model.module)
         module.__file__ = f"<{model.module}, sent along>"
         sys.modules[model.module] = module
@@ -155,15 +152,12 @@ def _arrived(address: str, source: str | None) -> OwnModel:
     return model
 
 
-def _found(module: str) -> bool:
+def _found(module: str) -> ModuleSpec | None:
     try:
-        return importlib.util.find_spec(module) is not None
+        with here_too():
+            return importlib.util.find_spec(module)
     except (ImportError, ValueError):
-        return False
-
-
-class OwnModuleMissing(ValueError):
-    """A module of the user's that can't be imported; the message gives the reason and the fix."""
+        return None
 
 
 def own_module(name: str) -> ModuleType:

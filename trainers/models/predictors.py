@@ -11,7 +11,8 @@ probes, forests as arrays of nodes, and means of several.
 array([[0.5, 0.5]], dtype=float32)
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -22,9 +23,9 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.evaluation import batched_logits, probabilities_of
-from labeldp.trainers.models.networks import FittedFirst, build_model
+from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
+from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 
@@ -32,6 +33,42 @@ from labeldp.trainers.settings.base import ModelName
 _NO_WEIGHTS = "_extra_state"
 #: Training examples, spread over all, that a first layer is fitted to.
 _FITTED_TO = 5000
+#: Examples in one forward pass when nothing is learned from it.
+_BATCH = 1024
+
+
+def logits_of(
+    forward: Callable[[Tensor], Tensor], inputs: Tensor, performance: Performance
+) -> Tensor:
+    """Return logits [B, K] in single precision of a network, compiled or not."""
+    if inputs.ndim == 4:
+        inputs = inputs.contiguous(memory_format=performance.memory_format())
+    with performance.autocast():
+        logits = forward(inputs)
+    return logits.float()
+
+
+def described(network: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
+    """Return features of inputs [B, ...], of one kind or several, each [B, D].
+
+    They are those of the network's own method `described`, or the inputs of its last linear layer.
+    """
+    own: Callable[[Tensor], tuple[Tensor, ...]] | None = getattr(network, "described", None)
+    if own is not None:
+        return own(inputs)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    if not layers:
+        raise ValueError(
+            f"{type(network).__name__} has no linear layer whose inputs would describe an example; "
+            "give it a method described(x), which returns features [B, D] of several kinds"
+        )
+    seen: list[Tensor] = []
+    hook = layers[-1].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    try:
+        network(inputs)
+    finally:
+        hook.remove()
+    return (seen[-1].flatten(1).float(),)
 
 
 def fitting_images(images: Tensor) -> Tensor:
@@ -122,7 +159,7 @@ class NetworkSettings:
     def for_training(self, data: PublicData, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network that training starts from: seeded, and fitted to public features."""
         network = self.seeded(seed, dropout=dropout)
-        if isinstance(network, FittedFirst):
+        if isinstance(network, FastCnn):
             images = fitting_images(data.train_features)
             pixels = Pixels.of(data.mean, data.std)
             network.fit_first(images if pixels is None else pixels.normalized(images))
@@ -173,14 +210,35 @@ class NetworkPredictor:
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        logits = batched_logits(
-            self.network,
-            features,
-            prepare=self._prepared,
-            performance=self.performance,
-            mirrored=self.mirrored,
-        )
-        return probabilities_of(logits)
+        (logits,) = self._batched(features, self._logits)
+        probabilities: NDArray[np.float32] = logits.softmax(1).cpu().numpy()
+        bad = int((~np.isfinite(probabilities)).any(1).sum())
+        if bad:
+            raise TrainingDiverged(
+                f"the trained network's outputs are not finite for {bad} of {len(probabilities)} "
+                "rows: lower learning_rate (a tenth of it is a good next try), or let it warm up "
+                "longer"
+            )
+        return probabilities
+
+    def accuracy(self, data: PublicData) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        if not data.has_test_split:
+            return math.nan
+        (logits,) = self._batched(data.test_features, self._logits)
+        return data.test_accuracy(logits.argmax(1).cpu().numpy())
+
+    def features(self, examples: Tensor) -> tuple[Tensor, ...]:
+        """Features by the network of unaugmented examples [N, ...], each kind [N, D]."""
+
+        def found(inputs: Tensor) -> tuple[Tensor, ...]:
+            if inputs.ndim == 4:
+                inputs = inputs.contiguous(memory_format=self.performance.memory_format())
+            with self.performance.autocast():
+                return tuple(part.float() for part in described(self.network, inputs))
+
+        # Copies, which training may use: tensors of inference may not.
+        return tuple(kind.cpu().clone() for kind in self._batched(examples, found))
 
     def described(self) -> dict[str, Any]:
         """Return the architecture."""
@@ -241,8 +299,30 @@ class NetworkPredictor:
             mirrored=described["mirrored"],
         )
 
-    def _prepared(self, batch: Tensor) -> Tensor:
-        return batch if self.pixels is None else self.pixels.normalized(batch)
+    def _logits(self, inputs: Tensor) -> tuple[Tensor]:
+        return (logits_of(self.network, inputs, self.performance),)
+
+    @torch.inference_mode()
+    def _batched(
+        self, examples: Tensor, outputs: Callable[[Tensor], tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
+        """Return outputs, each [N, ...], of unaugmented examples [N, ...].
+
+        The network is left in evaluation mode. With `mirrored` they are the mean of those of an
+        image and of its mirror image.
+        """
+        self.network.eval()
+        device, batches = self.performance.torch_device(), []
+        for batch in torch.split(examples, _BATCH):
+            inputs = batch.to(device)
+            if self.pixels is not None:
+                inputs = self.pixels.normalized(inputs)
+            found = outputs(inputs)
+            if self.mirrored:
+                pairs = zip(found, outputs(inputs.flip(3)), strict=True)
+                found = tuple((one + other) / 2 for one, other in pairs)
+            batches.append(found)
+        return tuple(torch.cat(kind) for kind in zip(*batches, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -294,22 +374,15 @@ def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
         )
 
 
-class UnknownArchitecture(ValueError):
-    """An architecture that this version does not know; the message names it."""
-
-
 def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Predictor:
-    """Return the predictor of an architecture and its arrays, on the CPU.
-
-    Raises an UnknownArchitecture, or the errors of `Predictor.restored`.
-    """
+    """Return the predictor of an architecture and its arrays; see `Predictor.restored`."""
     kinds: tuple[type[Predictor], ...] = (
         *(NetworkPredictor, MeanPredictor),
         *(LinearPredictor, ProbePredictor, ForestPredictor),
     )
     by_name = {kind.kind: kind for kind in kinds}
     if described.get("kind") not in by_name:
-        raise UnknownArchitecture(
+        raise ValueError(
             f"the architecture is {described.get('kind')!r}; this version knows "
             f"{', '.join(by_name)}"
         )
@@ -410,14 +483,9 @@ class ProbePredictor:
 class ForestPredictor:
     """A forest: each tree's nodes, one tree after the other.
 
-    Attributes:
-        roots: First node of each tree [trees].
-        feature: That a node looks at [nodes].
-        threshold: Largest value that goes left [nodes].
-        left: Next node there [nodes], counted within the tree; -1 at a leaf.
-        right: Likewise.
-        share: Of each class among the examples of a node [nodes, seen classes].
-        classes: That the forest has seen [seen classes]; others get 0.
+    `roots` [trees] are the first node of each tree. A value of `feature` up to `threshold` goes
+    `left`; `left` and `right` are counted within the tree and -1 at a leaf. `share` [nodes, seen
+    classes] is that of each of `classes`; classes that the forest has not seen get 0.
     """
 
     kind: ClassVar[str] = "forest"

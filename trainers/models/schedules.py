@@ -68,15 +68,6 @@ class TrainingDiverged(RuntimeError):
             "lower learning_rate (a tenth of it is a good next try), or let it warm up longer"
         )
 
-    @classmethod
-    def of_outputs(cls, *, bad: int, rows: int) -> "TrainingDiverged":
-        """Return the error for a trained network that has no probabilities for some rows."""
-        return cls(
-            f"the trained network's outputs are not finite for {bad} of {rows} rows: its weights "
-            "have grown out of all bounds; lower learning_rate (a tenth of it is a good next try), "
-            "or let it warm up longer"
-        )
-
 
 class Schedule(StrEnum):
     """How the learning rate moves after its warm-up.

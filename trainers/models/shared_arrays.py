@@ -26,11 +26,10 @@ import hashlib
 import json
 import mmap
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedRandom
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -57,12 +56,9 @@ _CHUNK_NUMBERS = 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where arrays are kept.
+    """Where arrays are kept: in a `folder` that the processes share, or nowhere (None).
 
-    Attributes:
-        folder: Shared by the processes that want them; None to keep nothing.
-        name: The beginning of the file's name.
-        key: All that decides their content, as JSON takes it; no label is among it.
+    `key` is all that decides their content, as JSON takes it; no label is among it.
     """
 
     folder: Path | None
@@ -115,52 +111,27 @@ def _read_only(arrays: Arrays) -> Arrays:
 
 def _made(make: Callable[[], Arrays], path: Path, digest: bytes) -> Arrays:
     """Make arrays, keep them, and return them as they are read, or as made where they can't be."""
-    with suppress(OSError):
-        path.unlink(missing_ok=True)  # damaged: nobody who waits need look at it again
     arrays = _read_only(make())
-    size = sum(array.nbytes for array in arrays)
+    draft = path.with_suffix(f".{os.getpid()}.part")
     try:
-        for left in path.parent.glob(f"{path.name}.*.part"):  # of processes that were killed
-            left.unlink(missing_ok=True)
-        if shutil.disk_usage(path.parent).free < 2 * size:
-            return arrays  # the records of a sweep may need what is left
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                _write(file, arrays, digest)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with draft.open("w+b") as file:
+            _write(file, arrays, digest)
+        draft.replace(path)
     except OSError:
         return arrays
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
     return _read(path, digest) or arrays
 
 
-class _Digesting:
-    """A file with a digest of everything that is written to it."""
-
-    def __init__(self, file: IO[bytes], digest: bytes) -> None:
-        self._file, self._sum, self._at = file, hashlib.sha256(digest), 0
-
-    def write(self, content: bytes) -> int:
-        self._sum.update(content)
-        self._at += len(content)
-        return self._file.write(content)
-
-    def align(self) -> None:
-        self.write(b"\0" * (-self._at % _ALIGNED))
-
-    def sign(self) -> None:
-        self._file.write(self._sum.digest())
-
-
-def _write(file: IO[bytes], arrays: Arrays, digest: bytes) -> None:
-    digesting = _Digesting(file, digest)
+def _write(file: BufferedRandom, arrays: Arrays, digest: bytes) -> None:
     for array in arrays:
-        digesting.align()
-        np.lib.format.write_array(digesting, array, version=(1, 0), allow_pickle=False)
-    digesting.sign()
+        file.write(b"\0" * (-file.tell() % _ALIGNED))
+        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
+    file.seek(0)
+    signed = hashlib.file_digest(file, lambda: hashlib.sha256(digest))
+    file.write(signed.digest())
 
 
 def _read(path: Path, digest: bytes) -> Arrays | None:

@@ -44,8 +44,8 @@ from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.own_models import OwnModelMissing
-from labeldp.trainers.models.predictors import Predictor, UnknownArchitecture, below, restored
+from labeldp.trainers.models.own_models import OwnModuleMissing
+from labeldp.trainers.models.predictors import Predictor, below, restored
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
@@ -63,12 +63,8 @@ class ModelFileError(ValueError):
 class Origin:
     """Origin of a model, and its price to the labels; all of it may be published.
 
-    Attributes:
-        epsilon: Of all releases that its trial read; infinity for a baseline without noise.
-        classes: Their names in order; None where they have none.
-        fingerprint: Of its public part.
-        noise: Source of the labels' noise; a reader of a seed can draw seeded noise again.
-        provenance: Of features that an encoder made.
+    `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
+    `fingerprint` that of the public data, `provenance` that of features which an encoder made.
     """
 
     method: str
@@ -210,12 +206,7 @@ class TrainedModel:
 
 
 def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
-    """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed.
-
-    Raises:
-        ModelFileError: There is none, its files are damaged or of another version, or its
-            architecture is not known here.
-    """
+    """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed."""
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
@@ -240,18 +231,13 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         )
     except ModelFileError:
         raise
-    except OwnModelMissing as error:
+    except OwnModuleMissing as error:
         raise ModelFileError(
             f"{description} was trained with a network of its user's own, whose module has to be "
             f"here to read it: {error}"
         ) from error
     except OSError as error:
         raise ModelFileError(f"{path} can't be read ({error.strerror})") from error
-    except UnknownArchitecture as error:
-        raise ModelFileError(
-            f"{description}: {error}; it was written by labeldp {facts.get('labeldp')}, this is "
-            f"{labeldp.__version__}: use that version"
-        ) from error
     except (
         *(AttributeError, FileRefused, IndexError, KeyError, SafetensorError),
         *(RuntimeError, TypeError, ValueError),

@@ -1,7 +1,6 @@
 """Settings of every method but PATE, and prices that follow from them before a trial runs."""
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -421,31 +420,6 @@ class RobustLoss(StrEnum):
 _TOLERANCE = 1e-9
 
 
-def checked_shares(shares: Sequence[float] | None, *, stages: int) -> tuple[float, ...]:
-    """Return the share of every stage, or say what is wrong with them."""
-    _validate.whole(minimum=1, stages=stages)
-    if shares is None:
-        return (0.65, 0.35) if stages == 2 else (1 / stages,) * stages
-    if not isinstance(shares, Sequence) or isinstance(shares, str):
-        raise ValueError(
-            f"splits is {shares!r}; it must hold one share per stage, such as "
-            f"{(round(1 / stages, 3),) * stages}"
-        )
-    if len(shares) != stages:
-        raise ValueError(
-            f"splits holds {len(shares)} shares, {list(shares)}, for {stages} stages; give one "
-            "share per stage, or none for the usual cut"
-        )
-    for stage, share in enumerate(shares):
-        _validate.positive(infinity=False, **{f"splits[{stage}]": share})
-    total = sum(shares)
-    if abs(total - 1) > _TOLERANCE:
-        raise ValueError(
-            f"splits {list(shares)} sum to {total:.6g}; shares of all labels must sum to 1"
-        )
-    return tuple(shares)
-
-
 @settings
 class LpMstConfig(LearnerConfig, StartedMethod):
     """Settings of LP-MST; `epochs` are those of all stages together, `mixup` is the first's."""
@@ -494,7 +468,13 @@ class LpMstConfig(LearnerConfig, StartedMethod):
                 f"{self.stages} stages; epochs are those of all stages together, and each stage "
                 "needs at least one"
             )
-        checked_shares(self.splits, stages=self.stages)
+        total = sum(self.shares)
+        if len(self.shares) != self.stages or abs(total - 1) > _TOLERANCE:
+            raise ValueError(
+                f"splits holds {len(self.shares)} shares that sum to {total:.6g}, for "
+                f"{self.stages} stages; give one share per stage, of all labels together, or none "
+                "for the usual cut"
+            )
 
     def mechanism(self, epsilon: float) -> RRWithPrior | StaircaseChannel:
         """Return what is done to the labels of every stage."""
@@ -505,7 +485,9 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     @property
     def shares(self) -> tuple[float, ...]:
         """Share of the labels that each stage releases."""
-        return checked_shares(self.splits, stages=self.stages)
+        if self.splits is not None:
+            return self.splits
+        return (0.65, 0.35) if self.stages == 2 else (1 / self.stages,) * self.stages
 
     def stage_epochs(self, stage: int) -> int:
         """Epochs of a stage, counted from 0; what cannot be divided goes to the first ones."""

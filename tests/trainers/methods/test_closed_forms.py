@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.closed_forms import Probes, fit_forest, train_probes, vote
+from labeldp.trainers.methods.closed_forms import fit_forest, train_probes, vote
 from labeldp.trainers.models.predictors import (
     ForestPredictor,
     LinearPredictor,
@@ -33,19 +33,19 @@ def test_each_teacher_is_a_ridge_regression_on_its_shard() -> None:
     # Shards below and above the number of features take different ways to the same solution.
     features, shards, labels = _problem([4, 40, 6, 4, 7])
     probes = train_probes(features, shards, labels, 3, ridge=0.3)
-    assert probes.weights.shape == (5, 7, 3)
+    assert probes.shape == (5, 7, 3)
     for teacher, (shard, classes) in enumerate(zip(shards, labels, strict=True)):
         x = np.c_[features.numpy()[shard], np.ones(len(shard))]
         y = np.eye(3)[classes] - 1 / 3
         slow = Ridge(alpha=0.3, fit_intercept=False).fit(x.astype(float), y).coef_.T
-        np.testing.assert_allclose(probes.weights[teacher], slow, atol=2e-6)
+        np.testing.assert_allclose(probes[teacher], slow, atol=2e-6)
 
 
 def test_a_label_moves_no_other_teacher() -> None:
     features, shards, labels = _problem([10, 10, 10])
-    before = train_probes(features, shards, labels, 3).weights
+    before = train_probes(features, shards, labels, 3)
     labels[1] = (labels[1] + 1) % 3
-    after = train_probes(features, shards, labels, 3).weights
+    after = train_probes(features, shards, labels, 3)
     assert torch.equal(before[0], after[0]) and torch.equal(before[2], after[2])
     assert not torch.equal(before[1], after[1])
 
@@ -54,14 +54,14 @@ def test_votes_are_the_first_highest_score() -> None:
     random = torch.Generator().manual_seed(0)
     weights = torch.randn(230, 5, 4, generator=random)
     queries = torch.randn(2100, 4, generator=random)
-    votes = vote(Probes(weights=weights), queries)
+    votes = vote(weights, queries)
     assert votes.dtype == np.uint8 and votes.shape == (230, 2100)
     scores = torch.einsum("qd,tdk->tqk", queries, weights[:, :-1]) + weights[:, -1:]
     gap = scores.topk(2).values.diff().abs().squeeze(2)
     agree = votes == scores.argmax(2).numpy()
     assert agree[(gap > 1e-5).numpy()].all() and agree.mean() > 0.9999
     # A tie gives one vote, not several.
-    tied = vote(Probes(weights=torch.zeros(3, 5, 4)), queries)
+    tied = vote(torch.zeros(3, 5, 4), queries)
     assert (tied == 0).all()
 
 

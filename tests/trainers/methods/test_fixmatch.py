@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import (
     FixMatch,
     ShuffledStream,
@@ -113,40 +113,6 @@ def start(
         "seed": 0,
     } | changes
     return FixMatch(config, data=public if data is None else data, **settings)
-
-
-def test_unlabeled_digits_help() -> None:
-    labelled = load("digits")
-    public, labels = labelled.public, labelled.train_labels
-    few = np.concatenate([np.flatnonzero(labels == label)[:4] for label in range(10)])
-    config = FixMatchConfig(
-        model=ModelName.SMALL_CNN,
-        width=16,
-        epochs=6,
-        batch_size=32,
-        unlabeled_ratio=4,
-        padding=1,
-        flip=False,
-        box=3,
-        average_decay=0.95,
-        threshold=0.8,
-    )
-    accuracies = {}
-    for weight in (0.0, 1.0):
-        trainer = FixMatch(
-            replace(config, unlabeled_weight=weight),
-            data=public,
-            indices=few,
-            labels=labels[few],
-            seed=0,
-        )
-        for _ in range(config.epochs):
-            metrics = trainer.epoch()
-        accuracies[weight] = trainer.evaluate()
-        assert metrics.val_accuracy == accuracies[weight]
-        assert 0.1 < float(trainer._step(0).confident) <= 1
-    assert accuracies[1.0] > accuracies[0.0] + 0.02
-    assert accuracies[1.0] > 0.85
 
 
 @pytest.mark.parametrize("branch", WeakBranch)

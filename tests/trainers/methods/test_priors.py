@@ -15,12 +15,8 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
-    Rows,
-    kernel_directions,
     learned_prior,
-    moment_query,
     prior_features,
-    remembered_directions,
 )
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.settings.base import FeatureSet
@@ -244,16 +240,3 @@ def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_releas
         other, shared, LabelVault(labels=data.train_labels, num_classes=10), epsilon=1.0, delta=1e-5
     )
     assert len(calls) == 3 and len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_query_of_directions_from_a_file_is_the_same_to_the_bit(tmp_path: Path) -> None:
-    """Kernels of NumPy may add up otherwise where memory begins elsewhere: here it does not."""
-    rows = torch.randn(1003, 37, generator=torch.Generator().manual_seed(0))
-    plain = kernel_directions(rows, landmarks=201, seed=3)
-    kept = remembered_directions(Rows("these rows", rows, tmp_path), landmarks=201, seed=3)
-    queries = [moment_query(each, noise_std=0.01, tolerated=0.1) for each in (plain, kept)]
-    assert queries[0].weights.tobytes() == queries[1].weights.tobytes()
-    assert queries[0].scale == queries[1].scale
-    moments = np.random.default_rng(0).normal(size=(queries[0].weights.shape[1], 4))
-    scores = [query.scores(moments, noise_std=0.01) for query in queries]
-    assert scores[0].tobytes() == scores[1].tobytes()

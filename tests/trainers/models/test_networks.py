@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.trainers.models.evaluation import described, logits_of
 from labeldp.trainers.models.networks import FastCnn, build_model
+from labeldp.trainers.models.predictors import described, logits_of
 from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
 from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
@@ -61,26 +61,6 @@ def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:
     model(torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))).sum().backward()
     unused = [name for name, value in model.named_parameters() if value.grad is None]
     assert unused == [f"blocks.{i}.norm1.{kind}" for i in (4, 8) for kind in ("weight", "bias")]
-
-
-@pytest.mark.parametrize("name", [name for name in ModelName if name is not ModelName.TWO_BRANCH])
-@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
-def test_seeds_decide_and_global_state_stays(name: ModelName, shape: tuple[int, ...]) -> None:
-    width = {ModelName.MLP: 16, ModelName.SMALL_CNN: 4, ModelName.RESNET18: 4}.get(name, 1)
-    before = torch.get_rng_state()
-    first, again, other = (
-        build_model(name, input_shape=shape, num_classes=7, seed=seed, width=width)
-        for seed in (1, 1, 2)
-    )
-    assert torch.equal(torch.get_rng_state(), before)
-    for one, same in zip(first.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, same)
-    assert any(
-        not torch.equal(one, different)
-        for one, different in zip(first.parameters(), other.parameters(), strict=True)
-    )
-    logits = first.eval()(torch.zeros(5, *shape))
-    assert logits.shape == (5, 7) and logits.isfinite().all()
 
 
 def test_refusals() -> None:
@@ -144,29 +124,6 @@ def gradients(network: FastCnn, inputs: torch.Tensor, *, compile: bool) -> dict[
 
 def images(count: int = 6) -> Tensor:
     return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize(
-    ("model", "sizes"),
-    [
-        (ModelName.MLP, [8]),
-        (ModelName.SMALL_CNN, None),
-        (ModelName.RESNET18, None),
-        (ModelName.FAST_CNN, [4 * 8 * 4, 8 * 4]),
-    ],
-)
-def test_every_network_describes_its_inputs(model: ModelName, sizes: list[int] | None) -> None:
-    network = build_model(model, input_shape=(3, 32, 32), num_classes=5, seed=0, width=8)
-    found = described(network.eval(), images())
-    assert all(len(part) == 6 and part.ndim == 2 for part in found)
-    if sizes is not None:
-        assert [part.shape[1] for part in found] == sizes
-    # The head makes logits of the last kind.
-    head = network.head
-    assert isinstance(head, nn.Linear)
-    torch.testing.assert_close(
-        head(found[-1]) / (9 if model is ModelName.FAST_CNN else 1), network(images())
-    )
 
 
 def test_a_network_without_a_linear_layer_is_told_what_to_do() -> None:

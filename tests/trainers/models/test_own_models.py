@@ -18,7 +18,7 @@ from labeldp.platform.sweep.configuration import (
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.models.own_models import (
     OwnModel,
-    OwnModelMissing,
+    OwnModuleMissing,
 )
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import (
@@ -216,5 +216,5 @@ def test_it_is_sent_with_its_source_to_where_it_is_not(here: Path, tmp_path: Pat
 
 def test_a_module_that_is_nowhere_arrives_as_missing() -> None:
     arrived = pickle.loads(pickle.dumps(OwnModel("nowhere_at_all:Net")))
-    with pytest.raises(OwnModelMissing, match="nowhere_at_all"):
+    with pytest.raises(OwnModuleMissing, match="nowhere_at_all"):
         arrived.kind()

@@ -1,5 +1,8 @@
 """predictors: what is handed over is what predicts; arrays that don't fit are refused."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +13,9 @@ from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
     Pixels,
-    UnknownArchitecture,
     restored,
 )
+from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from tests.trainers.small_data import small_images
 
@@ -64,5 +67,21 @@ def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> No
 
 
 def test_an_unknown_architecture_is_named() -> None:
-    with pytest.raises(UnknownArchitecture, match="'oracle'; this version knows network, mean"):
+    with pytest.raises(ValueError, match="'oracle'; this version knows network, mean"):
         restored({"kind": "oracle"}, {})
+
+
+def test_weights_out_of_all_bounds_are_told_as_such() -> None:
+    data, predictor = a_network()
+    with torch.no_grad():
+        list(predictor.network.parameters())[-1].fill_(math.inf)
+    with pytest.raises(TrainingDiverged, match=r"200 of 200 rows: .*lower learning_rate"):
+        predictor.predict(data.test_features)
+
+
+def test_accuracy_is_the_share_of_right_guesses_of_a_public_split() -> None:
+    data, predictor = a_network()
+    guesses = predictor.predict(data.test_features).argmax(1)
+    assert 0 < predictor.accuracy(data) == (guesses == data.test_labels).mean()
+    nothing = replace(data, test_features=data.test_features[:0], test_labels=data.test_labels[:0])
+    assert math.isnan(predictor.accuracy(nothing))
