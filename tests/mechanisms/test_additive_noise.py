@@ -62,19 +62,6 @@ def test_noise_is_independent_between_coordinates(make: Make) -> None:
     assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
 
 
-@pytest.mark.parametrize(("epsilon", "classes"), [(0.5, 2), (1.0, 10), (4.0, 100)])
-def test_randomized_response_keeps_and_replaces_as_often_as_it_should(
-    epsilon: float, classes: int, make: Make
-) -> None:
-    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=classes)
-    labels = np.full(DRAWS, classes - 1)
-    counts = np.bincount(mechanism.release(labels, generator=make(3)), minlength=classes)
-    keep = mechanism.keep_probability
-    expected = np.full(classes, (1 - keep) / (classes - 1))
-    expected[-1] = keep
-    assert stats.chisquare(counts, DRAWS * expected).pvalue > LEVEL
-
-
 def test_keep_probability_and_epsilon_are_inverse_to_each_other() -> None:
     for epsilon in (0.1, 1.0, 5.0):
         mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)

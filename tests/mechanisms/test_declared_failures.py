@@ -3,10 +3,9 @@
 import dataclasses
 import importlib
 import inspect
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
     GaussianEvent,
-    PureEvent,
     epsilon_of,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
@@ -53,34 +51,6 @@ class Declared(Undeclared):
     @property
     def failure_probability(self) -> float:
         return self.missed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inherited(LaplaceNoise):
-    """Says nothing of its own, and could release something else."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stated:
-    """Its event is a fact of the kind, and no property."""
-
-    event: ClassVar[PureEvent] = PureEvent(epsilon=1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Given:
-    """Its event is a field without a default, and so no attribute of the class."""
-
-    event: PureEvent
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remembered:
-    """Its event is looked up once."""
-
-    @cached_property
-    def event(self) -> PureEvent:
-        return PureEvent(epsilon=1.0)
 
 
 #: Dataclasses with an `event` that release nothing, and what they are.
@@ -135,13 +105,6 @@ def test_every_mechanism_declares_its_failure_probability() -> None:
     expected = {LaplaceNoise, GaussianNoise, RandomizedResponse, PublishedCost, PublishedClasses}
     assert expected <= set(kinds) and len(kinds) >= 13
     assert undeclared(iter(kinds)) == []
-
-
-def test_a_mechanism_that_declares_nothing_is_noticed() -> None:
-    here = list(mechanisms_of(sys.modules[__name__]))
-    later = ["Stated", "Given", "Remembered"]
-    assert [kind.__name__ for kind in here] == ["Undeclared", "Declared", "Inherited", *later]
-    assert undeclared(iter(here)) == ["Undeclared", "Inherited", *later]
 
 
 def test_the_vault_refuses_it_and_nothing_is_drawn_or_charged() -> None:

@@ -17,7 +17,6 @@ from labeldp.mechanisms.posterior import (
     project_to_simplex,
     soft_labels,
 )
-from labeldp.mechanisms.randomized_response import RandomizedResponse
 from tests.shared_material import shared_path
 
 Rows = NDArray[np.float64]
@@ -112,20 +111,6 @@ def test_the_papers_equations() -> None:
                 np.testing.assert_allclose(
                     posterior(likelihood, log_prior), expected, rtol=0, atol=1e-12
                 )
-
-
-def test_bayes_rule_by_sampling() -> None:
-    """Among examples that got the same noisy label, true labels are as frequent as promised."""
-    generator = np.random.default_rng(5)
-    prior = np.array([0.6, 0.3, 0.1])
-    true = generator.choice(3, p=prior, size=200_000)
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
-    noisy = mechanism.release(true, generator=generator)
-    promised = posterior(mechanism.log_likelihood(np.arange(3)), np.log(prior))
-    for seen in range(3):
-        among = true[noisy == seen]
-        frequency = np.bincount(among, minlength=3) / len(among)
-        assert np.abs(frequency - promised[seen]).max() < 5 * 0.5 / np.sqrt(len(among))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])

@@ -35,13 +35,6 @@ def test_the_stream_is_that_of_aes_in_counter_mode() -> None:
         assert drawn.astype("<u8").tobytes() == aes_in_counter_mode(key, 1000)
 
 
-def test_draws_are_made_of_the_stream_alone() -> None:
-    key = secrets.token_bytes(16)
-    words = np.frombuffer(aes_in_counter_mode(key, 50), dtype="<u8")
-    uniform = cryptographic_generator(key).random(100)
-    np.testing.assert_array_equal(uniform, (words >> np.uint64(11)) * 2.0**-53)
-
-
 def test_os_entropy_takes_a_fresh_key_of_the_operating_system_for_every_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

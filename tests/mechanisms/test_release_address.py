@@ -158,20 +158,6 @@ def test_every_mechanism_has_another_address_for_any_field_that_is_changed() -> 
             assert address_of(mechanism, OsEntropy(draw=7)) != before
 
 
-def test_costs_that_are_published_with_other_noise_are_two_releases() -> None:
-    votes = np.tile([[70, 20, 10]], (100, 1))
-    given = np.tile([[0, 1]], (100, 1))
-    cost = published_cost()
-    noisier = replace(cost.publishing_noise, cost_multiplier=90.0)
-    vault = LabelVault(labels=np.arange(100) % 3, num_classes=3)
-    for each in (cost, replace(cost, publishing_noise=noisier)):
-        vault.release_from_votes(each, votes, given)
-    assert [charge.event for charge in vault.charges()] == [
-        cost.event,
-        replace(cost, publishing_noise=noisier).event,
-    ]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Noisy:
     noise: float = 1.0
@@ -257,17 +243,6 @@ def test_inputs_whose_bytes_do_not_tell_their_content_are_refused(kind: Any) -> 
     vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
     with pytest.raises(TypeError, match="bytes don't tell its content"):
         vault.release(NoiseAlone(), np.zeros(2, dtype=kind))
-
-
-def test_a_namesake_of_a_type_that_is_not_recorded_is_told_by_its_own_fields() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class GNMax:
-        times: int
-
-    policies: list[Any] = [GNMax(times=3), Once(times=3)]
-    mechanisms = [Counted(policy=each) for each in policies]
-    assert "type" in describe(mechanisms[0], OsEntropy())["policy"]
-    assert len({address_of(each, OsEntropy()) for each in mechanisms}) == 2
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

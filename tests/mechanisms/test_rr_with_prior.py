@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.stats import chisquare
 
-from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 
 
@@ -101,19 +100,6 @@ def test_top_k_is_the_paper_s_on_thousands_of_priors_in_several_blocks() -> None
     assert len(set(k.tolist())) > 3
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_a_uniform_prior_gives_plain_randomized_response(epsilon: float) -> None:
-    prior = np.full((10, 10), 0.1)
-    mechanism = RRWithPrior(epsilon=epsilon)
-    plain = RandomizedResponse(epsilon=epsilon, num_classes=10)
-    assert (mechanism.top_k(prior) == 10).all()
-    np.testing.assert_allclose(mechanism.keep_probability(prior), plain.keep_probability)
-    outputs = np.arange(10)
-    np.testing.assert_allclose(
-        mechanism.log_likelihood(outputs, prior), plain.log_likelihood(outputs), atol=1e-12
-    )
-
-
 def test_released_labels_follow_the_transition_probabilities() -> None:
     generator = np.random.default_rng(3)
     mechanism = RRWithPrior(epsilon=1.0)
@@ -128,17 +114,6 @@ def test_released_labels_follow_the_transition_probabilities() -> None:
             assert counts[~possible].sum() == 0
             expected = matrix[label, possible] * 50_000
             assert chisquare(counts[possible], expected).pvalue > 1e-4
-
-
-def test_impossible_classes_are_never_released() -> None:
-    prior = np.array([[0.0, 0.25, 0.25, 0.25, 0.25, 0.0]])
-    mechanism = RRWithPrior(epsilon=1.0)
-    assert mechanism.top_k(prior) == [4]
-    labels = np.zeros(2000, int)  # a label that the prior rules out
-    noisy = mechanism.release(
-        labels, np.repeat(prior, 2000, axis=0), generator=np.random.default_rng(5)
-    )
-    assert set(noisy.tolist()) == {1, 2, 3, 4}
 
 
 def test_of_equally_good_numbers_and_equally_likely_classes_the_lowest_are_taken() -> None:

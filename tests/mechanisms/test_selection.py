@@ -22,7 +22,6 @@ from labeldp.mechanisms.selection import (
     TrialDistribution,
     selection_price,
 )
-from tests.mechanisms.privacy_loss import RUNS, assert_private
 
 GEOMETRIC, LOGARITHMIC, POISSON = TrialDistribution
 SOME_ORDERS = ORDERS[::3]
@@ -171,26 +170,6 @@ def test_numbers_of_trials_are_drawn_from_the_distribution(
     assert np.abs(observed - expected).max() < 5 * math.sqrt(0.25 / len(drawn))
     assert drawn.mean() == pytest.approx(6.0, rel=0.05)
     assert selection(LOGARITHMIC, 1.0).draw_trials(generator=generator) == 1
-
-
-def test_privacy_loss_of_a_million_sweeps() -> None:
-    """Winners of sweeps over randomized response; trials at twice their epsilon are caught."""
-    trials = number_of_trials(selection(LOGARITHMIC, 3.0))
-    trials = trials / trials.sum()
-    price_of_one = selection_price(epsilon=1.0, mean_trials=3, distribution="logarithmic").epsilon
-
-    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        generator = np.random.default_rng(2)
-        mechanism = RandomizedResponse(epsilon=epsilon / price_of_one, num_classes=2)
-        samples = []
-        for label in (0, 1):
-            counts = generator.choice(len(trials), size=RUNS, p=trials)
-            owner = np.repeat(np.arange(RUNS), counts)
-            outputs = mechanism.release(np.full(len(owner), label), generator=generator)
-            samples.append((np.bincount(owner, weights=outputs, minlength=RUNS) > 0).astype(int))
-        return samples[0], samples[1]
-
-    assert_private(runs, epsilon=price_of_one)
 
 
 def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:

@@ -66,12 +66,6 @@ def test_over_budget_is_refused_and_nothing_is_drawn() -> None:
     assert home.epsilon(delta=0.0) == 2.5
 
 
-def test_a_pure_budget_refuses_approximate_releases() -> None:
-    home = vault(budget=Budget(epsilon=100.0))
-    with pytest.raises(BudgetExceeded):
-        home.release(GaussianNoise(noise_std=10.0, num_classes=4))
-
-
 def test_budget_exceeded_survives_the_way_between_processes() -> None:
     home = vault(budget=Budget(epsilon=0.5))
     with pytest.raises(BudgetExceeded) as caught:
@@ -100,14 +94,6 @@ def test_seeded_noise_repeats_in_another_store() -> None:
     one, two = (vault().release(mechanism, noise=SeededNoise(seed=7)) for _ in range(2))
     assert one.key != two.key
     assert (one.values == two.values).all()
-
-
-def test_seeded_noise_differs_between_releases() -> None:
-    store = MemoryStore()
-    home = vault(store=store)
-    one = home.release(LaplaceNoise(epsilon=1.0, num_classes=4), noise=SeededNoise(seed=7))
-    two = home.release(LaplaceNoise(epsilon=1.001, num_classes=4), noise=SeededNoise(seed=7))
-    assert np.abs(one.values - two.values).max() > 0.1
 
 
 def test_many_threads_that_ask_for_one_release_get_one() -> None:
@@ -277,14 +263,6 @@ def test_a_budget_without_delta_refuses_after_an_approximate_release() -> None:
         later.release(rr())
     assert refusal.value.spent == math.inf
     assert len(later.charges()) == 1
-
-
-def test_parameters_that_are_numpys_scalars_make_the_same_release() -> None:
-    home = vault()
-    plain = home.release(rr(0.5))
-    numbers: dict[str, Any] = {"epsilon": np.float32(0.5), "num_classes": np.int64(4)}
-    assert home.release(RandomizedResponse(**numbers)).key == plain.key
-    assert len(home.charges()) == 1
 
 
 def test_a_second_vault_on_the_same_store_counts_what_the_first_one_charged() -> None:

@@ -52,19 +52,6 @@ def test_published_rows(
     assert pure < f_dp_lower_bound(**counts, curve=GaussianCurve(delta=DELTA)) < tight
 
 
-def test_chances_are_those_of_attacks_that_are_played() -> None:
-    """20,000 attacks on 60 canaries, of which the 20 with the surest ratios are guessed."""
-    generator, separation = np.random.default_rng(0), 1.2
-    ratio = separation**2 / 2 + separation * generator.standard_normal((20_000, 60))
-    surest = np.take_along_axis(ratio, np.argsort(-np.abs(ratio), axis=1)[:, :20], axis=1)
-    errors = (surest < 0).sum(axis=1)
-    channel = GaussianFamily().channel(separation)
-    for most in range(5):
-        chance = chance_of_errors(channel, canaries=60, guesses=20, errors=most, guesses_fixed=True)
-        seen = (errors <= most).mean()
-        assert abs(seen - chance) < 5 * math.sqrt(chance * (1 - chance) / len(errors))
-
-
 @pytest.mark.parametrize(
     ("family", "strength"),
     [
