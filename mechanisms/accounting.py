@@ -144,11 +144,7 @@ def epsilon_from_rdp(
     delta: float,
     conversion: Conversion | str = Conversion.IMPROVED,
 ) -> tuple[float, float]:
-    """Convert a Renyi curve [A] at orders [A] to the smallest epsilon at `delta`.
-
-    Returns:
-        (epsilon, order): epsilon, not negative, and the order that gave it.
-    """
+    """Return the smallest epsilon of a Renyi curve [A] at `delta`, and the order that gave it."""
     order_array = np.asarray(orders, dtype=np.float64)
     rdp_array = np.asarray(rdp, dtype=np.float64)
     _check_curve(order_array, rdp_array)
@@ -245,8 +241,7 @@ def epsilon_of(
     listed = list(events)
     pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))
     rest = [event for event in listed if not isinstance(event, PureEvent)]
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
+    _validate.delta(delta)
     if not rest or math.isinf(pure):
         return pure
     if delta == 0:

@@ -147,18 +147,14 @@ def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
 class AccuracyEstimate:
     """An unbiased estimate of accuracy on examples like those held out.
 
-    Attributes:
-        accuracy: The estimate; noise may take it out of [0, 1], or it would be biased.
-        sampling_error: Standard error from the choice of held-out examples, and from noise that is
-            drawn for each of them. Too large rather than too small, so that intervals hold for few
-            examples: by up to a third at 20 of them, by a twentieth at 600.
-        count_scale: Scale of the one draw of Laplace noise that a count has, per example; 0 without
-            a count.
+    The sampling error is that of the choice of held-out examples and of noise drawn for each. It is
+    too large rather than too small, so that intervals hold for few examples: by up to a third at 20
+    of them, by a twentieth at 600.
     """
 
-    accuracy: float
-    sampling_error: float
-    count_scale: float = 0.0
+    accuracy: float  # noise may take it out of [0, 1], or it would be biased
+    sampling_error: float  # a standard error
+    count_scale: float = 0.0  # of the one draw of Laplace noise in a count, per example
 
     def __post_init__(self) -> None:
         _validate.number(accuracy=self.accuracy)
@@ -256,11 +252,6 @@ def _careful_error(mean: float, count: int, noise: float) -> float:
 
     The wider side of Clopper and Pearson's 95% interval over 1.96. Noise may have moved the share
     either way: the error is taken where it is largest within two standard deviations of it.
-
-    Args:
-        mean: The share, with its noise.
-        count: The number of examples.
-        noise: Standard deviation of the noise on the share.
     """
     nearest = mean + min(2 * noise, max(-2 * noise, 0.5 - mean))
     share = min(1.0, max(0.0, nearest))

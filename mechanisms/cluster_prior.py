@@ -14,7 +14,7 @@ with a small budget of their own; the noisy counts become the prior of `RRWithPr
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,10 @@ class ClusterHistograms(DrawnExactly):
     A substituted label moves two counts of its cluster by 1 each, an L1 sensitivity of 2. Every
     label lies in one cluster, so that all histograms together cost epsilon. Whoever spends epsilon
     here and the rest of a budget in `RRWithPrior` charges both, as two releases of the same label.
-
-    Attributes:
-        epsilon: Privacy loss per label, finite and at least `SMALLEST_EPSILON`. The paper takes
-            0.025 to 0.05 out of a total of 1 or more.
-        num_classes: K, at least 2.
     """
 
-    epsilon: float
-    num_classes: int
+    epsilon: float  # privacy loss per label; the paper takes 0.025 to 0.05 of a total of 1 or more
+    num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
@@ -114,13 +109,9 @@ def prior_from_histograms(
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if bad.size:
         raise ValueError(f"counts row {bad[0]} is {table[bad[0]]}; its entries must be finite")
-    groups = _cluster_numbers(clusters, num_clusters=len(table))
+    groups = _validate.labels(clusters, num_classes=len(table), name="clusters")
     weights = np.maximum(table, 0.0) + smoothing
     weights[weights.sum(axis=1) == 0] = 1.0
     prior = weights / weights.sum(axis=1, keepdims=True)
     result: AnyArray = like(prior[groups], counts)
     return result
-
-
-def _cluster_numbers(clusters: Any, *, num_clusters: int) -> NDArray[np.int64]:
-    return _validate.labels(clusters, num_classes=num_clusters, name="clusters")

@@ -4,9 +4,8 @@ Each label is accounted for by itself. Stages over disjoint labels therefore cos
 their epsilons and not the sum (adaptive parallel composition), with no special case; a label that
 is asked about twice pays twice, whoever asks.
 
-This is also where the budget's rule stands, for whoever plans, grants or reports: what charges cost
-together, at which delta, with the probability that one of them fails taken off it first. Several
-ledgers, such as those of a cross-validation's fits, become one by `PrivacyLedger.include`.
+The budget's rule stands here: what charges cost together, at which delta, with the probability that
+one of them fails taken off it first. `PrivacyLedger.include` joins ledgers of several fits.
 
 >>> ledger = PrivacyLedger(num_labels=4)
 >>> ledger.charge(PureEvent(epsilon=1.0), indices=np.array([0, 1]))
@@ -103,9 +102,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon, infinity=True)
-        _validate.number(delta=self.delta)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1)")
+        _validate.delta(self.delta)
 
     def allows(self, epsilon: float) -> bool:
         """Whether a label may pay `epsilon`, at this budget's delta."""
@@ -115,10 +112,8 @@ class Budget:
 class BudgetExceeded(ValueError):
     """A request that would take some label over the budget; nothing was released or charged.
 
-    Attributes:
-        budget: The limit.
-        spent: Epsilon of the worst label so far, at the budget's delta.
-        requested: Epsilon of the worst label if the request were granted.
+    `spent` is the epsilon of the worst label so far at the budget's delta, `requested` what it
+    would be if the request were granted.
     """
 
     def __init__(
@@ -264,8 +259,7 @@ def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:
 def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:
     """Return positions of labels as [M], each at most once, or say which one is wrong.
 
-    They are a copy that nobody can write to: a line of the ledger names by them the labels that
-    paid.
+    They are a read-only copy: by them the ledger names the labels that paid.
     """
     array = np.asarray(indices)
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):

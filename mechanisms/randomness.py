@@ -106,15 +106,13 @@ NoiseGenerator = np.random.Generator | SecureGenerator
 
 @dataclass(frozen=True, kw_only=True)
 class OsEntropy:
-    """Noise that nobody can repeat; `draw` numbers independent releases of one mechanism.
+    """Noise that nobody can repeat.
 
-    Attributes:
-        draw: Number of an independent draw. The same draw of the same labels by the
-            same mechanism is made once, stored, and read again by whoever asks.
+    The same draw of the same labels by the same mechanism is made once, and read again later.
     """
 
     kind: ClassVar[NoiseKind] = NoiseKind.PLAIN
-    draw: int = 0
+    draw: int = 0  # which of several independent draws this is
 
     def __post_init__(self) -> None:
         _validate.whole(draw=self.draw)

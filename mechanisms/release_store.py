@@ -35,29 +35,16 @@ class OtherLabels(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """One line of the ledger.
+    """One line of the ledger."""
 
-    Attributes:
-        key: The release it paid for.
-        event: Of the release.
-        indices: The labels touched [M], or None for all of them.
-        mechanism: Name and parameters, and where the noise came from.
-        failure_probability: That of the release not being what `event` says, as its mechanism
-            declared; in [0, 1), a part of delta.
-    """
-
-    key: str
+    key: str  # the release it paid for
     event: Event
-    indices: NDArray[np.intp] | None
-    mechanism: dict[str, Any]
-    failure_probability: float
+    indices: NDArray[np.intp] | None  # the labels touched [M], or None for all of them
+    mechanism: dict[str, Any]  # name and parameters, and where the noise came from
+    failure_probability: float  # of the release costing more than `event`; a part of delta
 
     def __post_init__(self) -> None:
-        _validate.number(failure_probability=self.failure_probability)
-        if not 0 <= self.failure_probability < 1:
-            raise ValueError(
-                f"failure_probability is {self.failure_probability}; it must lie in [0, 1)"
-            )
+        _validate.delta(self.failure_probability, "failure_probability")
 
     @property
     def noise(self) -> NoiseKind:

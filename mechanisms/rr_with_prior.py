@@ -75,11 +75,7 @@ class RRWithPrior:
         return chosen
 
     def outputs(self, prior: AnyArray) -> AnyArray:
-        """Return the possible outputs [N, K]: the k* likeliest of each row of the prior.
-
-        Args:
-            prior: Rows of probabilities [N, K], made without the labels that are to be released.
-        """
+        """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
         checked = _check(prior)
         members = np.empty(checked.shape, dtype=bool)
         for rows in _blocks(checked.shape):

@@ -153,11 +153,7 @@ class LabelVault:
 
         `public` are the mechanism's public inputs (a prior [M, K], clusters [M]), `indices` the
         labels to release [M], each once (all of them if not given), and `noise` is draw 0 of the
-        operating system's entropy if not given.
-
-        Raises:
-            TypeError: The mechanism does not declare how probably a release fails.
-            BudgetExceeded: The charge would take a label over the budget; nothing is drawn.
+        operating system's entropy if not given. `BudgetExceeded` comes before any draw.
         """
         chosen = None if indices is None else check_indices(indices, self.num_labels)
         labels = self._labels if chosen is None else self._labels[chosen]
@@ -182,17 +178,11 @@ class LabelVault:
         """Return answers of an ensemble that was trained on `partition`'s shards.
 
         One label changes one teacher and so one vote per query: `mechanism.event` prices that, and
-        every label that the ensemble was trained on is charged with it.
+        every label that the ensemble was `trained_on` (all if not given) is charged with it.
 
-        Args:
-            mechanism: Turns votes into answers.
-            votes: Counts per query and class [Q, K].
-            *public: Public inputs of the mechanism.
-            noise: As in `release`.
-            trained_on: The labels that `partition` divided; all if not given.
-            ensemble: Public words for this ensemble and these queries. That two ensembles vote
-                alike is a secret, which their having one release would reveal. If not given, equal
-                votes are taken for those of one ensemble.
+        `votes` are counts per query and class [Q, K]. `ensemble` are public words for this ensemble
+        and these queries: that two ensembles vote alike is a secret, which their having one release
+        would reveal. If not given, equal votes are taken for those of one ensemble.
         """
         keyed = hashlib.blake2b(key=self._store.salt(), digest_size=16)
         keyed.update(self._labels_digest.encode())

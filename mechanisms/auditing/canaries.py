@@ -33,17 +33,11 @@ _MOST_SEEDS_TRIED = 2_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Canaries:
-    """Wrong labels for the memorization attack. M canaries, in the order in which they were drawn.
+    """Wrong labels for the memorization attack: M canaries, in the order of the draw."""
 
-    Attributes:
-        positions: Their training examples [M], each at most once.
-        labels: The wrong labels that a model is trained on [M].
-        true_labels: The labels they replace [M]: private, needed to set the true class aside.
-    """
-
-    positions: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    true_labels: NDArray[np.int64]
+    positions: NDArray[np.int64]  # their training examples [M], each at most once
+    labels: NDArray[np.int64]  # the wrong labels that a model is trained on [M]
+    true_labels: NDArray[np.int64]  # those they replace [M]: private, to set the true class aside
 
     def __post_init__(self) -> None:
         size = _check_positions(self.positions)
@@ -117,17 +111,11 @@ class Canaries:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CoinCanaries:
-    """Pairs of labels, and the coins that chose between them, for the one-run audit.
+    """Pairs of labels, and the coins that chose between them, for the one-run audit."""
 
-    Attributes:
-        positions: Their training examples [M], each at most once.
-        candidates: Two different labels each [M, 2]. Known to the attacker.
-        coins: Label of the two that is trained on [M], 0 or 1, fair and independent. Secret.
-    """
-
-    positions: NDArray[np.int64]
-    candidates: NDArray[np.int64]
-    coins: NDArray[np.int64]
+    positions: NDArray[np.int64]  # their training examples [M], each at most once
+    candidates: NDArray[np.int64]  # two different labels each [M, 2]; known to the attacker
+    coins: NDArray[np.int64]  # the label trained on [M], 0 or 1, fair and independent; secret
 
     def __post_init__(self) -> None:
         size = _check_positions(self.positions)

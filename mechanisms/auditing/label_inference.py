@@ -20,7 +20,7 @@ from labeldp.mechanisms import _validate
 
 
 def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> float:
-    """Largest advantage of any attack on a label drawn uniformly from so many candidates.
+    """Largest advantage of any attack on a label drawn uniformly from m `candidates`.
 
     Let P be the mean over the m candidates y of Pr[guess y | label y]. Label DP, for every other
     candidate z, says Pr[guess y | label y] <= e^epsilon Pr[guess y | label z] + delta. Summed over
@@ -33,11 +33,6 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
     with probability delta attains it, so there is no smaller bound; to add delta to the bound of
     pure epsilon is never below it. It holds given all other labels, and so for the mean over many
     labels drawn independently, each guessed by who knows the rest.
-
-    Args:
-        epsilon: Of the substitution of one label; inf for no privacy.
-        candidates: m, from which the secret label was drawn uniformly.
-        delta: In [0, 1].
     """
     _validate.number(epsilon=epsilon, delta=delta)
     _validate.whole(minimum=2, candidates=candidates)

@@ -48,33 +48,21 @@ _LARGEST_EPSILON = 40.0
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonInterval:
-    """An interval for the epsilon that the attack achieves.
-
-    Attributes:
-        epsilon_high: Upper end, `inf` where there is none.
-        threshold: Below this confidence the attacker abstains; None if no threshold helps.
-        guesses: Pairs of labels guessed at that threshold, over all canaries.
-    """
+    """An interval for the epsilon that the attack achieves."""
 
     epsilon_low: float
-    epsilon_high: float
-    threshold: float | None
-    guesses: int
+    epsilon_high: float  # `inf` where there is none
+    threshold: float | None  # below this confidence the attacker abstains; None if none helps
+    guesses: int  # pairs of labels guessed at that threshold, over all canaries
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemorizationAudit:
-    """Both readings of the attack; see the module's text for what each is worth.
-
-    Attributes:
-        corrected: A lower end that holds; each end on its own has the stated confidence.
-        ceiling: The most that as many canaries could prove with any attack.
-        canaries: N.
-    """
+    """Both readings of the attack; see the module's text for what each is worth."""
 
     paper: EpsilonInterval
-    corrected: EpsilonInterval
-    ceiling: float
+    corrected: EpsilonInterval  # a lower end that holds; each end has the stated confidence
+    ceiling: float  # the most that as many canaries could prove with any attack
     canaries: int
 
 

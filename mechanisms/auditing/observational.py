@@ -58,20 +58,16 @@ def observational_audit(
 ) -> ObservationalAudit:
     """Audit a model on examples whose labels it was trained on, none of them spoiled.
 
-    Guesses rest on how much more likely than the proxy the model finds each of the two labels.
-
-    Args:
-        confidences: The model's probabilities [N, K].
-        labels: The labels it was trained on [N], secret.
-        proxy: Probabilities of a model that never saw these examples' labels [N, K].
-        proxy_log_error: tau, the largest |log p(y|x) - log q(y|x)| of any audited example and
-            label, where p is the law that true labels are drawn from.
-        generator: Draws the proxy's labels and their order.
-        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
+    `confidences` are the model's probabilities [N, K], `labels` the secret labels it was trained on
+    [N], `proxy` the probabilities q of a model that never saw them [N, K], and `proxy_log_error` is
+    tau. Guesses rest on how much more likely than the proxy the model finds each of two labels. The
+    bound exceeds the true epsilon with probability at most 1 - confidence.
     """
     _validate.non_negative(proxy_log_error=proxy_log_error)
     rows, chances, true = _checked(confidences, labels, proxy)
-    drawn = _draw(chances, generator)
+    sums = np.cumsum(chances, axis=1)
+    uniform = generator.random((len(sums), 1)) * sums[:, -1:]
+    drawn = (sums <= uniform).sum(axis=1)  # a label of each row, with the chances that it states
     differ = drawn != true
     if not differ.any():
         raise ValueError(
@@ -117,10 +113,3 @@ def _checked(
             "distribution"
         )
     return rows, chances, true
-
-
-def _draw(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """A label of each row [N], with the chances that it states."""
-    sums = np.cumsum(chances, axis=1)
-    uniform = generator.random((len(sums), 1)) * sums[:, -1:]
-    return np.asarray((sums <= uniform).sum(axis=1))

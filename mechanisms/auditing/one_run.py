@@ -42,7 +42,7 @@ def one_run_lower_bound(
     probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
-    _check_delta(delta)
+    _validate.delta(delta)
     return _lower_bound(canaries, guesses, correct, delta, 1 - confidence)
 
 
@@ -141,7 +141,7 @@ def one_run_audit(
     if not np.isin(coins, (0, 1)).all():
         bad = int(np.flatnonzero(~np.isin(coins, (0, 1)))[0])
         raise ValueError(f"truth[{bad}] is {coins[bad]}; coins are 0 or 1")
-    _check_delta(delta)
+    _validate.delta(delta)
     check_enough_canaries(score.size, confidence)
     right_among_first = np.concatenate([[0], np.cumsum(right_guesses(score, coins))])
     counts = guess_counts(score.size if delta else int(np.count_nonzero(score)), fractions)
@@ -176,12 +176,6 @@ def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float6
     chosen = np.log(np.maximum(np.take_along_axis(rows, pairs, axis=1), tiny))
     difference: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
     return difference
-
-
-def _check_delta(delta: float) -> None:
-    _validate.number(delta=delta)
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie in [0, 1)")
 
 
 def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:

@@ -233,12 +233,24 @@ def f_dp_lower_bound(
 
     Of M `canaries` R were guessed, fixed without looking at the outputs, `correct` of them rightly.
     The bound exceeds the true epsilon with probability at most 1 - confidence.
+
+    By the paper's recursion for two candidates: if `correct` guesses or more were right with
+    probability 1 - confidence, then, going down one right guess at a time, right and wrong guesses
+    would have to be at least this likely; together they cannot exceed the share that is guessed.
     """
     check_counts(canaries, guesses, correct, confidence)
+    error, share = 1 - confidence, guesses / canaries
 
     def refuted(epsilon: float) -> bool:
         smallest_wrong = curve.smallest_wrong(epsilon)
-        return _refuted(smallest_wrong, canaries, guesses, correct, 1 - confidence)
+        right, wrong = error * correct / canaries, error * (guesses - correct) / canaries
+        for fewer in range(correct - 1, -1, -1):
+            next_wrong = max(wrong, smallest_wrong(right))
+            right = min(1.0, right + fewer / (guesses - fewer) * (next_wrong - wrong))
+            wrong = next_wrong
+            if right + wrong > share:
+                return True  # both only grow
+        return False
 
     low, high = 0.0, _LARGEST_EPSILON
     if correct == 0 or not refuted(1e-9):
@@ -250,28 +262,3 @@ def f_dp_lower_bound(
         else:
             high = middle
     return low
-
-
-def _refuted(
-    smallest_wrong: Callable[[float], float],
-    canaries: int,
-    guesses: int,
-    correct: int,
-    error: float,
-) -> bool:
-    """The paper's recursion, for two candidates.
-
-    If `correct` guesses or more were right with probability `error`, then, going down one right
-    guess at a time, right and wrong guesses would have to be at least this likely; together they
-    cannot exceed the share of canaries that is guessed.
-    """
-    right = error * correct / canaries
-    wrong = error * (guesses - correct) / canaries
-    share = guesses / canaries
-    for fewer in range(correct - 1, -1, -1):
-        next_wrong = max(wrong, smallest_wrong(right))
-        right = min(1.0, right + fewer / (guesses - fewer) * (next_wrong - wrong))
-        wrong = next_wrong
-        if right + wrong > share:
-            return True  # both only grow
-    return False
