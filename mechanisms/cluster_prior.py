@@ -39,8 +39,8 @@ class ClusterHistograms(DrawnExactly):
     """Class counts of every cluster plus discrete Laplace noise of scale 2 / epsilon: pure DP.
 
     A substituted label moves two counts of its cluster by 1 each, an L1 sensitivity of 2. Every
-    label lies in one cluster, so that all histograms together cost epsilon. Whoever spends epsilon
-    here and the rest of a budget in `RRWithPrior` charges both, as two releases of the same label.
+    label lies in one cluster, so that all histograms together cost epsilon. Epsilon spent
+    here and the rest of a budget in `RRWithPrior` are two charges to the same label.
     """
 
     epsilon: float  # privacy loss per label; the paper takes 0.025 to 0.05 of a total of 1 or more

@@ -2,7 +2,7 @@
 
 Each label is accounted for by itself. Stages over disjoint labels therefore cost the larger of
 their epsilons and not the sum (adaptive parallel composition), with no special case; a label that
-is asked about twice pays twice, whoever asks.
+is released twice pays twice.
 
 The budget's rule stands here: what charges cost together, at which delta, with the probability that
 one of them fails taken off it first. `PrivacyLedger.include` joins ledgers of several fits.
@@ -273,7 +273,7 @@ def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
         raise ValueError(
-            f"label {values[counts > 1][0]} is asked for more than once in one request; each "
+            f"label {values[counts > 1][0]} is requested more than once in one request; each "
             "answer about it is charged, so ask in separate requests"
         )
     checked = array.astype(np.intp)

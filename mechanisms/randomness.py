@@ -3,8 +3,8 @@
 A privacy guarantee assumes that nobody can predict the noise. A published seed voids it, so seeds
 for noise and seeds for training are different arguments, and a seeded run says so on its card.
 
-Nor may it be worked out from the rest of the noise: the adversary of differential privacy knows all
-labels but one, and so all noise but one label's. The state of PCG64, NumPy's default, can be
+Nor may the rest of the noise reveal it: the adversary of differential privacy knows all labels but
+one, and so all noise but one label's. The state of PCG64, NumPy's default, can be
 recovered from its output (Bouillaguet, Martinez and Sauvage, "Practical seed-recovery for the PCG
 pseudo-random number generator", 2020). Secret noise is therefore the keystream of AES-128 in
 counter mode, under a fresh key of the operating system's for every release.
@@ -41,7 +41,7 @@ class NoiseKind(StrEnum):
 
     @classmethod
     def read(cls, text: object) -> "NoiseKind":
-        """Return the kind that was written down; what is none of them is no secret: SEEDED."""
+        """Return the kind that was written down; any other text counts as SEEDED."""
         return next((kind for kind in cls if kind.value == text), cls.SEEDED)
 
 
@@ -127,8 +127,8 @@ class OsEntropy:
 class SecureEntropy:
     """As `OsEntropy`, for noise that an attack on floating-point numbers can't read either.
 
-    Mechanisms draw real numbers, exactly, and release what is decided on their digits. What that
-    costs is what their formulas say, and no more; see `secure_noise`.
+    Mechanisms draw real numbers, exactly, and release decisions on their digits, at the cost that
+    their formulas give; see `secure_noise`.
     """
 
     kind: ClassVar[NoiseKind] = NoiseKind.SECURE
@@ -185,7 +185,7 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
     """
     if isinstance(generator, SecureGenerator):
         raise ValueError(
-            "secure noise (SecureEntropy, noise.secure=true) is asked of a mechanism that draws "
+            "secure noise (SecureEntropy, noise.secure=true) is set for a mechanism that draws "
             "floating-point noise only; give it a way to draw on digits, as docs/"
             "adding_a_mechanism.md shows, or set noise.secure=false"
         )

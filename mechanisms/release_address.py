@@ -98,7 +98,7 @@ def _parameters(thing: object) -> dict[str, Any]:
     if not is_dataclass(thing) or isinstance(thing, type):
         raise TypeError(
             f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
-            "its releases could not be told apart"
+            "its releases could not be distinguished"
         )
     taken = sorted(_OTHERWISE.keys() & {entry.name for entry in fields(thing)})
     if taken:

@@ -30,7 +30,7 @@ _EVENTS: dict[str, Any] = {
 
 
 class OtherLabels(ValueError):
-    """A store that holds releases of other labels than those it is asked to keep."""
+    """A store that holds releases of other labels than those it is opened for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Charge:
 
     @property
     def noise(self) -> NoiseKind:
-        """Where its noise came from; SEEDED, which is no guarantee, where that is not known."""
+        """Where its noise came from; SEEDED, which guarantees nothing, where that is not known."""
         return kind_of_described(self.mechanism.get("noise"))
 
     @property

@@ -3,12 +3,12 @@
 Noise made of floating-point numbers leaves gaps: some outputs are possible under one label and
 impossible under another (Mironov, "On significance of the least significant bits for differential
 privacy", CCS 2012). Here noise is a real number of the very distribution that prices are proven
-for. What is released is decided on its digits: the nearest point of a lattice on which the values
+for. The release is decided on its digits: the nearest point of a lattice on which the values
 lie, the largest of noisy counts, whether a threshold is reached. Each of these is a function of the
 ideal release, made of real numbers, and costs what that costs, to the last digit.
 
-A uniform real number has infinitely many digits. Which of two is the smaller is known after the
-first digits in which they differ, so that coins with probabilities such as e^-x can be tossed
+A uniform real number has infinitely many digits. The first digits in which two of
+them differ show which is the smaller, so that coins with probabilities such as e^-x can be tossed
 exactly, without any arithmetic on floating-point numbers (von Neumann, "Various techniques used in
 connection with random digits", 1951). Karney, "Sampling exactly from the normal distribution", ACM
 TOMS 42, 2016, makes the normal law of them by rejection. It takes less than half a microsecond per

@@ -1,8 +1,8 @@
 """The label vault: the one object that holds training labels; everybody else sees releases.
 
-A release is drawn once, charged once, and addressed by what made it: the labels, the mechanism,
-its parameters, the labels asked for, its public inputs and the noise. Who asks for the same
-release again reads the stored one and pays nothing; who asks for other noise pays again.
+A release is drawn once, charged once, and addressed by its inputs: the labels, the mechanism, its
+parameters, the positions requested, its public inputs and the noise. An equal request reads the
+stored release and pays nothing; a request for other noise pays again.
 
 >>> from labeldp.mechanisms.randomized_response import RandomizedResponse
 >>> vault = LabelVault(labels=np.array([0, 1, 1, 0]), num_classes=2)
@@ -204,7 +204,7 @@ class LabelVault:
         """Return disjoint shards of true labels for a PATE ensemble, inside the trust boundary.
 
         Nothing is charged here: knowledge of teachers leaves as answers only, through
-        `release_from_votes`. Which examples form a shard depends on public numbers alone: the seed
+        `release_from_votes`. The examples of a shard depend on public numbers alone: the seed
         of a shuffle, and T; every shard gets N // T labels or one more, of all labels or of those
         `among` [n], which shards number from 0.
         """
@@ -220,7 +220,7 @@ class LabelVault:
         order = np.random.default_rng(seed).permutation(len(labels))
         parts = [np.sort(part) for part in np.array_split(order, teachers)]
         times_used = np.bincount(np.concatenate(parts), minlength=len(labels))
-        # No assertion: Python can be told to leave those out.
+        # Not an assertion: python -O removes those.
         if not (times_used == 1).all():
             raise ArithmeticError("a label is in two shards, and would change two votes")
         return tuple(Shard(indices=part, labels=labels[part]) for part in parts)

@@ -5,8 +5,8 @@ memorization attack asks whether a model prefers it to the other wrong labels. `
 (Steinke, Nasr and Jagielski 2023, with substitution of labels in place of inclusion of examples)
 get two candidate labels and a fair coin between them; the one-run audit asks for the coins.
 
-Both are drawn without a model. Which examples are canaries may be known to an attacker; labels and
-coins may not.
+Both are drawn without a model. An attacker may know which examples are canaries, but not the
+labels and coins.
 
 >>> labels = np.array([0, 1, 2, 0, 1, 2])
 >>> canaries = Canaries.draw(labels, num_classes=3, num_canaries=2)

@@ -30,7 +30,7 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
         P <= (e^epsilon + (m - 1) delta) / (e^epsilon + m - 1).
 
     The advantage is P - 1/m. Randomized response over the m candidates that shows the label itself
-    with probability delta attains it, so there is no smaller bound; to add delta to the bound of
+    with probability delta attains it, so no smaller bound holds; to add delta to the bound of
     pure epsilon is never below it. It holds given all other labels, and so for the mean over many
     labels drawn independently, each guessed by who knows the rest.
     """

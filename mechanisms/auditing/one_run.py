@@ -7,8 +7,8 @@ guesses among R is hardly larger than a binomial with success e^epsilon / (1 + e
 arXiv:2305.08846). Nothing is assumed about the model, nor that canaries act independently. Too many
 right guesses prove, with the stated confidence, that epsilon is larger.
 
-What it says: "epsilon is at least this". What it never says: "epsilon is at most this". M canaries
-prove at most `one_run_ceiling` even against a run that hides nothing, so show the two together.
+It says "epsilon is at least this" and never "epsilon is at most this". M canaries prove at most
+`one_run_ceiling` even against a run that hides nothing, so show the two together.
 
 >>> round(one_run_lower_bound(canaries=1000, guesses=400, correct=300), 2)
 0.9

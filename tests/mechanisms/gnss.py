@@ -34,13 +34,7 @@ from labeldp.mechanisms.pate.votes import checked_votes
 
 
 def gnss_rdp(*, beta: float, noise_multiplier: float, order: float) -> float:
-    """Renyi cost of a value plus N(0, noise_multiplier^2) times its beta-smooth sensitivity.
-
-    PATE 2018, Theorem 23.
-
-    Raises:
-        ValueError: An argument out of range, or order not below 1 / (2 beta).
-    """
+    """Renyi cost of a value plus N(0, noise_multiplier^2) times its beta-smooth sensitivity."""
     _validate.non_negative(beta=beta)
     _validate.positive(noise_multiplier=noise_multiplier)
     checked_orders([order])
@@ -55,48 +49,23 @@ def gnss_rdp(*, beta: float, noise_multiplier: float, order: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRelease:
-    """The release that the paper would make; secret, all of it.
-
-    Attributes:
-        expected_answered: Expected number of answers.
-        rdp: Expected Renyi cost of the answers.
-        epsilon_before: Epsilon without the release (Mironov's conversion).
-        epsilon_after: Epsilon with the release.
-        beta: Best smoothing parameter.
-        smooth_sensitivity: Of the expected cost.
-        noise_multiplier: Best noise in units of the smooth sensitivity.
-        rdp_release: Renyi cost of the release.
-        noise_std: Standard deviation of the published value.
-    """
+    """The release that the paper would make; secret, all of it."""
 
     expected_answered: float
-    rdp: float
-    epsilon_before: float
+    rdp: float  # expected Renyi cost of the answers
+    epsilon_before: float  # without the release, by Mironov's conversion
     epsilon_after: float
-    beta: float
-    smooth_sensitivity: float
-    noise_multiplier: float
+    beta: float  # best smoothing parameter
+    smooth_sensitivity: float  # of the expected cost
+    noise_multiplier: float  # best noise in units of the smooth sensitivity
     rdp_release: float
-    noise_std: float
+    noise_std: float  # of the published value
 
 
 def paper_release(
     votes: Any, *, threshold: float, sigma1: float, sigma2: float, order: float, delta: float
 ) -> PaperRelease:
-    """Reproduce the release of Confident-GNMax's expected cost, with the paper's search.
-
-    Args:
-        votes: Counts [N, K].
-        threshold: Of the check.
-        sigma1: Standard deviation of the check's noise.
-        sigma2: Standard deviation of the noise on every count of an answer.
-        order: The Renyi order.
-        delta: In (0, 1).
-
-    Raises:
-        ConditionsFailed: The paper's proofs do not cover these parameters.
-        ValueError: Bad votes (the row is named) or an argument out of range.
-    """
+    """Reproduce the release of Confident-GNMax's expected cost, with the paper's search."""
     counts = checked_votes(votes)
     num_teachers = int(counts[0].sum())
     price = AnswerPrice(noise_std=sigma2, num_classes=counts.shape[1], order=order)

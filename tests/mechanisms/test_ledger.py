@@ -236,9 +236,6 @@ def test_failures_of_all_parts_are_taken_off_delta() -> None:
     left = epsilon_of([GaussianEvent(noise_multiplier=3.0)] * 2, delta=DELTA - 8e-6)
     assert joint_epsilon([one, one], delta=DELTA) == pytest.approx(left)
     assert math.isinf(joint_epsilon([one, one, one], delta=DELTA))
-
-
-def test_nothing_costs_nothing() -> None:
     assert joint_epsilon([], delta=0.0) == 0.0
 
 

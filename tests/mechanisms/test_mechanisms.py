@@ -51,23 +51,14 @@ def loss_of(mechanism: Any, outputs: Outputs) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism that costs epsilon, and how to look at it.
+    """A mechanism that costs epsilon, and how to look at it."""
 
-    Attributes:
-        make: Epsilon -> the mechanism.
-        event_of: Outputs for single labels -> events, whole numbers.
-        public: How many labels -> what it takes beside them; each label's output its own.
-        outputs: All that can come out for one label, or a few of infinitely many.
-        delta: At which epsilon holds.
-        parameter: What its constructor refuses unless it is positive and finite.
-    """
-
-    make: Callable[[float], Any]
-    event_of: Callable[[Any, Outputs], NDArray[np.int64]]
-    public: Callable[[int], tuple[NDArray[Any], ...]] = no_public
-    outputs: Outputs | None = None
-    delta: float = 0.0
-    parameter: str = "epsilon"
+    make: Callable[[float], Any]  # of epsilon
+    event_of: Callable[[Any, Outputs], NDArray[np.int64]]  # outputs for single labels -> events
+    public: Callable[[int], tuple[NDArray[Any], ...]] = no_public  # public inputs of N labels
+    outputs: Outputs | None = None  # all for one label, or a few of infinitely many
+    delta: float = 0.0  # at which epsilon holds
+    parameter: str = "epsilon"  # positive and finite, or the constructor refuses it
 
 
 BITS = np.array(np.meshgrid(*[[0, 1]] * CLASSES)).reshape(CLASSES, -1).T.astype(np.uint8)
