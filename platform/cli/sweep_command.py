@@ -37,13 +37,7 @@ if TYPE_CHECKING:  # it loads torch
 
 _OPTIONS = (
     *PLAN_OPTIONS,
-    choice(
-        "--resume",
-        ("auto", "must", "never"),
-        "continue the trials that are in the results folder if there are any, only if there are "
-        "some, or refuse a folder that has some",
-        default="auto",
-    ),
+    choice("--resume", ("auto", "must", "never"), "from trials of the folder", default="auto"),
     flag("--moved", "the results folder was moved to another disk or restored; no copy is in use"),
     option("--address", "Ray cluster; a private one by default"),
     flag("--quiet", "print nothing until the end but errors and warnings"),

@@ -163,12 +163,16 @@ def random_images(count: int, *, num_classes: int) -> PublicData:
     )
 
 
-class PublicLabels(LabelVault):
+class SeededLabels(LabelVault):
     """Labels that are no secret, with seeded noise: secret noise needs another library."""
+
+    def __init__(self, *, labels: Any, num_classes: int, seed: int = 0) -> None:
+        super().__init__(labels=labels, num_classes=num_classes)
+        self._seed = seed
 
     def release(self, *request: Any, **settings: Any) -> Release:
         """Return the release of a mechanism, drawn once."""
-        return super().release(*request, **{**settings, "noise": SeededNoise(seed=0)})
+        return super().release(*request, **{**settings, "noise": SeededNoise(seed=self._seed)})
 
 
 def forward_flops(model: ModelName, *, width: int, num_classes: int) -> float:
@@ -244,7 +248,7 @@ def alibi(
     assert isinstance(config.model, ModelName) and config.width is not None
     trainer = config.start(
         data=random_images(images, num_classes=classes),
-        labels=PublicLabels(labels=np.arange(images) % classes, num_classes=classes),
+        labels=SeededLabels(labels=np.arange(images) % classes, num_classes=classes),
         seed=0,
         performance=PERFORMANCES[how],
     )

@@ -7,21 +7,18 @@ epsilon 2. Some minutes on one core.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from labeldp.mechanisms.auditing import Canaries
-from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.configuration import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from tests.benchmarks.gpu import SeededLabels
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
@@ -58,18 +55,6 @@ def adult(seed: int) -> LabelledData:
     return load("adult", root=real_data_root("adult"), limit=8000)
 
 
-class Seeded:
-    """A vault whose noise is the same for the same seed."""
-
-    def __init__(self, labels: NDArray[np.int64], num_classes: int, seed: int) -> None:
-        self._vault = LabelVault(labels=labels, num_classes=num_classes)
-        self._noise = SeededNoise(seed=seed)
-        self.num_labels = len(labels)
-
-    def release(self, mechanism: Any, *public: Any, indices: Any = None) -> Release:
-        return self._vault.release(mechanism, *public, indices=indices, noise=self._noise)
-
-
 def accuracy(data: LabelledData, config: AlibiConfig, *, one_in: int | None, seed: int) -> float:
     """Test accuracy in percent, with one label in so many made wrong."""
     labels, classes = np.asarray(data.train_labels, dtype=np.int64), data.public.num_classes
@@ -77,7 +62,7 @@ def accuracy(data: LabelledData, config: AlibiConfig, *, one_in: int | None, see
         size = len(labels) // one_in
         canaries = Canaries.draw(labels, num_classes=classes, num_canaries=size, seed=seed)
         labels = canaries.plant(labels)
-    source: Any = Seeded(labels, classes, seed)
+    source = SeededLabels(labels=labels, num_classes=classes, seed=seed)
     model = config.start(data=data.public, labels=source, seed=seed, performance=Performance())
     for _ in range(config.epochs):
         model.epoch()

@@ -6,11 +6,10 @@ noise from the operating system, so every run is another draw.
 """
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
@@ -38,26 +37,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> LabelledData:
     return set_aside(replace(loaded, public=public), share=DEFAULT_SHARE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """Nine models.
-
-    Attributes:
-        test: Accuracy on the test split [9].
-        by_count: Estimates, a count each.
-        by_release: Estimates from one release.
-        chosen: The place that `MostCorrect` names.
-        epsilon: Of the worst label, everything above included.
-    """
-
-    test: NDArray[np.float64]
-    by_count: list[AccuracyEstimate]
-    by_release: list[AccuracyEstimate]
-    chosen: int
-    epsilon: float
-
-
-def judged(data: LabelledData, *, epsilon: float) -> Judged:
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_choosing_the_best_of_nine_costs_little(data: LabelledData, epsilon: float) -> None:
     assert data.held_out_labels is not None and data.public.held_out_features is not None
     every = np.append(data.train_labels, data.held_out_labels)
     vault = LabelVault(labels=every, num_classes=10)
@@ -66,13 +47,13 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
     base = AlibiConfig(
         epsilon=epsilon, epochs=8, batch_size=256, schedule=Schedule.COSINE, dropout=0.5
     )
-    test, guesses = [], []
+    accuracies, guesses = [], []
     for rate, decay in itertools.product(RATES, DECAYS):
         config = replace(base, learning_rate=rate, weight_decay=decay)
         model = config.start(data=data.public, labels=training, seed=0, performance=Performance())
         for _ in range(config.epochs):
             model.epoch()
-        test.append(model.evaluate())
+        accuracies.append(model.evaluate())
         guesses.append(model.predict(data.public.held_out_features).argmax(1).astype(np.int64))
     counted = [vault.release(COUNT, each, indices=held_out).values[0] for each in guesses]
     most = MostCorrect(epsilon=COUNT.epsilon)
@@ -83,38 +64,25 @@ def judged(data: LabelledData, *, epsilon: float) -> Judged:
     mechanism = base.mechanism(10)
     released = LabelVault(labels=data.held_out_labels, num_classes=10).release(mechanism).values
     size = len(data.held_out_labels)
-    return Judged(
-        test=np.array(test),
-        by_count=[
-            AccuracyEstimate.from_count(each, examples=size, mechanism=COUNT) for each in counted
-        ],
-        by_release=[AccuracyEstimate.from_release(released, each, mechanism) for each in guesses],
-        chosen=int(chosen),
-        epsilon=paid,
-    )
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_choosing_the_best_of_nine_costs_little(data: LabelledData, epsilon: float) -> None:
-    found = judged(data, epsilon=epsilon)
-    test = 100 * found.test
+    by_count = [
+        AccuracyEstimate.from_count(each, examples=size, mechanism=COUNT) for each in counted
+    ]
+    by_release = [AccuracyEstimate.from_release(released, each, mechanism) for each in guesses]
+    test = 100 * np.array(accuracies)
     ways = {
-        "nine counts": BestOf.among(found.by_count).place,
-        "one private choice": found.chosen,
-        "one release": BestOf.among(found.by_release).place,
+        "nine counts": BestOf.among(by_count).place,
+        "one private choice": int(chosen),
+        "one release": BestOf.among(by_release).place,
     }
-    errors = {
-        "nine counts": found.by_count[0].error,
-        "one release": found.by_release[0].error,
-    }
-    print(f"epsilon {epsilon}: test accuracy {np.round(test, 2)}, in all {found.epsilon:g}")
+    errors = {"nine counts": by_count[0].error, "one release": by_release[0].error}
+    print(f"epsilon {epsilon}: test accuracy {np.round(test, 2)}, in all {paid:g}")
     lost = {way: float(test.max() - test[place]) for way, place in ways.items()}
     for way, points in lost.items():
         error = f", standard error {100 * errors[way]:.2f}" if way in errors else ""
         print(f"  {way}: {test[ways[way]]:.2f}, {points:.2f} below the best{error}")
     assert lost["nine counts"] <= ALLOWED
     assert lost["one private choice"] <= ALLOWED
-    for estimate, accuracy in zip(found.by_count, found.test, strict=True):
+    for estimate, accuracy in zip(by_count, accuracies, strict=True):
         # The test split is a sample as well.
         test_error = np.sqrt(accuracy * (1 - accuracy) / len(data.public.test_labels))
         assert abs(estimate.accuracy - accuracy) < 5 * np.hypot(estimate.error, test_error)
