@@ -113,14 +113,10 @@ def kept(*, epsilon: float, num_classes: int) -> float:
 def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]:
     """Return the name of a method and the reason; the rule uses public facts alone.
 
-    Sums over many labels (`moment_labels`) take little noise, but only show what smooth functions
-    of the features tell. Single labels, each with its own noise, show everything a model can learn
-    as soon as most of them stay right. docs/python.md has the measurements: single labels win where
-    randomized response keeps more than six in ten, which for ten classes is from epsilon 2.6 on.
-    Sums have Gaussian noise and hold at a delta. Where delta is 0, ALIBI with a prior from noisy
-    counts, which is pure, takes their place.
-
-    `delta`: at which it may hold; 0 for pure methods only. `num_classes`: K.
+    Sums over many labels (`moment_labels`) take little noise, but only show smooth functions of the
+    features. Single labels, each with its own noise, win where randomized response keeps more than
+    six in ten (docs/python.md has the measurements). Sums have Gaussian noise and hold at a delta;
+    at delta 0 ALIBI with a prior from noisy counts, which is pure, takes their place.
     """
     _validate.positive(epsilon=epsilon)
     _validate.whole(minimum=2, num_classes=num_classes)

@@ -7,17 +7,14 @@ is charged as if it were in every fit. This ledger holds digests and prices, no 
 release.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
->>> mechanism = {"name": "LaplaceNoise", "noise": {"name": "OsEntropy", "draw": 0}}
->>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None, mechanism=mechanism,
-...                 failure_probability=0.0)
->>> print(line_of(charge, num_labels=800, delta=1e-5))
-one release of Laplace noise: epsilon 1 for each of 800 labels, paid now
+>>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None,
+...                 mechanism={"name": "LaplaceNoise"}, failure_probability=0.0)
 >>> folds = [People(rows=np.array(rows, dtype=np.uint64)) for rows in ([1, 2], [2, 3], [3, 1])]
 >>> ledger = ProcessLedger()
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, seeded=False)
+Total(epsilon=2.0, delta=0.0, seeded=True)
 """
 
 import hashlib

@@ -1,13 +1,11 @@
 """prices: the same numbers as the command line's, for names and for objects."""
 
 import json
-import math
 
 import pytest
 
 from labeldp import epsilon
 from labeldp.mechanisms import GaussianNoise, LaplaceNoise, RandomizedResponse
-from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.platform.cli.command_line import main
 
 
@@ -33,20 +31,6 @@ def test_mechanisms_cost_their_composed_price_together() -> None:
     gaussian = GaussianNoise(noise_std=8.0, num_classes=4)
     assert epsilon(gaussian) == epsilon("gaussian", noise_std=8.0, delta=1e-5)
     assert epsilon(gaussian, gaussian, delta=1e-6) > epsilon(gaussian, delta=1e-6)
-
-
-@pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
-def test_a_probability_of_failure_is_taken_off_delta(
-    failing: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gaussian = GaussianNoise(noise_std=8.0, num_classes=4)
-    alone = epsilon_of([gaussian.event], delta=1e-5 - failing) if failing < 1e-5 else math.inf
-    monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
-    assert epsilon(gaussian, delta=1e-5) == alone
-    pure = LaplaceNoise(epsilon=0.5, num_classes=4)
-    assert epsilon(pure, delta=0.0) == 0.5
-    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
-    assert epsilon(pure) == (0.5 if failing < 1e-5 else math.inf)
 
 
 def test_near_misses_and_numbers_too_many_are_refused() -> None:

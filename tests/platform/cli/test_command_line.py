@@ -69,17 +69,9 @@ def test_contract_of_every_command(
     [
         ("epsilon laplace --scale 0", ["scale is 0.0", "above 0"]),
         ("epsilon laplace", ["scale", "noise_std"]),
-        ("epsilon laplace --scale 1 --noise-std 1", ["give one of the two"]),
         ("epsilon gaussian --noise-std 1 --delta 0", ["delta is 0.0", "between"]),
         ("epsilon gaussian --noise-std 1", ["--delta"]),
-        ("epsilon rr --keep-probability 1 --classes 2", ["keep_probability is 1.0"]),
-        ("epsilon rr --keep-probability .9 --classes 1", ["num_classes is 1"]),
-        (
-            "epsilon select --epsilon 1 --mean-trials .5 --distribution geometric",
-            ["mean_trials is 0.5", "at least 1"],
-        ),
         ("calibrate laplace --epsilon 0", ["epsilon is 0.0", "above 0"]),
-        ("calibrate gaussian --epsilon 1 --delta 2", ["delta is 2.0", "between"]),
         (
             "epsilon pate --votes none.npy --aggregator gnmax --sigma2 1 --delta 1e-5",
             ["--votes", "none.npy", "No such file"],
