@@ -1,7 +1,6 @@
 """`labeldp plan SWEEP.py`: a sweep's trials and cost; nothing is started or released."""
 
 import importlib.util
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +33,8 @@ class PlanResult:
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
             keys that differ between rows (of a search its axes), how many trials it stands for, and
             epsilon, releases and processor minutes (null if unknown) of each.
-        minutes: Processor minutes of all trials, as this machine took before; None if unknown.
+        minutes: Processor minutes of all trials and of what they share; None if some are unknown.
+        shared_minutes: Of that, features, groups of priors and teachers.
         over_budget: Whether nothing but the budget stands in the way.
     """
 
@@ -50,6 +50,8 @@ class PlanResult:
     spoiled_labels: int
     configurations: list[dict[str, Any]]
     minutes: float | None
+    shared_minutes: float | None
+    minutes_source: str
     over_budget: bool
     notes: list[str]
 
@@ -114,7 +116,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    minutes = planned_minutes(trials, results=options.results)
+    minutes = planned_minutes(trials, size, results=options.results)
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -126,8 +128,10 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(known, minutes),
-        minutes=None if None in minutes else math.fsum(filter(None, minutes)),
+        configurations=_configurations(known, minutes.trials),
+        minutes=minutes.total,
+        shared_minutes=minutes.shared,
+        minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
         notes=list(known.notes),
     )
@@ -198,7 +202,7 @@ def words(plan: PlanResult) -> Words:
         ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", "-" if plan.minutes is None else f"{plan.minutes:.1f}"),
+        ("processor minutes", _minutes(plan)),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
@@ -210,9 +214,16 @@ def words(plan: PlanResult) -> Words:
     return [
         *table(("#", *keys), cells, title="trials"),
         *table(("sweep", ""), facts, styles=bad),
+        plan.minutes_source,
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
+
+
+def _minutes(plan: PlanResult) -> str:
+    if plan.minutes is None or plan.shared_minutes is None:
+        return "-"
+    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
 
 
 def _cell(value: object) -> str:

@@ -12,12 +12,16 @@ from labeldp.trainers.data.splits import Splits, held_out_count, size_of
 
 @dataclass(frozen=True, kw_only=True)
 class DataSize:
-    """The size of a data set: N labels to train on, H held out, K classes."""
+    """The size of a data set: N labels to train on, H held out, K classes.
+
+    `shape` is that of an example's features, before others are computed of them, for plans.
+    """
 
     num_classes: int
     num_labels: int
     held_out: int
     has_test_split: bool
+    shape: tuple[int, ...] = ()
 
 
 def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
@@ -30,6 +34,7 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
         num_labels=size.num_labels - held_out,
         held_out=held_out,
         has_test_split=size.has_test_split,
+        shape=size.shape,
     )
 
 

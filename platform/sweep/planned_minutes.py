@@ -1,16 +1,42 @@
-"""Processor minutes of planned trials, from trials that this machine has finished."""
+"""Processor minutes of trials: known from records of this machine, or estimated.
 
+A trial takes as long as a recorded one that differs in seeds and noise alone. Without such a
+record, times of one processor (`REFERENCE`) are scaled by examples, epochs and weights; nothing is
+run for it.
+"""
+
+import math
 import os
 import platform as machine
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.sweep.configuration import flatten
+from labeldp.platform.sweep.configuration import TrialConfig, flatten
+from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentKind, TeacherKind
+from labeldp.trainers.settings.training import LearnerConfig
 
+#: Where the constants below were measured.
+REFERENCE = "one core of an Intel Xeon with AMX"
+#: The MLP: seconds of a step, and of a weight for an example of it.
+_STEP, _WEIGHT = 8e-4, 5.4e-11
+#: The fast network, in bfloat16: seconds of an image of 32x32 at half width (docs/fast_network.md).
+_FAST_IMAGE = 393 / 500_000
+#: Priors: seconds of a feature of an example and a group, or a landmark; the latter in each trial
+#: again.
+_GROUP, _LANDMARK = 8.4e-10, 1.1e-10
+#: Patches: seconds to learn them of images, and to describe a pixel's patch.
+_PATCHES, _PATCH = 10.0, 8.6e-7
+#: Probes: seconds of a product in a ridge regression.
+_PROBE = 1e-10
+_PATCH_FEATURES = 800
 #: Settings that change a trial's numbers and not its time.
 _NO_TIME = (
     *("seed", "noise.seed", "noise.draw", "noise.secure", "trainer.epsilon", "trainer.delta"),
@@ -19,24 +45,142 @@ _NO_TIME = (
 )
 
 
-def planned_minutes(trials: Sequence[PlannedTrial], *, results: Path) -> list[float | None]:
-    """Return the minutes of each trial; None where no record in `results` tells.
+@dataclass(frozen=True, kw_only=True)
+class PlannedMinutes:
+    """Processor minutes of a plan, of each trial and `shared` by all; None where unknown.
 
-    A trial takes as long as recorded ones that differ in seeds and noise alone.
+    Attributes:
+        known: Number of trials that are known from records.
     """
-    seconds: dict[str, list[float]] = {}
-    here = (machine.platform(), str(os.cpu_count()))
+
+    trials: Sequence[float | None]
+    known: int
+    shared: float | None
+
+    @property
+    def total(self) -> float | None:
+        """Of all together; None where one is missing."""
+        parts = [*self.trials, self.shared]
+        return None if None in parts else math.fsum(part for part in parts if part is not None)
+
+    @property
+    def source(self) -> str:
+        """Where the minutes are from, in words."""
+        missing = sum(each is None for each in self.trials)
+        parts = []
+        if self.known:
+            parts.append(f"{self.known} trials as measured on this machine")
+        if len(self.trials) > self.known + missing:
+            parts.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
+        if missing or self.shared is None:
+            parts.append("- where nothing is known before a first trial has ended")
+        return "processor minutes: " + "; ".join(parts)
+
+
+def planned_minutes(
+    trials: Sequence[PlannedTrial], size: DataSize | None, *, results: Path
+) -> PlannedMinutes:
+    """Return the minutes of planned trials, from the records in `results` if possible."""
+    before = _recorded(results)
+    known = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
+    minutes = [
+        median(seconds) / 60 if seconds else _scaled(trial.config, size)
+        for trial, seconds in zip(trials, known, strict=True)
+    ]
+    return PlannedMinutes(trials=minutes, known=sum(map(bool, known)), shared=_shared(trials, size))
+
+
+def _recorded(results: Path) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
     for path in sorted((results.expanduser() / "trials").glob("*.json")):
         record = TrialRecord.read(path)
-        there = (record.environment.get("system"), record.environment.get("cores"))
-        took = record.metrics.get("processor_seconds")
-        if record.finished and not record.stopped_early and there == here and took is not None:
-            seconds.setdefault(_kind(record.config), []).append(took)
-    if not seconds:
-        return [None] * len(trials)
-    kinds = [_kind(flatten(trial.config)) for trial in trials]
-    return [median(seconds[kind]) / 60 if kind in seconds else None for kind in kinds]
+        here = record.environment.get("system") == machine.platform()
+        same = here and record.environment.get("cores") == str(os.cpu_count())
+        seconds = record.metrics.get("processor_seconds")
+        if record.finished and not record.stopped_early and same and seconds is not None:
+            found.setdefault(_kind(record.config), []).append(seconds)
+    return found
 
 
 def _kind(config: Mapping[str, Any]) -> str:
     return repr(sorted((key, str(value)) for key, value in config.items() if key not in _NO_TIME))
+
+
+def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
+    """Minutes of a trial by the reference; None where it does not apply."""
+    if size is None:
+        return None
+    trainer, features = config.trainer, _num_features(config, size)
+    if isinstance(trainer, PateConfig):
+        probe = trainer.student.kind is StudentKind.PROBE and not trainer.prior.source.asks_labels
+        return trainer.students * _probe(trainer.answers, features) / 60 if probe else None
+    if not isinstance(trainer, LearnerConfig) or config.performance.device.value == "cuda":
+        return None
+    one_pass = _of_pass(trainer, size, features)
+    if one_pass is None:
+        return None
+    prior = getattr(trainer, "prior", None)
+    if prior is not None and prior.source is PriorSource.MOMENTS:
+        return (trainer.epochs * one_pass + _of_prior(prior, size.num_labels, features)) / 60
+    return trainer.epochs * one_pass / 60
+
+
+def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:
+    count, steps = size.num_labels, math.ceil(size.num_labels / trainer.batch_size)
+    if trainer.model is ModelName.MLP:
+        width = trainer.width or ModelName.MLP.default_width
+        return steps * _STEP + count * width * (features + size.num_classes) * _WEIGHT
+    if trainer.model is ModelName.FAST_CNN:
+        width = trainer.width or ModelName.FAST_CNN.default_width
+        # Twice the width took 2.6 times as long, as a power of 1.36.
+        images = float(count * math.prod(size.shape[1:]) / 32**2)
+        return images * _FAST_IMAGE * math.pow(width / 32, 1.36)
+    return None
+
+
+def _of_prior(prior: PriorSettings, count: int, features: int) -> float:
+    """Seconds of the groups or directions that a prior asks about; no label goes into them."""
+    if prior.source is PriorSource.CLUSTERS:
+        return float(count * features * prior.clusters * _GROUP)
+    return float(count * features * prior.landmarks * _LANDMARK)
+
+
+def _shared(trials: Sequence[PlannedTrial], size: DataSize | None) -> float | None:
+    """Minutes of features, groups of priors and ensembles: made once for all trials."""
+    if size is None:
+        return None
+    config, seconds = trials[0].config, 0.0
+    if config.data.features is FeatureSet.RANDOM_PATCHES:
+        return None
+    if config.data.features is FeatureSet.PATCHES and len(size.shape) > 1:
+        seconds = _PATCHES + size.num_labels * math.prod(size.shape) * _PATCH
+    ensembles: set[EnsembleConfig] = {
+        each.config.trainer.ensemble
+        for each in trials
+        if isinstance(each.config.trainer, PateConfig)
+    }
+    if any(each.kind is not TeacherKind.PROBE for each in ensembles):
+        return None
+    features = _num_features(config, size)
+    priors = {
+        (prior.source, prior.clusters, prior.landmarks, prior.seed): prior
+        for prior in (each.config.trainer.prior for each in trials)
+        if prior is not None and prior.source.asks_labels
+    }
+    if any(each.features is not FeatureSet.AS_THEY_ARE for each in priors.values()):
+        return None
+    seconds += sum(_of_prior(each, size.num_labels, features) for each in priors.values())
+    for each in ensembles:
+        seconds += each.teachers * _probe(size.num_labels // each.teachers, features)
+    return seconds / 60
+
+
+def _probe(rows: int, features: int) -> float:
+    return rows * features * min(rows, features) * _PROBE
+
+
+def _num_features(config: TrialConfig, size: DataSize) -> int:
+    given = math.prod(size.shape)
+    return (
+        given if config.data.features is FeatureSet.AS_THEY_ARE else min(given * 3, _PATCH_FEATURES)
+    )

@@ -134,7 +134,8 @@ def test_a_row_has_its_repetitions_epsilon_and_releases(
         ("no privacy", math.inf),
     ]
     assert {(row["trials"], row["releases"]) for row in found["configurations"]} == {(3, 1)}
-    assert found["trials"] == 9
+    assert all(row["minutes"] > 0 for row in found["configurations"])
+    assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
     assert "trainer.epsilon does not apply to 'no privacy'" in found["notes"][-1]
 
 
