@@ -10,10 +10,8 @@ device(type='cpu')
 import os
 import shutil
 import warnings
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from labeldp.trainers.settings.base import Count, Flag, key, settings
@@ -23,11 +21,6 @@ if TYPE_CHECKING:  # settings are read without it
     from torch import nn
 
 Network = TypeVar("Network", bound="nn.Module")
-
-_CPUINFO = Path("/proc/cpuinfo")
-_BF16_FLAGS = {"amx_bf16", "avx512_bf16"}
-#: Of NVIDIA's driver, of AMD's, and of both inside Windows' Linux.
-_GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"), Path("/dev/dxg"))
 
 
 class Device(StrEnum):
@@ -59,20 +52,6 @@ def bf16_units(device: "torch.device") -> str | None:
     if torch.cpu._is_amx_tile_supported():
         return "amx_bf16"
     return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
-
-
-def lacks_bf16_units(*, cpuinfo: Path = _CPUINFO, gpus: Sequence[Path] = _GPUS) -> bool:
-    """Return whether this machine is known to have no units for bfloat16 and no GPU: without torch.
-
-    Plans state it, which load no torch: the kernel's list of what the processor can do has the same
-    names. Where it has no such list (other systems, other processors) nothing is known.
-    """
-    try:
-        lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return False
-    flags = {word for line in lines if line.startswith("flags") for word in line.split()}
-    return bool(flags) and not flags & _BF16_FLAGS and not any(map(Path.exists, gpus))
 
 
 def _has_compiler() -> bool:

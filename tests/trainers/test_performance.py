@@ -1,7 +1,6 @@
 """Performance: names are checked, devices that are not there are refused."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from labeldp.trainers.performance import (
     Performance,
     Precision,
     bf16_units,
-    lacks_bf16_units,
 )
 from labeldp.trainers.settings.methods import AlibiConfig
 
@@ -35,28 +33,6 @@ def test_auto_takes_the_precision_that_the_processor_has_units_for(
     with cpu.autocast():
         product = torch.ones(2, 2) @ torch.ones(2, 2)
     assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
-
-
-@pytest.mark.parametrize(
-    ("cpuinfo", "gpu", "lacks"),
-    [
-        ("flags\t\t: fpu sse2 avx512f\n", False, True),
-        ("flags\t\t: fpu sse2 avx512f\n", True, False),
-        ("flags\t\t: fpu avx512_bf16\n", False, False),
-        ("flags\t\t: fpu amx_tile amx_bf16\n", False, False),
-        ("Features\t: fp asimd bf16\n", False, False),  # another processor: nothing is known
-        (None, False, False),  # another system
-    ],
-)
-def test_plans_know_processors_without_units_by_the_kernels_list(
-    cpuinfo: str | None, gpu: bool, lacks: bool, tmp_path: Path
-) -> None:
-    if cpuinfo is not None:
-        (tmp_path / "cpuinfo").write_text(cpuinfo)
-    if gpu:
-        (tmp_path / "nvidiactl").touch()
-    found = lacks_bf16_units(cpuinfo=tmp_path / "cpuinfo", gpus=[tmp_path / "nvidiactl"])
-    assert found is lacks
 
 
 def test_without_a_compiler_the_network_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

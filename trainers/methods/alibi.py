@@ -255,11 +255,12 @@ class BitFlipTrainer(OneNetwork):
         config: BitFlipConfig,
         *,
         data: PublicData,
-        bits: NDArray[np.uint8],
+        labels: LabelSource,
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set up the first epoch."""
+        """Request the bits and set up the first epoch."""
+        bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
         super().__init__(Learner(config, data=data, seed=seed, performance=performance))
         self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
 
@@ -284,23 +285,27 @@ def start(
 
 
 def start_with_prior(
-    config: AlibiPriorConfig,
+    config: AlibiPriorConfig | PriorLabelsConfig,
     *,
     data: PublicData,
     labels: LabelSource,
     seed: int,
     performance: Performance,
 ) -> AlibiPrior:
-    """Request the prior, then the noisy labels, and set the network up."""
-    spent, _ = config.prior.split(config.epsilon)
+    """Request the prior, then the noisy labels if there are any, and set the network up."""
+    spent = config.epsilon
+    if isinstance(config, AlibiPriorConfig):
+        spent, _ = config.prior.split(config.epsilon)
     prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
-    mechanism = config.mechanism(data.num_classes)
-    if isinstance(mechanism, StaircaseChannel):
-        values = labels.release(mechanism, prior).values
-        log_likelihood = _single(mechanism.log_likelihood(values), None)
-    else:
-        values = labels.release(mechanism).values
-        log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
+    log_likelihood = None
+    if isinstance(config, AlibiPriorConfig):
+        mechanism = config.mechanism(data.num_classes)
+        if isinstance(mechanism, StaircaseChannel):
+            values = labels.release(mechanism, prior).values
+            log_likelihood = _single(mechanism.log_likelihood(values), None)
+        else:
+            values = labels.release(mechanism).values
+            log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
     return AlibiPrior(
         config,
         data=data,
@@ -310,37 +315,3 @@ def start_with_prior(
         seed=seed,
         performance=performance,
     )
-
-
-def start_of_prior(
-    config: PriorLabelsConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> AlibiPrior:
-    """Request the prior and set the network up."""
-    return AlibiPrior(
-        config,
-        data=data,
-        prior=learned_prior(config.prior, data, labels, epsilon=config.epsilon, delta=config.delta),
-        log_likelihood=None,
-        weight=config.prior_weight,
-        seed=seed,
-        performance=performance,
-    )
-
-
-def start_with_bits(
-    config: BitFlipConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> BitFlipTrainer:
-    """Request the bits and set the network up."""
-    mechanism = BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)
-    bits = labels.release(mechanism).values
-    return BitFlipTrainer(config, data=data, bits=bits, seed=seed, performance=performance)

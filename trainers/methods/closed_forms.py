@@ -59,12 +59,13 @@ def train_probes(
         raise ValueError(
             f"num_classes is {num_classes}; a vote is one byte, so {MOST_CLASSES} is the most"
         )
-    _check_features(features, "features")
-    rows, classes = _checked_shards(len(features), shards, labels_of_shards, num_classes)
-    weights = features.new_empty((len(rows), features.shape[1] + 1, num_classes))
-    for teachers in _groups_of_one_size(rows):
-        indices = torch.from_numpy(np.stack([rows[t] for t in teachers])).to(features.device)
-        labels = torch.from_numpy(np.stack([classes[t] for t in teachers])).to(features.device)
+    weights = features.new_empty((len(shards), features.shape[1] + 1, num_classes))
+    for teachers in _groups_of_one_size(shards):
+        indices, labels = (
+            torch.from_numpy(np.stack([part[t] for t in teachers]).astype(np.int64))
+            for part in (shards, labels_of_shards)
+        )
+        indices, labels = indices.to(features.device), labels.to(features.device)
         targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
         weights[teachers] = _ridge_regression(_with_constant(features[indices]), targets, ridge)
     return weights
@@ -72,13 +73,7 @@ def train_probes(
 
 def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
     """Return each teacher's vote [T, Q] on queries [Q, D]: its first highest score."""
-    _check_features(query_features, "query_features")
     teachers, width, classes = probes.shape
-    if query_features.shape[1] != width - 1:
-        raise ValueError(
-            f"query_features have {query_features.shape[1]} columns, but the probes were trained "
-            f"on {width - 1}; encode queries and training examples with the same encoder"
-        )
     votes = np.empty((teachers, len(query_features)), dtype=np.uint8)
     for first in range(0, teachers, _TEACHERS_AT_ONCE):
         some = probes[first : first + _TEACHERS_AT_ONCE]
@@ -105,56 +100,13 @@ def _with_constant(x: Tensor) -> Tensor:
     return functional.pad(x, (0, 1), value=1.0)
 
 
-def _groups_of_one_size(rows: Sequence[NDArray[np.int64]]) -> Iterator[list[int]]:
+def _groups_of_one_size(rows: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
     """Teachers whose shards are equally large can be stacked; bounded groups bound the memory."""
     sizes = np.array([len(indices) for indices in rows])
     for size in np.unique(sizes):
         same = np.flatnonzero(sizes == size).tolist()
         for start in range(0, len(same), _TEACHERS_AT_ONCE):
             yield same[start : start + _TEACHERS_AT_ONCE]
-
-
-def _check_features(features: Tensor, name: str) -> None:
-    if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
-        raise ValueError(
-            f"{name} are {features.dtype} of shape {tuple(features.shape)}; they must be floating "
-            "point [N, D]"
-        )
-    # A sum is NaN or infinite if anything in it is, and costs one pass without a mask.
-    if not features.sum().isfinite():
-        bad = torch.nonzero(~features.isfinite())
-        if len(bad):
-            row, column = bad[0].tolist()
-            raise ValueError(f"{name} row {row} holds {features[row, column]} in column {column}")
-
-
-def _checked_shards(
-    examples: int,
-    shards: Sequence[NDArray[np.integer[Any]]],
-    labels_of_shards: Sequence[NDArray[np.integer[Any]]],
-    num_classes: int,
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Return indices and labels as int64, or say which teacher's do not fit."""
-    if not len(shards) or len(shards) != len(labels_of_shards):
-        raise ValueError(
-            f"there are {len(shards)} shards and {len(labels_of_shards)} sets of labels; each "
-            "teacher needs one of both"
-        )
-    rows, classes = [], []
-    for teacher, (shard, labels) in enumerate(zip(shards, labels_of_shards, strict=True)):
-        of_teacher = f"of teacher {teacher}"
-        indices = _validate.labels(shard, num_classes=examples, name=f"shard {of_teacher}")
-        if len(indices) != len(labels):
-            raise ValueError(
-                f"the shard {of_teacher} has {len(indices)} examples and {len(labels)} labels"
-            )
-        rows.append(indices)
-        classes.append(
-            _validate.labels(
-                labels, num_classes=num_classes, name=f"labels {of_teacher}", secret=True
-            )
-        )
-    return rows, classes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

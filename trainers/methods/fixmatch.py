@@ -147,7 +147,7 @@ class FixMatch(Trainer):
         _validate.whole(seed=seed)
         performance = Performance() if performance is None else performance
         performance.limit_threads()
-        rows, classes = _checked_labels(indices, labels, data)
+        rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (indices, labels))
         self.config = config
         self.performance = performance
         self.device = performance.torch_device()
@@ -348,21 +348,3 @@ def _views(
         crop=CropAndFlip(padding=config.padding, flip=config.flip),
         augment=RandAugment(box=side // 2 if config.box is None else config.box),
     )
-
-
-def _checked_labels(
-    indices: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]], data: PublicData
-) -> tuple[Tensor, Tensor]:
-    """Return indices and labels as int64 [M], or say what does not fit."""
-    examples = len(data.train_features)
-    rows = _validate.labels(indices, num_classes=examples, name="indices")
-    classes = _validate.labels(labels, num_classes=data.num_classes, secret=True)
-    if len(rows) != len(classes):
-        raise ValueError(f"there are {len(rows)} indices and {len(classes)} labels; give one each")
-    values, counts = np.unique(rows, return_counts=True)
-    if counts.max() > 1:
-        raise ValueError(
-            f"indices name example {values[counts.argmax()]} {counts.max()} times; an example has "
-            "one label"
-        )
-    return torch.from_numpy(rows), torch.from_numpy(classes)

@@ -163,11 +163,6 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     inputs to the last bit.
     """
     rows = features.flatten(1).float().cpu()
-    _validate.whole(minimum=2, landmarks=landmarks)
-    if landmarks > len(rows):
-        raise ValueError(
-            f"landmarks is {landmarks}, but there are {len(rows)} examples to choose them from"
-        )
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
     with one_thread():
         return _directions(rows, rows[chosen])

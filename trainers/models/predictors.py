@@ -5,7 +5,7 @@ code and read back where nothing trains, and gives the same bits there. Networks
 probes, forests as arrays of nodes, and means of several.
 
 >>> settings = NetworkSettings(model=ModelName.MLP, input_shape=(3,), num_classes=2, width=4)
->>> network = settings.build()
+>>> network = settings.seeded(0)
 >>> _ = [value.fill_(0.5) for value in network.state_dict().values()]
 >>> NetworkPredictor(network=network, settings=settings).predict(torch.ones(1, 3))
 array([[0.5, 0.5]], dtype=float32)
@@ -165,10 +165,6 @@ class NetworkSettings:
             network.fit_first(images if pixels is None else pixels.normalized(images))
         return network
 
-    def build(self) -> nn.Module:
-        """Return the network with weights that are to be replaced; dropout has none."""
-        return self.seeded(0)
-
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network with weights that depend on the seed; see `build_model`."""
         if isinstance(self.model, ModelName):
@@ -284,12 +280,12 @@ class NetworkPredictor:
             channels_last=described["channels_last"],
         )
         if isinstance(settings.model, OwnModel):
-            network = settings.build()
+            network = settings.seeded(0)
             _take_weights(network, arrays)
         else:
             # Without memory at first: sizes are compared before a number of the file is believed.
             with torch.device("meta"):
-                network = settings.build()
+                network = settings.seeded(0)
             network.load_state_dict(dict(arrays), assign=True)
         return cls(
             network=network.to(memory_format=performance.memory_format()),

@@ -304,7 +304,7 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
 class PriorLabelsConfig(LearnerConfig, StartedMethod):
     """Settings of learning from a prior alone."""
 
-    started_by = "labeldp.trainers.methods.alibi:start_of_prior"
+    started_by = "labeldp.trainers.methods.alibi:start_with_prior"
 
     epsilon: Positive = key(1.0, _EPSILON)
     delta: Share = key(USUAL_DELTA, _DELTA)
@@ -335,7 +335,7 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
 class BitFlipConfig(LearnerConfig, StartedMethod):
     """Settings of learning from flipped bits; the release is pure."""
 
-    started_by = "labeldp.trainers.methods.alibi:start_with_bits"
+    started_by = "labeldp.trainers.methods.alibi:BitFlipTrainer"
     delta = 0.0
 
     epsilon: Positive = key(1.0, _EPSILON)

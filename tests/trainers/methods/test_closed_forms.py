@@ -70,13 +70,6 @@ def test_votes_are_the_first_highest_score() -> None:
     [
         ({"ridge": 0.0}, "ridge is 0.0"),
         ({"num_classes": 257}, "one byte"),
-        ({"num_classes": 2}, r"labels of teacher 0\[\d+\] is none of"),
-        ({"shards": []}, "0 shards and 2 sets of labels"),
-        ({"shards": [np.array([0, 99]), np.array([1])]}, r"shard of teacher 0\[1\] is 99"),
-        ({"shards": [np.arange(4), np.array([], dtype=int)]}, "shard of teacher 1 is empty"),
-        ({"shards": [np.arange(4), np.arange(3)]}, "teacher 1 has 3 examples and 4 labels"),
-        ({"features": torch.zeros(8)}, "floating point"),
-        ({"features": torch.full((8, 6), torch.nan)}, "row 0 holds nan in column 0"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> None:

@@ -143,22 +143,6 @@ def test_divergence_is_said() -> None:
         start(replace(QUICK, learning_rate=1e38)).epoch()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"indices": np.array([1, 400]), "labels": np.array([0, 1])}, r"indices\[1\] is 400"),
-        ({"indices": np.array([1, 1]), "labels": np.array([0, 1])}, "example 1 2 times"),
-        ({"indices": np.array([1]), "labels": np.array([3])}, r"labels\[0\] is none of"),
-        ({"indices": np.array([1]), "labels": np.array([0, 1])}, "1 indices and 2 labels"),
-        ({"indices": np.array([], dtype=int)}, "indices is empty"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_labels_that_do_not_fit_are_named(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        start(**changes)
-
-
 @pytest.mark.parametrize("size", [1, 4, 7, 10, 25])
 def test_every_pass_holds_everything_once(size: int) -> None:
     stream = ShuffledStream(10, seed=0)
