@@ -2,8 +2,7 @@
 
 `LabelPrivateClassifier` is a scikit-learn classifier; `run`, `load` and `plan` are sweeps from
 Python; `epsilon` prices a mechanism. docs/python.md shows them all. They are imported when they are
-first asked for, and Ray and torch when they are needed: importing this package imports neither, so
-that `labeldp --help` is instant.
+first used, and Ray and torch when they are needed, so that `labeldp --help` is instant.
 
 The three layers below are `labeldp.mechanisms` (what is done to labels, what it costs, how leaky it
 proves), `labeldp.trainers` (data, models and training loops in one process) and
@@ -48,7 +47,7 @@ __all__ = ["__version__", *_WHERE]
 if not TYPE_CHECKING:  # type checkers would take every name for one of ours
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for the first time."""
+        """Import a name when it is first used."""
         if name not in _WHERE:
             raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
         found = getattr(import_module(_WHERE[name]), name)

@@ -253,13 +253,13 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
     """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
-    started, told = time.monotonic(), -math.inf
+    started, last = time.monotonic(), -math.inf
 
     def tell(text: str) -> None:
-        nonlocal told
+        nonlocal last
         now = time.monotonic()
-        if verbose and now - told >= _TELL_SECONDS:
-            told = now
+        if verbose and now - last >= _TELL_SECONDS:
+            last = now
             print(f"{text}, {now - started:.0f} s", file=sys.stderr)
 
     return tell

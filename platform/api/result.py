@@ -180,10 +180,10 @@ def run(
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
 
     sweep = sweep_of(what)
-    asked = _options(sweep, results, overrides, **options)
+    chosen = _options(sweep, results, overrides, **options)
     with contextlib.redirect_stderr(io.StringIO() if quiet else sys.stderr):
-        driver.run_sweep(sweep, asked)
-    return Result(folder=asked.results.expanduser().absolute())
+        driver.run_sweep(sweep, chosen)
+    return Result(folder=chosen.results.expanduser().absolute())
 
 
 def plan(

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -30,10 +30,8 @@ from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
-if TYPE_CHECKING:  # it loads torch
-    from labeldp.platform.sweep.sweep_report import SweepOutcome
-
-    Runner = Callable[[Sweep, SweepOptions], SweepOutcome]
+#: Runs a sweep and returns its `SweepOutcome`, whose module loads torch.
+Runner = Callable[[Sweep, SweepOptions], Any]
 
 _OPTIONS = (
     *PLAN_OPTIONS,
@@ -51,14 +49,8 @@ def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
     sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
 
 
-def run(sweep: Sweep, arguments: list[str], *, runner: "Runner | None" = None) -> int:
-    """Run `sweep` and return the exit code.
-
-    Args:
-        sweep: The sweep.
-        arguments: Of the command line.
-        runner: Runs it in place of the driver, for studies of more than one sweep.
-    """
+def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> int:
+    """Run `sweep` and return the exit code; `runner` takes the driver's place, for studies."""
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
         # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
@@ -160,7 +152,7 @@ def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> 
     return explained(error)
 
 
-def summary(outcome: "SweepOutcome") -> str:
+def summary(outcome: Any) -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
     total = f", epsilon {ledger['epsilon_total']:.4g} in all at delta {ledger['delta']:g}"

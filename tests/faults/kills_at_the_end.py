@@ -93,22 +93,32 @@ def disturbed(results: Path, peace: Peace, moment: int) -> str:
     return difference(results, peace)
 
 
-def difference(results: Path, peace: Peace) -> str:
-    """Return in what a sweep's end differs from the one in peace; empty if in nothing."""
+def ending_difference(results: Path, peace: Ending) -> str:
+    """Return in what numbers, releases or runs differ from those in peace; empty if in nothing."""
     ending = Ending.of(results)
-    if ending.trials != peace.ending.trials:
+    if ending.trials != peace.trials:
         return "other numbers"
-    if ending.releases != peace.ending.releases:
+    if ending.releases != peace.releases:
         return "other releases"
     try:
         check_tracking(results)
+    except AssertionError as error:
+        return f"tracking differs: {error}"
+    return ""
+
+
+def difference(results: Path, peace: Peace) -> str:
+    """Return in what a sweep's end differs from the one in peace; empty if in nothing."""
+    if found := ending_difference(results, peace.ending):
+        return found
+    try:
         totals = check_totals(results)
     except AssertionError as error:
         return f"tracking differs: {error}"
     if totals != peace.totals:
         return f"other totals: {totals}"
-    if (found := files(results)) != peace.files:
-        return f"other files: {dict(found - peace.files)}, not {dict(peace.files - found)}"
+    if (kept := files(results)) != peace.files:
+        return f"other files: {dict(kept - peace.files)}, not {dict(peace.files - kept)}"
     return ""
 
 

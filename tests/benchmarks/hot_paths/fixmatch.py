@@ -18,7 +18,7 @@ from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import FixMatchConfig
 from tests.benchmarks.benchmark import Benchmark, Work
-from tests.benchmarks.hot_paths.pillow_views import PillowViews, photographs_of
+from tests.benchmarks.hot_paths.views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles
 
 _LABELED = 64

@@ -30,17 +30,11 @@ FASHION, _TESTED, _SHARE = 60_000, 10_000, 0.1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainAlibi:
-    """ALIBI as its paper says it: each noisy vector held against the vector of each class.
+    """ALIBI as its paper says it: each noisy vector held against the vector of each class."""
 
-    Attributes:
-        config: Of the run that it repeats; constant rates, no augmentation.
-        data: Public features and test split.
-        observed: Noisy vectors [N, K].
-    """
-
-    config: AlibiConfig
+    config: AlibiConfig  # constant rates, no augmentation
     data: PublicData
-    observed: Tensor
+    observed: Tensor  # noisy vectors [N, K]
 
     def started(self, weights: dict[str, Any]) -> tuple[nn.Module, torch.optim.SGD]:
         """Return the network with these weights, and its optimizer."""

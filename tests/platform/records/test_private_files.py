@@ -8,6 +8,7 @@ import pytest
 from labeldp.platform.records.private_files import (
     NotOurs,
     open_private,
+    owner_only,
     private_file,
     private_folder,
     replacing,
@@ -95,6 +96,19 @@ def test_a_file_or_link_of_another_user_is_refused_and_left_alone(tmp_path: Path
     os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
     with pytest.raises(NotOurs, match=r"way, a link to .*belongs to user 12345"):
         private_folder(tmp_path / "way")
+
+
+def test_files_made_meanwhile_are_the_owners_alone_and_the_umask_comes_back(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with owner_only():
+            (tmp_path / "a").mkdir()
+            (tmp_path / "a" / "b").write_text("")
+        (tmp_path / "c").write_text("")
+    finally:
+        os.umask(before)
+    assert (mode(tmp_path / "a"), mode(tmp_path / "a" / "b")) == (0o700, 0o600)
+    assert mode(tmp_path / "c") == 0o644
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,19 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
         assert "private/" not in path.read_text() and "0.123" not in path.read_text()
 
 
+def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
+    names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html")
+    (tmp_path / "private").mkdir(mode=0o755)
+    for name in names:
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o644)
+    written(tmp_path, [a_record("a", figures=AUDITED)])
+    for name in names:
+        assert (tmp_path / name).read_bytes() != b"old"
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
 @pytest.mark.parametrize(
     "name",
     [

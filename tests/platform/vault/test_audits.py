@@ -1,5 +1,6 @@
 """audits: fair coins on free examples, figures against known epsilons, and no label gets out."""
 
+import hmac
 import math
 import pickle
 from dataclasses import replace
@@ -121,7 +122,34 @@ def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
     assert (blocks[0].positions == planted(canaries=30, coin_canaries=0).positions).all()
 
 
+def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
+    """Places and candidates are public, and with them the state that their stream had."""
+
+    def stream(name: bytes) -> list[int]:
+        digest = hmac.digest(b"a secret", b"coin canaries: " + name, "sha256")
+        generator = np.random.default_rng(int.from_bytes(digest, "big"))
+        return [int(coin) for coin in generator.integers(2, size=300)]
+
+    # Another set of labels has other candidates, and takes as much of their stream as it likes.
+    for labels in (LABELS, np.random.default_rng(2).integers(10, size=6000)):
+        coins = planted(labels, coin_canaries=300).coins
+        assert coins is not None
+        assert coins.coins.tolist() == stream(b"coins") != stream(b"places")
+
+
 # Figures
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_coins_alone_audit_a_run(num_classes: int) -> None:
+    labels = LABELS % num_classes
+    canaries = planted(labels, num_classes=num_classes, canaries=0)
+    assert canaries.mislabeled is None and len(canaries.positions) == 100
+    remembered = confident_in(canaries.plant(labels)[canaries.positions], num_classes, 0.9)
+    found = audited(canaries, remembered)
+    assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
+    assert found["private/label_inference_accuracy"] == 1.0
+    assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"
 
 
 def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:

@@ -26,16 +26,6 @@ from labeldp.trainers.data.columns import (
 )
 
 
-def test_columns_come_in_the_wanted_order_whatever_holds_them() -> None:
-    frame = pd.DataFrame({"b": ["x", "y"], "a": [1, 2], "label": [0, 1]})
-    for rows in (frame, frame.to_dict("list"), frame.convert_dtypes(), frame.astype("object")):
-        found = named_columns(rows, names=("a", "b"))
-        assert list(found) == ["a", "b"]
-        assert found["a"].tolist() == [1, 2] and found["b"].tolist() == ["x", "y"]
-    category = frame.astype({"b": "category"})
-    assert named_columns(category, names=("b",))["b"].tolist() == ["x", "y"]
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -151,10 +151,3 @@ def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "x-images.npy", tmp_path / "x.npy")
     shutil.copy(tmp_path / "t-images.npy", tmp_path / "t.npy")
     assert own(tmp_path).public.provenance.league is League.NONE  # images as they are
-
-
-def test_another_length_than_the_labels_is_refused(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", vectors(21))
-    np.save(tmp_path / "t.npy", vectors(8))
-    with pytest.raises(ValueError, match=r"features have shape \(21, 5\) and labels \(20,\)"):
-        own(tmp_path)

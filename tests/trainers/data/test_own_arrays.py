@@ -9,7 +9,6 @@ import pytest
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
-from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float32).reshape(20, 3) ** 2
 LABELS = np.arange(20) % 2
@@ -29,12 +28,6 @@ def test_two_files(tmp_path: Path, labels: Any) -> None:
     np.testing.assert_allclose(
         data.public.train_features, (TABLE - TABLE.mean(0)) / TABLE.std(0), rtol=1e-4
     )
-
-
-def test_images_and_half_precision(tmp_path: Path) -> None:
-    assert read(tmp_path, images(20, 8, 8), LABELS).public.train_features.shape == (20, 1, 8, 8)
-    half = read(tmp_path, TABLE.astype(np.float16), LABELS).public.train_features
-    np.testing.assert_allclose(half, read(tmp_path, TABLE, LABELS).public.train_features, atol=1e-3)
 
 
 def test_two_more_for_testing(tmp_path: Path) -> None:

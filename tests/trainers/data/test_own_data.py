@@ -78,14 +78,6 @@ def test_a_table_in_four_arrays(tmp_path: Path) -> None:
     assert data.train_labels.tolist() == LABELS.tolist()
 
 
-def test_whole_numbers_and_truth_values_are_a_table_too(tmp_path: Path) -> None:
-    for kind in (np.int8, np.uint8, np.float16, bool):
-        features = (np.arange(20).reshape(10, 2) % 5 > 2).astype(kind)
-        arrays = whole(features=features, labels=LABELS[:10])
-        data = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **arrays)
-        assert data.public.train_features.dtype == torch.float32
-
-
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
 def test_labels_are_not_published_without_a_word(tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataFileError, match="brings no test split") as refused:
@@ -128,13 +120,6 @@ def test_a_split_and_a_word_on_holding_out_contradict_each_other(
             from_npz(tmp_path, hold_out=said, **arrays)
 
 
-def test_one_row_in_five_is_held_out_where_labels_may_be_published(tmp_path: Path) -> None:
-    data = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **whole())
-    again = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **whole())
-    assert (len(data.public.train_features), len(data.public.test_features)) == (16, 4)
-    assert data.public.fingerprint == again.public.fingerprint
-
-
 def test_a_split_of_the_users_own(tmp_path: Path) -> None:
     split = np.array(["train", "train", "test", "train"] * 5)
     data = from_npz(tmp_path, **whole(split=split))
@@ -149,14 +134,6 @@ def test_gray_images_in_any_order_of_axes(tmp_path: Path, shape: tuple[int, ...]
     assert data.public.kind is FeatureKind.IMAGE
     expected = torch.from_numpy(pixels.reshape(20, 1, 10, 12))
     assert torch.equal(data.public.train_features, expected)
-
-
-def test_color_images_in_both_orders_of_axes(tmp_path: Path) -> None:
-    pixels = images(20, 3, 10, 12)
-    last = pixels.transpose(0, 2, 3, 1)
-    one = from_npz(tmp_path, **four(train_features=pixels, test_features=pixels[:5]))
-    two = from_npz(tmp_path, **four(train_features=last, test_features=last[:5]))
-    assert one.public.fingerprint == two.public.fingerprint
 
 
 def test_classes_that_the_file_or_the_user_states(tmp_path: Path) -> None:
@@ -270,13 +247,6 @@ def test_a_table_in_parquet(tmp_path: Path) -> None:
     # Green, red, False, True: everyone who is red is a member.
     assert data.public.test_features[0, 1:].tolist() == [1, 0, 1, 0]
     assert data.public.test_labels.tolist() == [1] * 5
-
-
-def test_labels_of_whole_numbers_in_parquet(tmp_path: Path) -> None:
-    data = from_parquet(tmp_path, classes=2, x=TABLE[:, 0], label=LABELS)
-    assert data.public.num_classes == 2
-    assert data.public.class_names is None
-    assert len(data.public.test_labels) == 4
 
 
 def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:

@@ -45,11 +45,6 @@ def test_columns_with_names_are_scaled_as_those_without() -> None:
     )
 
 
-def test_text_becomes_one_hot() -> None:
-    found = prepared({"a": np.array(["x", "y"])}, {"a": np.array(["y", "z"])}, where="X")
-    assert found.train.tolist() == [[1, 0], [0, 1]] and found.test.tolist() == [[0, 1], [0, 0]]
-
-
 @functools.cache
 def embeddings(norm: float) -> LabelledData:
     """Clouds of 768 numbers of very different size, of this norm, far from 0."""

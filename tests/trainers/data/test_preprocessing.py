@@ -15,10 +15,10 @@ from pyarrow import parquet
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.own_files import HoldOut
-from labeldp.trainers.data.preprocessing import AsTheyAre, Images, Places, Preprocessing, as_given
+from labeldp.trainers.data.preprocessing import AsTheyAre, Places, Preprocessing, as_given
 from labeldp.trainers.data.published import read_adult_rows
 from tests.trainers.data_samples import write_adult
-from tests.trainers.small_data import small_images, small_table
+from tests.trainers.small_data import small_table
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(3, 5, (40, 4)) * [1, 10, 100, 0]
@@ -109,13 +109,6 @@ def test_own_images_in_any_order_of_channels(tmp_path: Path, hold_out: HoldOut) 
         data.preprocessing(images.transpose(0, 2, 1, 3))
     with pytest.raises(RowsRefused, match=r"images are float64.*must be uint8"):
         data.preprocessing(images / 255)
-
-
-def test_rows_without_a_preprocessing_are_features() -> None:
-    for data, _ in (small_images(), small_table()):
-        assert_raw_rows_become(data, data.test_features.numpy())
-    flat = Images(channels=1, height=2, width=2)(np.zeros((3, 2, 2), dtype=np.uint8))
-    assert flat.shape == (3, 1, 2, 2)
 
 
 def test_identifiers_become_places_and_unknown_ones_zero() -> None:

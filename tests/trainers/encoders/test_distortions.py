@@ -65,10 +65,6 @@ def test_hues_turn_and_lightness_stays() -> None:
     assert (found - IMAGES).abs().mean() > 5
 
 
-def test_images_without_color_are_taken() -> None:
-    assert view(IMAGES[:, :1], WILD).shape == (40, 1, 12, 10)
-
-
 def test_shares_above_1_are_refused() -> None:
     for area, jitter, grey in ((1.5, 0.0, 0.0), (1.0, 1.5, 0.0), (1.0, 0.0, 1.5)):
         with pytest.raises(ValueError, match="must be 1 at most"):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
@@ -15,7 +14,7 @@ from labeldp.trainers.encoders.encoder import (
     finished,
 )
 from labeldp.trainers.encoders.provenance import League
-from tests.trainers.encoders.small_encoders import SMALL, some_images
+from tests.trainers.encoders.small_encoders import some_images
 
 
 def made(request: EncoderRequest, *, known_as: str = "") -> Encoder:
@@ -58,14 +57,6 @@ def test_the_league_is_the_careful_one(
 ) -> None:
     found = made(EncoderRequest(address="a:b", **said), known_as=known_as).provenance
     assert found.league is league and words in found.words
-
-
-def test_vectors_come_one_for_each_image() -> None:
-    images = torch.from_numpy(some_images(5))
-    encoder = load_encoder(EncoderRequest(address=SMALL))
-    found = encoder(images)
-    assert found.shape == (5, 6) and found.dtype == torch.float32
-    assert (encoder(images) == found).all()
 
 
 @pytest.mark.parametrize(

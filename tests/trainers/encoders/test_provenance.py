@@ -20,14 +20,6 @@ def test_it_is_written_down_and_read_again() -> None:
     assert FeatureProvenance.restored({}) == NO_OUTSIDE_DATA
 
 
-def test_words_name_league_encoder_and_training() -> None:
-    assert NO_OUTSIDE_DATA.words == "no outside data"
-    for part in ("public encoder", "timm:net", "abababab", "ImageNet-1k", "by timm"):
-        assert part in MADE.words
-    silent = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="mine:net")
-    assert "trained on not stated, by not stated" in silent.words
-
-
 def test_another_encoder_is_told_from_the_same() -> None:
     said = MADE.described()
     assert MADE.same_encoder(FeatureProvenance.restored({**said, "trained_on": "else"}))
