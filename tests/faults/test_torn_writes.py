@@ -72,34 +72,28 @@ def test_a_writer_that_is_killed_leaves_no_half_of_anything(tmp_path: Path) -> N
     assert {key for record in records.values() for key in record.release_keys} <= set(charged)
 
 
-#: Starts that create a tracking store, each killed at another moment, and a start after each.
+#: A start that creates a tracking store and is killed meanwhile, and a start after it.
 CREATOR = """
 import os, signal, sys, time
 from pathlib import Path
 from labeldp.platform.records.tracking import Tracker
 
-def opened(folder):
-    uri = f"sqlite:///{folder / 'mlflow.db'}"
-    Tracker(uri=uri, experiment="small", results=folder)
+def start(folder):
+    child = os.fork()
+    if child == 0:
+        Tracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="small", results=folder)
+        os._exit(0)
+    return child
 
-for turn in (1, 4):
-    folder = Path(sys.argv[1], str(turn))
-    folder.mkdir()
-    child = os.fork()
-    if child == 0:
-        opened(folder)
-        os._exit(0)
-    while not list(folder.iterdir()):
-        time.sleep(0.001)
-    time.sleep(0.15 * turn)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    child = os.fork()
-    if child == 0:
-        opened(folder)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, turn
-    assert sorted(path.name for path in folder.iterdir()) == ["mlflow.db"]
+folder = Path(sys.argv[1])
+child = start(folder)
+while not list(folder.iterdir()):
+    time.sleep(0.001)
+time.sleep(0.4)
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+assert os.waitpid(start(folder), 0)[1] == 0
+assert sorted(path.name for path in folder.iterdir()) == ["mlflow.db"]
 """
 
 
