@@ -14,10 +14,11 @@ release.
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, seeded=True)
+Total(epsilon=2.0, delta=0.0, seeded=True, summed=2.0)
 """
 
 import hashlib
+import math
 import multiprocessing
 import os
 import secrets
@@ -50,11 +51,15 @@ _ROWS_AT_ONCE = 4096
 
 
 class Total(NamedTuple):
-    """The price of all releases of the label that paid most; `seeded`: a seed made some noise."""
+    """The price of all releases of the label that paid most; `seeded`: a seed made some noise.
+
+    `summed` are its epsilons added up: no less than `epsilon`, and easier to follow.
+    """
 
     epsilon: float = 0.0
     delta: float = 0.0
     seeded: bool = False
+    summed: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -139,7 +144,14 @@ class ProcessLedger:
 
         at = max(delta_of_total(prices(history), delta=delta) for history in histories)
         worst = max(epsilon_of_prices(prices(history), delta=at) for history in histories)
-        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
+        each = [
+            epsilon_of_prices([kind], delta=delta_of_total([kind], delta=delta)) for kind in kinds
+        ]
+        summed = max(
+            math.fsum(count * one for count, one in zip(history, each, strict=True) if count)
+            for history in histories
+        )
+        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds), summed)
 
     @property
     def identity(self) -> str:

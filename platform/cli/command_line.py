@@ -82,27 +82,29 @@ class Verb(click.Command):
 
     Attributes:
         words: Its name, after that of its group if it has one.
-        run: `module:function` of labeldp; the function takes the options by name and returns an
-            `Answer` or its facts. A ValueError is the user's mistake.
+        run: `module:function` of this folder; the function takes the options by name and returns
+            an `Answer` or its facts. A ValueError is the user's mistake.
+        example: A command line.
     """
 
     def __init__(
-        self, words: str, run: str, summary: str, example: str, *params: click.Parameter
+        self, words: str, run: str, summary: str, arguments: str, *params: click.Parameter
     ) -> None:
+        self.words, self.run, self.summary = words, run, summary
+        self.example = f"labeldp {words} {arguments}".strip()
         super().__init__(
             words.rpartition(" ")[2],
             params=[*params, JSON],
             help=summary,
             short_help=summary,
-            epilog=f"Example: {example}",
+            epilog=f"Example: {self.example}",
             callback=self._perform,
         )
-        self.words, self.run, self.summary, self.example = words, run, summary, example
 
     @property
     def function(self) -> Callable[..., Any]:
         """Import its function."""
-        found: Callable[..., Any] = resolve_name(f"labeldp.{self.run}")
+        found: Callable[..., Any] = resolve_name(f"labeldp.platform.cli.{self.run}")
         return found
 
     def _perform(self, json: bool, **given: Any) -> int:
@@ -113,9 +115,9 @@ class Verb(click.Command):
 VERBS = (
     Verb(
         "audit memorization",
-        "platform.cli.audits:memorization",
+        "audits:memorization",
         "the paper's attack from saved confidences",
-        "labeldp audit memorization --confidences C.npy --canary-labels P.npy --true-labels T.npy",
+        "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
         _array("--confidences", "[N, K] on the canaries, rows summing to 1", required=True),
         _array("--canary-labels", "[N] planted labels", required=True),
         _array("--true-labels", "[N]", required=True),
@@ -123,9 +125,9 @@ VERBS = (
     ),
     Verb(
         "audit moments",
-        "platform.cli.audits:moments",
+        "audits:moments",
         "is the noise of moment labels what is charged?",
-        "labeldp audit moments --epsilon 1 --delta 1e-5",
+        "--epsilon 1 --delta 1e-5",
         number("--epsilon", "that is charged", default=1.0),
         number("--delta", default=1e-5),
         whole("--canaries", default=2000),
@@ -135,10 +137,9 @@ VERBS = (
     ),
     Verb(
         "audit observational",
-        "platform.cli.audits:observational",
+        "audits:observational",
         "a bound without canaries, given a proxy's error",
-        "labeldp audit observational --confidences C.npy --labels Y.npy --proxy Q.npy "
-        "--proxy-log-error .2",
+        "--confidences C.npy --labels Y.npy --proxy Q.npy --proxy-log-error .2",
         _array("--confidences", "[N, K] of the model", required=True),
         _array("--labels", "[N] that it was trained on", required=True),
         _array("--proxy", "[N, K] of a model that never saw these labels", required=True),
@@ -150,9 +151,9 @@ VERBS = (
     ),
     Verb(
         "audit one-run",
-        "platform.cli.audits:one_run",
+        "audits:one_run",
         "a valid lower bound from one model",
-        "labeldp audit one-run --canaries 1000 --guesses 400 --correct 300",
+        "--canaries 1000 --guesses 400 --correct 300",
         whole("--canaries"),
         whole("--guesses"),
         whole("--correct"),
@@ -166,34 +167,34 @@ VERBS = (
     ),
     Verb(
         "audit vote-leakage",
-        "platform.cli.audits:vote_leakage",
+        "audits:vote_leakage",
         "vote histograms from a service's answers",
-        "labeldp audit vote-leakage --counts ANSWERS.npy --noise-std 60 --teachers 250",
+        "--counts ANSWERS.npy --noise-std 60 --teachers 250",
         _array("--counts", "[N, K] answers", required=True),
         number("--noise-std", required=True),
         whole("--teachers", required=True),
     ),
     Verb(
         "calibrate gaussian",
-        "mechanisms.calibration:calibrate_gaussian",
+        "prices:calibration.calibrate_gaussian",
         "gaussian noise for an epsilon",
-        "labeldp calibrate gaussian --epsilon 1 --delta 1e-5",
+        "--epsilon 1 --delta 1e-5",
         _EPSILON,
         _DELTA,
     ),
     Verb(
         "calibrate laplace",
-        "platform.cli.prices:calibrate_laplace",
+        "prices:calibrate_laplace",
         "laplace noise for an epsilon",
-        "labeldp calibrate laplace --epsilon 2",
+        "--epsilon 2",
         _EPSILON,
         _PURE,
     ),
     Verb(
         "calibrate pate",
-        "platform.cli.prices:calibrate_pate",
+        "prices:calibrate_pate",
         "aggregator noise for an epsilon",
-        "labeldp calibrate pate --epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
+        "--epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         _VOTES,
         _EPSILON,
         _DELTA,
@@ -205,35 +206,35 @@ VERBS = (
     ),
     Verb(
         "calibrate rr",
-        "platform.cli.prices:calibrate_rr",
+        "prices:calibrate_rr",
         "rr noise for an epsilon",
-        "labeldp calibrate rr --epsilon 2 --classes 10",
+        "--epsilon 2 --classes 10",
         _EPSILON,
         whole("--classes", default=10),
         _PURE,
     ),
     Verb(
         "calibrate subset",
-        "platform.cli.prices:calibrate_subset",
+        "prices:calibrate_subset",
         "subset selection for an epsilon: the size of the sets, and what one tells in nats",
-        "labeldp calibrate subset --epsilon 2 --classes 100",
+        "--epsilon 2 --classes 100",
         _EPSILON,
         whole("--classes", default=10),
         _PURE,
     ),
     Verb(
         "config",
-        "platform.cli.config_keys:config",
+        "config_keys:config",
         "every configuration key: type, default, bounds, meaning",
-        "labeldp config alibi --match epsilon",
+        "alibi --match epsilon",
         argument("method", "[METHOD]", "its keys only, such as alibi", required=False),
         option("--match", "only keys and meanings with this text"),
     ),
     Verb(
         "data check",
-        "platform.cli.data_sets:check",
+        "data_sets:check",
         "verify one, or see what is in a file of your own",
-        "labeldp data check FILE.csv --label-column bought --classes no,yes --hold-out none",
+        "FILE.csv --label-column bought --classes no,yes --hold-out none",
         argument(
             "name", "[NAME|FILE]", "a data set, or a .csv, .parquet, .npz, .npy", required=False
         ),
@@ -252,26 +253,24 @@ VERBS = (
     ),
     Verb(
         "data fetch",
-        "platform.cli.data_sets:fetch_set",
+        "data_sets:fetch_set",
         "get a data set",
-        "labeldp data fetch cifar100",
+        "cifar100",
         argument("name", "NAME", "a data set of `labeldp data list`"),
         _ROOT,
     ),
-    Verb(
-        "data list", "platform.cli.data_sets:list_sets", "what there is", "labeldp data list", _ROOT
-    ),
+    Verb("data list", "data_sets:list_sets", "what there is", "", _ROOT),
     Verb(
         "doctor",
-        "platform.cli.doctor:examine",
+        "doctor:examine",
         "versions, devices, Ray, tracking, data sets; what is missing",
-        "labeldp doctor",
+        "",
     ),
     Verb(
         "embed",
-        "platform.cli.encoders:embed",
+        "encoders:embed",
         "vectors of images by a public encoder, for private training on them",
-        "labeldp embed cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
+        "cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
         argument("source", "SOURCE", "a folder, .npz or .npy of images, or a data set's name"),
         option(
             "--encoder",
@@ -301,26 +300,25 @@ VERBS = (
     ),
     Verb(
         "epsilon gaussian",
-        "mechanisms.calibration:price_gaussian",
+        "prices:calibration.price_gaussian",
         "Gaussian noise on one-hot labels",
-        "labeldp epsilon gaussian --noise-std 5.3 --delta 1e-5",
+        "--noise-std 5.3 --delta 1e-5",
         number("--noise-std", required=True),
         _DELTA,
     ),
     Verb(
         "epsilon laplace",
-        "mechanisms.calibration:price_laplace",
+        "prices:calibration.price_laplace",
         "Laplace noise on one-hot labels",
-        "labeldp epsilon laplace --scale 1",
+        "--scale 1",
         number("--scale", "of the noise; give this or --noise-std"),
         number("--noise-std", "the scale times sqrt 2"),
     ),
     Verb(
         "epsilon pate",
-        "platform.cli.prices:epsilon_pate",
+        "prices:epsilon_pate",
         "answers of a teacher ensemble",
-        "labeldp epsilon pate --aggregator confident --sigma1 200 --sigma2 40 --queries 1000 "
-        "--answer 300 --delta 1e-5",
+        "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _VOTES,
         choice("--aggregator", _AGGREGATORS, required=True),
         number("--sigma1"),
@@ -340,17 +338,17 @@ VERBS = (
     ),
     Verb(
         "epsilon rr",
-        "platform.cli.prices:epsilon_rr",
+        "prices:epsilon_rr",
         "randomized response",
-        "labeldp epsilon rr --keep-probability .7 --classes 10",
+        "--keep-probability .7 --classes 10",
         number("--keep-probability", required=True),
         whole("--classes", required=True),
     ),
     Verb(
         "epsilon select",
-        "mechanisms.selection:selection_price",
+        "prices:epsilon_select",
         "picking the best of a random number of trials",
-        "labeldp epsilon select --epsilon 1 --mean-trials 10 --distribution geometric",
+        "--epsilon 1 --mean-trials 10 --distribution geometric",
         number("--epsilon", "of one trial", required=True),
         number("--mean-trials", required=True),
         number("--delta", default=0.0),
@@ -359,18 +357,18 @@ VERBS = (
     ),
     Verb(
         "ledger",
-        "platform.cli.reports:ledger",
+        "reports:ledger",
         "what was released of labels, when and at what price, over several folders",
-        "labeldp ledger results/quickstart --csv ledger.csv",
+        "results/quickstart --csv ledger.csv",
         argument("folders", "FOLDER...", "results", nargs=-1, required=True, type=_FOLDER),
         option("--csv", "write every line to this table", "FILE"),
         number("--delta", "at which epsilon is stated; the trials' by default"),
     ),
     Verb(
         "plan",
-        "platform.cli.sweep_plan:plan",
+        "sweep_plan:plan",
         "a sweep's trials and cost; starts nothing",
-        "labeldp plan sweeps/quickstart.py trainer.epochs=5",
+        "sweeps/quickstart.py trainer.epochs=5",
         # What kind of file it is, is checked where it is read.
         argument("sweep", "SWEEP.py", "of sweeps/, or your own", type=click.Path(exists=True)),
         *PLAN_OPTIONS,
@@ -378,9 +376,9 @@ VERBS = (
     ),
     Verb(
         "predict",
-        "platform.cli.models:predict",
+        "models:predict",
         "classes and probabilities of raw rows, by a kept model",
-        "labeldp predict results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
+        "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or of a sweep's results (with --trial)"),
         argument("data", "DATA", "rows like those of training: .parquet, .csv, .npy, .npz[:key]"),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
@@ -388,9 +386,9 @@ VERBS = (
     ),
     Verb(
         "publish",
-        "platform.cli.models:publish",
+        "models:publish",
         "write a folder that can be published: a model, its card and its ledger",
-        "labeldp publish results/quickstart --trial best --at-epsilon 1 --to public",
+        "results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
         option("--trial", "how its hash begins, or best: the best private one", required=True),
         option("--to", "folder to write", "FOLDER", required=True),
@@ -401,9 +399,9 @@ VERBS = (
     ),
     Verb(
         "report",
-        "platform.cli.reports:report",
+        "reports:report",
         "HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
-        "labeldp report results/quickstart",
+        "results/quickstart",
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or name of an experiment"),
         option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
         option("--out", "the results folder by default, of an experiment this folder", "DIR"),
@@ -411,9 +409,9 @@ VERBS = (
     ),
     Verb(
         "self-supervise",
-        "platform.cli.encoders:self_supervise",
+        "encoders:self_supervise",
         "train an encoder on images alone, without labels, some minutes at a time",
-        "labeldp self-supervise cifar10 --minutes 30 -o encoder.pt",
+        "cifar10 --minutes 30 -o encoder.pt",
         argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
         option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
         choice("--model", _NETWORKS, "the network", default="fast_cnn"),
@@ -431,9 +429,9 @@ VERBS = (
     ),
     Verb(
         "ui",
-        "platform.cli.tracking_server:serve",
+        "tracking_server:serve",
         "tracking pages of a results folder, on this machine, until Ctrl-C",
-        "labeldp ui results/quickstart",
+        "results/quickstart",
         argument("results", "RESULTS", "a results folder"),
         whole("--port", "5000 by default, or one that is free"),
     ),

@@ -163,7 +163,11 @@ def check_own(source: OwnSource) -> Answer:
                 splits = read_own(source, table=columns)
             data = size_of("own", splits)
             size = (data.num_labels, len(splits.test_features), data.num_classes)
-            fingerprint = fingerprint_of(splits)
+            fingerprint = fingerprint_of(
+                splits.num_classes,
+                (splits.train_features, splits.test_features),
+                splits.test_labels,
+            )
     except ValueError as error:
         problems = [str(error)]
     facts = _checked({"name": "own", "path": path}, problems, size, fingerprint)

@@ -30,6 +30,7 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.selection import SelectionPrice, selection_price
 from labeldp.platform.cli.array_files import read_array
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
@@ -41,6 +42,11 @@ def epsilon_rr(*, keep_probability: float, classes: int) -> RandomizedResponseSe
     return calibration.price_randomized_response(
         keep_probability=keep_probability, num_classes=classes
     )
+
+
+def epsilon_select(**options: Any) -> SelectionPrice:
+    """Price of picking the best of a random number of trials."""
+    return selection_price(**options)
 
 
 def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> RandomizedResponseSetting:

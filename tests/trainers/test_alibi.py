@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
@@ -38,19 +37,6 @@ def trained(config: AlibiConfig, **how: Any) -> Alibi:
     for _ in range(config.epochs):
         trainer.epoch()
     return trainer
-
-
-def test_the_posterior_beats_hard_noisy_labels_and_privacy_costs_accuracy() -> None:
-    config = AlibiConfig(epsilon=2.0)
-    with_prior, hard, less_private = (
-        trained(changed).evaluate()
-        for changed in (
-            config,
-            replace(config, post_processing=PostProcessing.ARG_MAX),
-            replace(config, epsilon=8.0),
-        )
-    )
-    assert hard + 0.02 < with_prior < less_private
 
 
 def test_without_noise_it_is_plain_cross_entropy() -> None:

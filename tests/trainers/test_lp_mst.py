@@ -87,22 +87,3 @@ def test_trials_of_one_stage_share_a_prior_and_what_is_asked_under_it(source: Pr
     assert [charge.event for charge in vault.charges()] == [
         part.event for part in reversed(plans[0].chain())
     ]
-
-
-def test_a_second_stage_keeps_more_labels_than_randomized_response() -> None:
-    config = replace(QUICK, epochs=40, filter_earlier=False)
-    trainer = trained(config)
-    figures = trainer.figures()
-    truth = load("digits").train_labels
-    rows, noisy = trainer.noisy_labels()
-    second = slice(round(0.65 * len(truth)), None)
-    kept = float((noisy[second] == truth[rows[second]]).mean())
-    plain = np.e**2 / (np.e**2 + 9)
-    assert kept > plain + 0.15
-    assert 1 < figures["mean_top_k"] < 5
-    assert figures["mean_top_k"] == figures["mean_top_k_stage_2"]
-    shares = {k: figures.get(f"top_k_stage_2_share_{k}", 0.0) for k in range(1, 11)}
-    assert sum(shares.values()) == pytest.approx(1)
-    assert sum(k * share for k, share in shares.items()) == pytest.approx(figures["mean_top_k"])
-    assert figures["top_k_accuracy"] > figures["stage_1_accuracy"] - 0.05
-    assert figures["stage_2_accuracy"] == trainer.evaluate() > 0.75

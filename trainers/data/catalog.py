@@ -27,6 +27,7 @@ from labeldp.trainers.data.files import (
     FileRefused,
     data_root,
     file_size,
+    first_line,
     open_regular,
 )
 from labeldp.trainers.data.published import (
@@ -401,8 +402,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
             with contextlib.redirect_stdout(sys.stderr):
                 data_set.download(folder, data_set.layouts[0].files)
         except (OSError, RuntimeError, ValueError) as error:
-            first = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise FetchFailed(f"{_failed(data_set, folder)} ({first})") from error
+            raise FetchFailed(f"{_failed(data_set, folder)} ({first_line(error)})") from error
         if problems := data_set.check(folder):
             raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
     layout = data_set.layout(folder)

@@ -134,3 +134,8 @@ def file_size(path: Path) -> int:
             return os.fstat(file.fileno()).st_size
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetMissing(f"{path} is missing") from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type's name."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

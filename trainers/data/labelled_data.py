@@ -9,7 +9,6 @@ PublicData(name='digits', num_classes=10, train=[100, 1, 8, 8], test=[359, 1, 8,
 LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
 """
 
-import hashlib
 import math
 import os
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from labeldp.trainers.data.splits import (
     check_features,
     check_lengths,
     check_variety,
+    fingerprint_of,
     fixed_order,
     held_out_count,
 )
@@ -182,13 +182,7 @@ class PublicData:
 
         Nothing secret is in them: labels that are held out and not public are not here at all.
         """
-        digest = hashlib.sha256(str(self.num_classes).encode())
-        for part in self._features:
-            digest.update(f"{part.dtype}{tuple(part.shape)}".encode())
-            for rows in torch.split(part, _CHUNK_ROWS):
-                digest.update(rows.contiguous().numpy().data)
-        digest.update(self.test_labels.tobytes())
-        return digest.hexdigest()
+        return fingerprint_of(self.num_classes, self._features, self.test_labels)
 
     @property
     def _features(self) -> tuple[Tensor, ...]:

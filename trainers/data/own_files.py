@@ -50,6 +50,7 @@ from labeldp.trainers.data.files import (
     DatasetMissing,
     FileRefused,
     check_unpacked,
+    first_line,
     open_regular,
 )
 
@@ -581,7 +582,7 @@ def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _first_line(error: Exception) -> str:
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    line = first_line(error)
     # NumPy takes what it does not know for a pickle, and says how to load that unsafely.
     return "it is not in NumPy's format" if "pickled" in line else line
 

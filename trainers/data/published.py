@@ -15,6 +15,7 @@ from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.files import (
     DataFileError,
     file_size,
+    first_line,
     memory_bytes,
     open_regular,
     read_lines,
@@ -97,9 +98,9 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     except DataFileError as error:
         raise DataFileError(f"{path}: {error}") from error
     except Exception as error:  # damaged pickles raise nearly anything
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(
-            f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version ({first}): {_AGAIN}"
+            f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version "
+            f"({first_line(error)}): {_AGAIN}"
         ) from error
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         raise DataFileError(
@@ -332,9 +333,9 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     except DataFileError as error:
         raise DataFileError(f"{path}: {error}") from error
     except Exception as error:  # damaged files raise nearly anything
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataFileError(
-            f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits ({first}): it "
+            f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
+            f"({first_line(error)}): it "
             "is cut off or damaged: fetch it again"
         ) from error
     if pixels.dtype != np.uint8:

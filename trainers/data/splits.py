@@ -13,6 +13,7 @@ SetSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,))
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,14 +178,15 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
     )
 
 
-def fingerprint_of(splits: Splits) -> str:
-    """Return what `PublicData.fingerprint` is of these arrays."""
-    digest = hashlib.sha256(str(splits.num_classes).encode())
-    for part in (splits.train_features, splits.test_features):
-        digest.update(f"torch.{part.dtype}{tuple(part.shape)}".encode())
+def fingerprint_of(num_classes: int, features: Iterable[Any], test_labels: NDArray[Any]) -> str:
+    """Return the SHA-256 of features [N, ...], K and public test labels."""
+    digest = hashlib.sha256(str(num_classes).encode())
+    for part in features:
+        kind = str(part.dtype).removeprefix("torch.")
+        digest.update(f"torch.{kind}{tuple(part.shape)}".encode())
         for start in range(0, len(part), _CHUNK_ROWS):
             digest.update(np.ascontiguousarray(part[start : start + _CHUNK_ROWS]).data)
-    digest.update(np.asarray(splits.test_labels).astype(np.int64).tobytes())
+    digest.update(np.asarray(test_labels).astype(np.int64).tobytes())
     return digest.hexdigest()
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,13 @@ from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import DATASETS, find
-from labeldp.trainers.data.files import DataFileError, FileRefused, data_root, open_regular
+from labeldp.trainers.data.files import (
+    DataFileError,
+    FileRefused,
+    data_root,
+    first_line,
+    open_regular,
+)
 from labeldp.trainers.data.own_files import npy_array, npz_arrays
 from labeldp.trainers.data.splits import checked_images, digest_of_images, images_of
 from labeldp.trainers.encoders.provenance import UNSAID, FeatureProvenance, League
@@ -264,20 +270,6 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".
 _ARRAYS = (("train_features", "test_features"), ("features",), ("images",))
 
 
-class ImageSource(Protocol):
-    """Images in a fixed order."""
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all of them."""
-
-    def batches(self, size: int) -> Iterator[Tensor | list[Tensor]]:
-        """Return them some at a time: bytes [B, C, H, W], or B of [C, H, W]."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArraySource:
     """Images in memory: parts of one shape, uint8 [N, C, H, W] each."""
@@ -330,6 +322,10 @@ class FolderSource:
         """Return them some at a time: B of [3, H, W]."""
         for start in range(0, len(self.files), size):
             yield [_read_image(file) for file in self.files[start : start + size]]
+
+
+#: Images in a fixed order.
+ImageSource = ArraySource | FolderSource
 
 
 def image_source(named: str, *, root: Path | None = None) -> ImageSource:
@@ -513,8 +509,3 @@ def finished(
         device=device,
         pool=request.pool,
     )
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, or its type's name."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data.files import open_regular, whole_file
+from labeldp.trainers.data.files import first_line, open_regular, whole_file
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName
@@ -118,9 +118,9 @@ def read_whole(file: Path) -> dict[str, Any]:
         *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
         pickle.UnpicklingError,
     ) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EncoderFileRefused(
-            f"{file} can't be read ({first[:200]}); name a file that `labeldp self-supervise` wrote"
+            f"{file} can't be read ({first_line(error)}); name a file that "
+            "`labeldp self-supervise` wrote"
         ) from error
     return found
 
@@ -140,10 +140,9 @@ def read_encoder(file: Path) -> ImageEncoder:
         )
         encoder.load_state_dict(found["weights"])
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EncoderFileRefused(
-            f"{file} holds no encoder ({first[:200]}); name a file that `labeldp self-supervise` "
-            "wrote"
+            f"{file} holds no encoder ({first_line(error)}); name a file that "
+            "`labeldp self-supervise` wrote"
         ) from error
     return encoder.eval()
 

@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
-from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.files import FileRefused, first_line, open_regular, read_bytes
 from labeldp.trainers.encoders.encoder import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -35,7 +35,6 @@ from labeldp.trainers.encoders.encoder import (
     Preparation,
     WeightsKind,
     finished,
-    first_line,
 )
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 

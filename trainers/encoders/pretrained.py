@@ -280,9 +280,8 @@ def _kept(file: Path, data: LabelledData, settings: PublicTraining, *, key: str)
     A file's name proves nothing: its weights could have learned secret labels.
     """
     config = settings.learner
-    network = NetworkSettings.for_data(data.public, model=config.model, width=config.width).seeded(
-        0
-    )
+    shape = NetworkSettings.for_data(data.public, model=config.model, width=config.width)
+    network = shape.seeded(0)
     assert isinstance(network, FastCnn)
     way_out = f"take {file} away, and it is trained again"
     try:

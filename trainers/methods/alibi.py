@@ -38,9 +38,8 @@ from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (

@@ -55,15 +55,10 @@ class AdultEnsemble:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupVotes:
-    """Counts [N, 2] of votes on two groups of people, and their true classes [N].
-
-    These are public: the people are of the test split.
-    """
+    """Counts [N, 2] of votes on two groups of people."""
 
     phd: NDArray[np.int64]
     others: NDArray[np.int64]
-    phd_labels: NDArray[np.int64]
-    others_labels: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +103,7 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     Both scalings ask the same forests. `adult.data` and `adult.test` lie in the folder.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
-    test, test_labels = read_adult_rows(folder / "adult.test")
+    test, _ = read_adult_rows(folder / "adult.test")
     if ensemble.teachers > len(train_labels):
         raise ValueError(
             f"teachers is {ensemble.teachers}, but Adult has {len(train_labels)} training rows"
@@ -144,8 +139,6 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
         scaling: GroupVotes(
             phd=counts[scaling, "phd"].astype(np.int64),
             others=counts[scaling, "others"].astype(np.int64),
-            phd_labels=test_labels[phd],
-            others_labels=test_labels[others],
         )
         for scaling in Scaling
     }

@@ -33,9 +33,8 @@ from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.consensus import Consensus
-from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (

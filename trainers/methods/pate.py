@@ -24,9 +24,8 @@ from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.predictors import MeanPredictor, Predictor, ProbePredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance

@@ -20,9 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.one_network import OneNetwork
 from labeldp.trainers.methods.priors import learned_moments
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import StagedMomentsConfig

@@ -64,12 +64,8 @@ _WHITENING = 0.01
 class PatchFeatures:
     """Settings of features by k-means on patches.
 
-    Attributes:
-        centers: Of k-means; doubling it doubles the time and adds a little accuracy.
-        cells: The grid on which patches are summed has this many rows and columns.
-        dimensions: Principal components that are kept (fewer if there are fewer).
-        sampled_patches: Patches that k-means and whitening learn from.
-        sampled_images: Images that the principal components are learned from.
+    Whitening and `centers` are learned from `sampled_patches`, as many of the `dimensions` of the
+    sums over `cells` x `cells` as there are from `sampled_images`.
     """
 
     patch: int = 6
@@ -296,18 +292,11 @@ class RandomPatchFeatures:
     accuracy on true labels of CIFAR-10, which no epsilon pays for: state that beside numbers on
     that set. Other sets played no part.
 
-    Attributes:
-        filters: Random patches, half of them mirror images of the other half; even.
-        whitening: Added to the eigenvalues of the patches' covariance, of pixels in 0..1.
-        threshold: Cosines above it count, in units of their standard deviation among random
-            directions; .25 is passed by the best 40%, .4 by the best 34%.
-        cells: The grid over which answers are averaged has this many rows and columns.
-        dimensions: Principal components that are kept (fewer if there are fewer).
-        flattening: How far components are made alike, from 0, not at all, to 1, all of the same
-            size: the strongest are light and shade more than they are things.
-        sampled_patches: Patches that the whitening is learned from, and filters chosen from.
-        sampled_images: Images that the principal components are learned from.
-        precision: Of the convolution and what follows up to the averages.
+    Half of the `filters` are mirror images of the other half. Cosines above the `threshold` count,
+    in units of their standard deviation among random directions; .25 is passed by the best 40%, .4
+    by the best 34%. `flattening` makes components alike, from 0, not at all, to 1, all of the same
+    size: the strongest are light and shade more than they are things. `precision` is that of the
+    convolution and what follows up to the averages.
     """
 
     patch: int = 6

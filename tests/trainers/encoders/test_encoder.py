@@ -1,4 +1,4 @@
-"""encoder: what is asked for, and what is said of its vectors; every kind of weights."""
+"""encoder: requests, the origin of well-known weights, and vectors of every kind of output."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,12 @@ import torch
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
+    Pool,
     Preparation,
     WeightsKind,
     finished,
+    known,
+    vectors_of,
 )
 from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import some_images
@@ -96,3 +99,53 @@ def test_another_size_is_of_the_whole_image() -> None:
     usual = Preparation(resize=256, crop=224)
     assert usual.of_size(None) == usual
     assert usual.of_size(64) == Preparation(resize=64, square=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "part", "by"),
+    [
+        ("torchvision:IMAGENET1K_V2", "ImageNet-1k", "torchvision"),
+        ("torchvision:IMAGENET1K_SWAG_E2E_V1", "Instagram", "Meta"),
+        ("timm:vit_base_patch16_clip_224.openai", "captions", "OpenAI"),
+        ("timm:resnet50.a1_in1k", "ImageNet-1k", "timm"),
+        ("huggingface:facebook/dinov2-small", "LVD-142M, without labels", "Meta"),
+        ("huggingface:google/vit-base-patch16-224-in21k", "ImageNet-21k", "Google"),
+    ],
+)
+def test_who_trained_them_on_what(address: str, part: str, by: str) -> None:
+    trained_on, trained_by = known(address)
+    assert part in trained_on and by in trained_by
+
+
+@pytest.mark.parametrize("address", ["timm:resnet50.mine", "huggingface:me/mine", "mine:in1k"])
+def test_nobody_guesses(address: str) -> None:
+    assert known(address) == ("", "")
+
+
+def test_vectors_and_maps_of_one_place_are_vectors() -> None:
+    assert vectors_of(torch.ones(2, 3), pool=None, encoder="e").shape == (2, 3)
+    assert vectors_of(torch.ones(2, 3, 1, 1), pool=None, encoder="e").shape == (2, 3)
+
+
+def test_what_is_taken_of_a_sequence() -> None:
+    sequence = torch.arange(12.0).view(1, 3, 4)
+    assert vectors_of(sequence, pool=Pool.CLS, encoder="e").tolist() == [[0, 1, 2, 3]]
+    assert vectors_of(sequence, pool=Pool.MEAN, encoder="e").tolist() == [[4, 5, 6, 7]]
+    maps = sequence.view(1, 3, 2, 2)
+    assert vectors_of(maps, pool=Pool.MEAN, encoder="e").tolist() == [[1.5, 5.5, 9.5]]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (torch.ones(2, 197, 768), r"shape \(2, 197, 768\) .* sequences of 197 vectors .* --pool"),
+        (torch.ones(2, 8, 7, 7), r"8 maps of 7 x 7.* --pool mean"),
+        (torch.ones(2), r"shape \(2,\)"),
+        (torch.tensor(1.0), r"shape \(\) for 0 images"),
+        (torch.ones(2, 3, dtype=torch.int64), "torch.int64"),
+        ((torch.ones(2, 3),), "a tuple and not a tensor"),
+    ],
+)
+def test_anything_else_is_refused_with_its_shape(output: object, message: str) -> None:
+    with pytest.raises(ValueError, match=f"(?s)e returns .*{message}"):
+        vectors_of(output, pool=None, encoder="e")

