@@ -38,13 +38,8 @@ def privacy_loss_lower_bound(
     """Lower confidence bound of the largest log((Pr[first in E] - delta) / Pr[second in E]).
 
     E runs over single events, over {e or more} and {less than e}, and over both directions.
-    Clopper-Pearson intervals at a level divided by the number of comparisons (Bonferroni).
-
-    Args:
-        first: Events observed on one label [R], whole numbers from 0.
-        second: Events observed on a neighboring one [R].
-        delta: Of (epsilon, delta)-DP.
-        confidence: That the bound does not exceed the true log-ratio.
+    Clopper-Pearson intervals at a level divided by the number of comparisons (Bonferroni). `first`
+    and `second` are events observed on one label and on a neighboring one [R], numbered from 0.
     """
     observed = [np.asarray(first), np.asarray(second)]
     assert all(np.issubdtype(sample.dtype, np.integer) and sample.size for sample in observed)

@@ -1,19 +1,14 @@
 """Every mechanism's price against Google's dp-accounting, which was written by somebody else."""
 
-import math
-
 import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.selection import Selection, TrialDistribution
 
 dp_accounting = pytest.importorskip("dp_accounting")
-events = pytest.importorskip("dp_accounting.dp_event")
 pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-rdp = pytest.importorskip("dp_accounting.rdp")
 
 
 @pytest.mark.parametrize("noise_std", [0.5, 2.0, 10.0])
@@ -46,24 +41,3 @@ def test_discrete_laplace_noise(epsilon: float) -> None:
     event = ClusterHistograms(epsilon=epsilon, num_classes=10).event
     distribution = pld.from_discrete_laplace_mechanism(epsilon / 2, sensitivity=2)
     assert distribution.get_epsilon_for_delta(0.0) == pytest.approx(event.epsilon, abs=2e-4)
-
-
-@pytest.mark.parametrize("mean_trials", [10.0, 100.0])
-def test_repeat_and_select(mean_trials: float) -> None:
-    shapes = {
-        TrialDistribution.GEOMETRIC: 1.0,
-        TrialDistribution.LOGARITHMIC: 0.0,
-        TrialDistribution.POISSON: math.inf,
-    }
-    trial = GaussianNoise(noise_std=2.0 * math.sqrt(2), num_classes=10).event
-    for distribution, shape in shapes.items():
-        accountant = rdp.RdpAccountant()
-        accountant.compose(
-            events.RepeatAndSelectDpEvent(
-                events.GaussianDpEvent(trial.noise_multiplier), mean_trials, shape
-            )
-        )
-        chosen = Selection(mean_trials=mean_trials, distribution=distribution)
-        found = chosen.epsilon([trial], delta=1e-5)
-        # Their grid of orders is another one; test_selection.py compares on the same grid.
-        assert found == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
