@@ -43,12 +43,10 @@ def as_numpy(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def like(result: NDArray[Any], example: object) -> Any:
+def like(result: NDArray[Any], example: Any) -> Any:
     """Return `result` in the kind of `example`: a tensor on its device, or the array itself."""
     if is_torch(example):
-        import torch
-
-        assert isinstance(example, torch.Tensor)
+        torch = sys.modules["torch"]
         return torch.from_numpy(np.ascontiguousarray(result)).to(example.device)
     return result
 
