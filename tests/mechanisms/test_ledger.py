@@ -246,3 +246,19 @@ def test_people_are_one_for_each_label(people: list[int], says: str) -> None:
     fit = Fit(charges=[], num_labels=2, people=np.array(people))
     with pytest.raises(ValueError, match=says):
         joint_epsilon([fit], delta=0.0)
+
+
+def test_a_fits_lines_are_charged_to_the_people_that_they_touched() -> None:
+    ledger, people = PrivacyLedger(num_labels=6), np.array([5, 0, 2])
+    ledger.include(
+        [line(PURE, indices=[0, 1]), line(PURE, indices=[2])], num_labels=3, people=people
+    )
+    assert ledger.epsilon(delta=0.0) == 0.5  # nobody is in both
+    ledger.include([line(PURE)], num_labels=3, people=people)
+    assert ledger.epsilon(delta=0.0) == 1.0
+    with pytest.raises(ValueError, match="index 3 is outside"):
+        ledger.include([line(PURE, indices=[3])], num_labels=3, people=people)
+    with pytest.raises(ValueError, match="num_labels is 0"):
+        PrivacyLedger(num_labels=0)
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        Budget(epsilon=-1.0)

@@ -102,6 +102,21 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     assert again.keys == two.keys
 
 
+def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
+    home = a_home(tmp_path)
+    train(home)
+    plain, secure = (ask(home, noise=noise) for noise in (OsEntropy(), SecureEntropy()))
+    assert not set(plain.keys) & set(secure.keys)
+    first, second = home.ledger()[:2], home.ledger()[2:]
+    assert [line.event for line in first] == [line.event for line in second]
+    assert {line.mechanism["noise"]["name"] for line in second} == {"SecureEntropy"}
+    for line in home.ledger():  # not to held-out labels, which no teacher has seen
+        assert line.indices is not None and np.array_equal(line.indices, np.arange(300))
+    assert secure.figures["answered_by_teachers"] == 40
+    epsilon, _ = home.epsilon(secure.keys, 1e-5)
+    assert 0 < secure.figures["epsilon_sanitized"] <= epsilon
+
+
 def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     home = a_home(tmp_path)
     votes = count_votes(train(home), num_classes=3)

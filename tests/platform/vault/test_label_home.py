@@ -14,8 +14,9 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
@@ -147,6 +148,20 @@ def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> Non
     trial.keys.append("f" * 32)
     with pytest.raises(ValueError, match="no release has the key"):
         trial.epsilon(delta=1e-5)
+
+
+def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(
+    tmp_path: Path,
+) -> None:
+    trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
+    prior = np.full((10, 10), 0.1)
+    some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
+    assert some.indices is not None and some.indices.tolist() == list(range(10))
+    trial.release_held_out(COUNT, HELD_OUT)
+    training, held_out = trial.home.ledger()
+    assert {training.noise, held_out.noise} == {NoiseKind.SECURE}
+    assert training.indices is not None and training.indices.tolist() == list(range(10))
+    assert held_out.indices is not None and held_out.indices.tolist() == list(range(300, 340))
 
 
 def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> None:
