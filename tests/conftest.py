@@ -1,4 +1,4 @@
-"""Which tests run first, where two processes share them: `pytest -n 2 --dist loadfile`."""
+"""Which tests run first, where processes share them: `pytest -n 3 --dist loadfile`."""
 
 import pytest
 

@@ -4,7 +4,7 @@
 >>> facts["trainer.epsilon"].default, facts["trainer.epsilon"].bounds
 ('1.0', 'above 0')
 >>> facts["trainer.noise"].type
-'laplace, gaussian, randomized_response or none'
+'laplace, gaussian, randomized_response, subset, optimal or none'
 """
 
 from collections.abc import Iterator
