@@ -47,8 +47,8 @@ from labeldp.platform.records.private_files import private_folder, replacing
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.encoders.image_encoder import read_encoder
-from labeldp.trainers.encoders.pretraining import PretrainRequest, described, pretrain
+from labeldp.trainers.encoders.image_encoder import build
+from labeldp.trainers.encoders.pretraining import described, pretrain
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import ScaledStep
@@ -344,19 +344,18 @@ class EncoderStep(Step):
         data, key = place.public(self.dataset), repr(self.config)
         file = place.folder / "encoders" / f"{self.name}.pt"
         seconds = [float((place.state(self.name, key) or {"seconds": 0.0})["seconds"])]
-        request = PretrainRequest(
-            images=data.train_features,
-            out=file,
-            config=self.config,
-            seed=0,
+        done = pretrain(
+            data.train_features,
+            file,
+            self.config,
             seconds=max(1e-3, end - time.monotonic() - _DESCRIBING_SECONDS),
             performance=_FAST,
+            report=lambda metrics: seconds.append(metrics.seconds),
         )
-        done = pretrain(request, told=lambda metrics: seconds.append(metrics.seconds))
         if not done.finished:
             place.keep_state(self.name, key, {"seconds": sum(seconds)})
             return False
-        encoder = read_encoder(file)
+        encoder = build(file)
         train, test = (
             described(encoder, images, performance=_FAST).numpy()
             for images in (data.train_features, data.test_features)
