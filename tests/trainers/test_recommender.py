@@ -9,7 +9,7 @@ import torch
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.methods.lp_mst import Recommender, rmse, stars_of
-from labeldp.trainers.models.features import label_free_features
+from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
@@ -103,7 +103,7 @@ def test_identifiers_are_not_taken_for_numbers(ratings: LabelledData) -> None:
     with pytest.raises(ValueError, match=r"identifiers.*a prior from clusters can't use them"):
         start(replace(QUICK, prior=PriorSettings(source=PriorSource.CLUSTERS)))
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
-        label_free_features(data)
+        described_by_features(data)
     with pytest.raises(ValueError, match="model is two_branch, but the features are numbers"):
         build_model(ModelName.TWO_BRANCH, input_shape=(2,), num_classes=5, seed=0)
     with pytest.raises(ValueError, match="got 3 columns of identifiers; it takes two"):

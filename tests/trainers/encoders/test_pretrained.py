@@ -173,8 +173,8 @@ def test_a_second_call_trains_nothing_and_an_interrupted_one_leaves_nothing(
     [
         ("cifar10", [], "add --public-labels"),
         ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
-        ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
-        ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
+        ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights, "),
+        ("cifar10", ["--public-labels", "--no-outside-data"], "leave --weights, --no-outside-data"),
         ("cifar10", ["--public-labels", "--trained-on", "cats"], "and --trained-on out"),
         ("cifar10", ["--public-labels", "--encoder", "pretrained:cifar1000"], "mean cifar100?"),
         ("cifar10", ["--public-labels", "--encoder", "timm:x"], "public_labels is for pretrained"),
