@@ -15,7 +15,6 @@ import pytest
 
 from labeldp.trainers.methods.convex import label_variance
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
-from tests.benchmarks.interruption import ended
 from tests.trainers.logistic import CLASSES, excess_risk, slope
 
 pytestmark = pytest.mark.benchmark
@@ -79,4 +78,4 @@ def draw(risks: Mapping[str, Sequence[float]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    ended(lambda: draw({name: measured(name) for name in METHODS}, Path(sys.argv[1])))
+    draw({name: measured(name) for name in METHODS}, Path(sys.argv[1]))
