@@ -15,7 +15,6 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
     with_changes,
 )
-from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.models.own_models import (
     OwnModel,
     OwnModuleMissing,
@@ -32,8 +31,8 @@ from labeldp.trainers.settings.methods import (
 from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.source_tree import ROOT
-from tests.trainers.small_data import small_images
-from tests.trainers.trained_examples import BY_CLUSTERS, ON_CPU, PATE, Desk, an_origin
+from tests.trainers.small_data import ON_CPU, SeededVault, small_images
+from tests.trainers.trained_examples import BY_CLUSTERS, PATE, an_origin
 
 SOURCE = """
 import math
@@ -78,9 +77,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def trained(config: Any) -> TrainedModel:
     public, labels = small_images(examples=200, side=8)
-    data = LabelledData(public=public, train_labels=labels)
     config.check_data(public)
-    trainer = config.start(data=public, labels=Desk(data), seed=0, performance=ON_CPU)
+    trainer = config.start(data=public, labels=SeededVault(labels, 3), seed=0, performance=ON_CPU)
     for _ in range(config.epochs):
         trainer.epoch()
     assert trainer.evaluate() > 0
@@ -164,16 +162,11 @@ def test_others_are_refused_before_a_trial_starts(address: str, message: str, he
 
 
 def test_settings_that_it_does_not_take_are_refused(here: Path) -> None:
-    data, _ = small_images(side=8)
+    data, labels = small_images(side=8)
     for changes in ({"width": 3}, {"dropout": 0.5}):
         config = AlibiConfig(model=OWN, **changes)
         with pytest.raises(ValueError, match="takes no width"):
-            config.start(data=data, labels=Desk(_labelled()), seed=0, performance=ON_CPU)
-
-
-def _labelled() -> LabelledData:
-    public, labels = small_images(side=8)
-    return LabelledData(public=public, train_labels=labels)
+            config.start(data=data, labels=SeededVault(labels, 3), seed=0, performance=ON_CPU)
 
 
 @pytest.mark.parametrize(
