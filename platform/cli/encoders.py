@@ -1,7 +1,6 @@
 """`labeldp embed` and `labeldp self-supervise`: features of images, and an encoder for them."""
 
 import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,11 @@ from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
-from labeldp.trainers.encoders.pretraining import (
-    PretrainingMetrics,
-    PretrainRequest,
-    pretrain,
-    training_images,
-)
+from labeldp.trainers.encoders.pretraining import PretrainingMetrics, pretrain, training_images
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import SelfSupervisedConfig
-
-#: Seconds between two lines of progress.
-_PAUSE = 5.0
 
 
 def embed(
@@ -39,26 +30,19 @@ def embed(
     **more: Any,
 ) -> embedding.Embedded:
     """Write the features of images by an encoder; `more` is of its request."""
-    printed = time.monotonic()
-
-    def progress(done: int, rows: int) -> None:
-        nonlocal printed
-        if time.monotonic() - printed >= _PAUSE and done < rows:
-            printed = time.monotonic()
-            _note(f"embedded {done:,} of {rows:,} images")
-
-    request = embedding.EmbedRequest(
-        source=source,
-        out=Path(out).expanduser(),
-        encoder=EncoderRequest(
-            address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
-        ),
+    request = EncoderRequest(
+        address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
+    )
+    return embedding.embed(
+        source,
+        Path(out).expanduser(),
+        request,
         root=None if root is None else Path(root),
         batch_size=batch_size,
         half=half,
         replace=replace,
+        report=_note,
     )
-    return embedding.embed(request, told=progress, told_in_words=_note)
 
 
 def self_supervise(
@@ -83,30 +67,30 @@ def self_supervise(
     """
     if learning_rate is not None:
         more["learning_rate"] = learning_rate
-    request = PretrainRequest(
-        images=training_images(source, root=None if root is None else Path(root)),
-        out=Path(out).expanduser(),
-        config=SelfSupervisedConfig(model=ModelName(model), flip=not no_flip, **more),
-        seed=seed,
-        seconds=None if minutes is None else 60 * minutes,
-        performance=Performance(
-            device=Device(device), precision=Precision(precision), channels_last=True
-        ),
-        replace=replace,
-    )
 
     def progress(metrics: PretrainingMetrics) -> None:
         _note(f"epoch {metrics.epoch}: loss {metrics.loss:.4f}, {metrics.seconds:.0f} s")
 
     try:
-        facts = asdict(pretrain(request, told=progress))
+        done = pretrain(
+            training_images(source, root=None if root is None else Path(root)),
+            Path(out).expanduser(),
+            SelfSupervisedConfig(model=ModelName(model), flip=not no_flip, **more),
+            seed=seed,
+            seconds=None if minutes is None else 60 * minutes,
+            performance=Performance(
+                device=Device(device), precision=Precision(precision), channels_last=True
+            ),
+            replace=replace,
+            report=progress,
+        )
     except TrainingDiverged as error:
         raise Unfinished(
-            f"{error}; nothing is written to {request.out}: set --learning-rate R, and --replace "
-            "if an earlier call has left files there"
+            f"{error}; nothing is written to {out}: set --learning-rate R, and --replace if an "
+            "earlier call has left files there"
         ) from error
-    known = {name: value for name, value in facts.items() if value is not None}
-    return Answer(facts=facts, words=plain_text(known))
+    known = {name: value for name, value in asdict(done).items() if value is not None}
+    return Answer(facts=done, words=plain_text(known))
 
 
 def _note(words: str) -> None:

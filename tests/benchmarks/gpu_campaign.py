@@ -47,13 +47,8 @@ from labeldp.platform.records.private_files import private_folder, replacing
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
-from labeldp.trainers.encoders.image_encoder import read_encoder
-from labeldp.trainers.encoders.pretraining import (
-    Pretraining,
-    PretrainRequest,
-    described,
-    pretrain,
-)
+from labeldp.trainers.encoders.image_encoder import build
+from labeldp.trainers.encoders.pretraining import Pretraining, described, pretrain
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
 from labeldp.trainers.methods.priors import prior_features
@@ -324,19 +319,18 @@ class EncoderStep(Step):
         data, key = place.public(self.dataset), repr(self.config)
         file = place.folder / "encoders" / f"{self.name}.pt"
         seconds = [float(place.state(self.name, key).get("seconds", 0.0))]
-        request = PretrainRequest(
-            images=data.train_features,
-            out=file,
-            config=self.config,
-            seed=0,
+        done = pretrain(
+            data.train_features,
+            file,
+            self.config,
             seconds=max(1e-3, end - time.monotonic() - _DESCRIBING_SECONDS),
             performance=_FAST,
+            report=lambda metrics: seconds.append(metrics.seconds),
         )
-        done = pretrain(request, told=lambda metrics: seconds.append(metrics.seconds))
         if not done.finished:
             place.keep_state(self.name, key, {"seconds": sum(seconds)})
             return False
-        encoder = read_encoder(file)
+        encoder = build(file)
         train, test = (
             described(encoder, images, performance=_FAST).numpy()
             for images in (data.train_features, data.test_features)

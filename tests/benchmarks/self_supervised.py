@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.pretraining import Pretraining
+from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
@@ -58,7 +58,8 @@ def main() -> None:
     training = Pretraining(config, images=images, seed=wanted.seed, performance=fast)
 
     def worth() -> str:
-        known, asked = training.describe(images), training.describe(test)
+        encoder = training.encoder()
+        known, asked = (described(encoder, part, performance=fast) for part in (images, test))
         mean, std = known.mean(0), known.std(0) + 1e-3
         labels = torch.from_numpy(data.train_labels)[: wanted.labels]
         found = accuracy(

@@ -1,20 +1,18 @@
-"""Images through an encoder into a file of vectors, with a record of their making beside it.
+"""Images through an encoder into a file of vectors, with a record of how they were made beside it.
 
 Vectors of the same encoder, weights, preparation and images are not computed again. Another file
-under that name is replaced only if the user asks for it.
+under that name is replaced only if the user requests it.
 """
 
 import hashlib
 import json
-import os
+import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.files import whole_file
@@ -23,7 +21,6 @@ from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
     FolderSource,
     ImageSource,
-    Surroundings,
     image_source,
 )
 from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
@@ -31,47 +28,17 @@ from labeldp.trainers.encoders.pretrained import pretrained_encoder
 from labeldp.trainers.encoders.provenance import (
     EmbeddingRecord,
     EmbeddingRefused,
-    record_beside,
-    record_place,
+    checked_record,
     sha256_of,
 )
 
-#: The largest number of half precision.
-_LARGEST_HALF = 65_504
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmbedRequest:
-    """Images, an encoder and a file for the vectors."""
-
-    source: str
-    out: Path
-    encoder: EncoderRequest
-    root: Path | None = None
-    batch_size: int = 256
-    half: bool = False
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        _validate.whole(minimum=1, batch_size=self.batch_size)
-        if self.out.suffix != ".npy":
-            raise ValueError(f"the file to write is {self.out}; name one that ends in .npy")
-        if not self.out.parent.is_dir():
-            raise ValueError(f"there is no folder {self.out.parent.absolute()}; make it first")
-
-    @property
-    def dtype(self) -> str:
-        """Of the numbers in the file."""
-        return "float16" if self.half else "float32"
+#: Seconds between two lines of progress.
+_PAUSE = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Embedded:
-    """The files that were written.
-
-    Attributes:
-        names: The list of the images' files, in order; None where they were no files.
-    """
+    """The files that were written; `names` lists the images' files in order, if they were files."""
 
     file: str
     rows: int
@@ -79,120 +46,129 @@ class Embedded:
     hash: str
     league: str
     sha256: str
-    record: str
     provenance: str
     cached: bool
     names: str | None = None
 
 
-def load_encoder(request: EncoderRequest, around: Surroundings | None = None) -> Encoder:
-    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained."""
+def load_encoder(
+    request: EncoderRequest,
+    *,
+    images: ImageSource | None = None,
+    source: str = "",
+    root: Path | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Encoder:
+    """Return an encoder with its weights; refuses what can't be loaded, or may not be trained.
+
+    An encoder that is trained here must not learn the labels of `images`, which `source` names.
+    """
     if request.library == "pretrained":
-        return pretrained_encoder(request, around or Surroundings())
+        return pretrained_encoder(request, images=images, source=source, root=root, report=report)
     return LOADERS.get(request.library, own_encoder)(request)
 
 
 def embed(
-    request: EmbedRequest,
+    source: str,
+    out: Path,
+    request: EncoderRequest,
     *,
-    told: Callable[[int, int], None],
-    told_in_words: Callable[[str], None] = lambda said: None,
+    root: Path | None = None,
+    batch_size: int = 256,
+    half: bool = False,
+    replace: bool = False,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Embedded:
     """Write the vectors of images, single or half precision [N, D], unless they are there."""
-    source = image_source(request.source, root=request.root)
-    around = Surroundings(images=source, name=request.source, root=request.root, told=told_in_words)
-    encoder = load_encoder(request.encoder, around)
-    preparation, inputs = asdict(encoder.preparation), source.digest()
-    parts = [encoder.name, encoder.weights, encoder.pool, preparation, inputs, request.dtype]
+    _validate.whole(minimum=1, batch_size=batch_size)
+    if out.suffix != ".npy":
+        raise ValueError(f"the file to write is {out}; name one that ends in .npy")
+    if not out.parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent.absolute()}; make it first")
+    images = image_source(source, root=root)
+    encoder = load_encoder(request, images=images, source=source, root=root, report=report)
+    dtype, inputs = np.dtype(np.float16 if half else np.float32), images.digest()
+    prepared = asdict(encoder.preparation)
+    parts = [encoder.name, encoder.weights, encoder.pool, prepared, inputs, dtype.name]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    record = None if request.replace else _there(request.out, key)
+    record = None if replace else _existing(out, key)
     cached = record is not None
     if record is None:
-        with whole_file(request.out) as file:
-            rows, dimensions = _write(file, source, encoder, request, told=told)
+        with whole_file(out) as file:
+            dimensions = _write(file, images, encoder, batch_size, dtype, report)
             file.flush()
             record = EmbeddingRecord(
                 provenance=encoder.provenance,
-                preparation=preparation,
                 inputs=inputs,
-                rows=rows,
+                rows=images.rows,
                 dimensions=dimensions,
-                dtype=request.dtype,
                 key=key,
                 sha256=sha256_of(Path(file.name)),
             )
             # Before the features, which without it would count as of unknown origin.
-            record.write(request.out)
+            record.write(out)
     names = None
-    if isinstance(source, FolderSource):
-        names = request.out.with_name(request.out.name + ".files.txt")
-        with suppress(FileExistsError):
-            os.close(os.open(names, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        names.write_text("".join(f"{name}\n" for name in source.names))
+    if isinstance(images, FolderSource):
+        names = out.with_name(out.name + ".files.txt")
+        with whole_file(names) as file:
+            file.write("".join(f"{name}\n" for name in images.names).encode())
     return Embedded(
-        file=str(request.out),
+        file=str(out),
         rows=record.rows,
         dimensions=record.dimensions,
         hash=record.key,
         league=record.provenance.league.value,
         sha256=record.sha256,
-        record=str(record_place(request.out)),
         provenance=record.provenance.words,
         cached=cached,
         names=None if names is None else str(names),
     )
 
 
-def _there(out: Path, key: str) -> EmbeddingRecord | None:
+def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     """The record of an existing file of the same vectors; None where there is no file."""
-    record = record_beside(out)
     if not out.exists():
         return None
+    record = checked_record(out)
     other = "choose another name, or say --replace"
     if record is None:
         raise EmbeddingRefused(f"{out} is there, and nothing beside it says what it is; {other}")
     if record.key != key:
         raise EmbeddingRefused(
-            f"{out} holds other features ({record.provenance.words}; {record.rows} rows, "
-            f"{record.dtype}): of other images, another encoder, other weights or another "
-            f"preparation; {other}"
+            f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
+            "images, another encoder, other weights, another preparation or precision; "
+            f"{other}"
         )
-    record.check(out)
     return record
 
 
 def _write(
     file: IO[bytes],
-    source: ImageSource,
+    images: ImageSource,
     encoder: Encoder,
-    request: EmbedRequest,
-    *,
-    told: Callable[[int, int], None],
-) -> tuple[int, int]:
-    """Write all vectors; return how many of how many numbers."""
-    rows, done, width = source.rows, 0, 0
-    for images in source.batches(request.batch_size):
-        found = encoder(images).numpy()
+    batch_size: int,
+    dtype: np.dtype[Any],
+    report: Callable[[str], None],
+) -> int:
+    """Write all vectors; return of how many numbers each is."""
+    rows, done, width, reported = images.rows, 0, 0, time.monotonic()
+    for batch in images.batches(batch_size):
+        found = encoder(batch).numpy()
         if not done:
             width = found.shape[1]
-            header = {"descr": np.dtype(request.dtype).str, "fortran_order": False}
-            np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, width)})
-        _check(found, encoder, first=done, half=request.half)
-        file.write(np.ascontiguousarray(found.astype(request.dtype)).data)
+            header = {"descr": dtype.str, "fortran_order": False, "shape": (rows, width)}
+            np.lib.format.write_array_header_1_0(file, header)
+        with np.errstate(over="ignore"):
+            written = np.ascontiguousarray(found.astype(dtype))
+        for row in np.flatnonzero(~np.isfinite(written).all(axis=1))[:1]:
+            raise ValueError(
+                f"{encoder.name} makes of image {done + row} a vector with NaN, infinity or a "
+                f"number above {np.finfo(dtype).max:,.0f}; look at that image and at the encoder's "
+                "weights, or leave --half out"
+            )
+        file.write(written.data)
         done += len(found)
-        told(done, rows)
-    return rows, width
-
-
-def _check(found: NDArray[np.float32], encoder: Encoder, *, first: int, half: bool) -> None:
-    for row in np.flatnonzero(~np.isfinite(found).all(axis=1))[:1]:
-        raise ValueError(
-            f"{encoder.name} makes of image {first + row} a vector with NaN or infinity; look at "
-            "that image, and at the encoder's weights"
-        )
-    for row in np.flatnonzero((np.abs(found) > _LARGEST_HALF).any(axis=1))[:1] if half else ():
-        raise ValueError(
-            f"{encoder.name} makes of image {first + row} a vector with "
-            f"{float(np.abs(found[row]).max()):.6g}, and half precision ends at "
-            f"{_LARGEST_HALF:,}: it would become infinite; leave --half out"
-        )
+        if done < rows and time.monotonic() - reported >= _PAUSE:
+            reported = time.monotonic()
+            report(f"embedded {done:,} of {rows:,} images")
+    return width

@@ -17,6 +17,7 @@ torch.Size([2, 3])
 """
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,7 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
@@ -87,6 +88,37 @@ def known(address: str) -> tuple[str, str]:
     return "", ""
 
 
+class WeightsRefused(ValueError):
+    """Weights that are missing or do not fit; the message says which and what to do."""
+
+
+def digest_of(network: nn.Module) -> str:
+    """Return the SHA-256 of a network's parameters and buffers by name."""
+    digest = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        array = value.detach().to("cpu").contiguous()
+        digest.update(f"{name} {array.dtype} {tuple(array.shape)};".encode())
+        # As bytes, since NumPy has no name for some of torch's types.
+        digest.update(array.reshape(-1).view(torch.uint8).numpy().data if array.numel() else b"")
+    return digest.hexdigest()
+
+
+def read_saved(file: Path) -> Any:
+    """Return the tensors and plain values that `torch.save` wrote; no code in the file is run."""
+    try:
+        with open_regular(file) as opened:
+            return torch.load(opened, map_location="cpu", weights_only=True)
+    except (
+        *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
+        pickle.UnpicklingError,
+    ) as error:
+        raise WeightsRefused(
+            f"weights {file} can't be read ({first_line(error)}); name a file of tensors and plain "
+            "values, such as torch.save(network.state_dict(), FILE) or `labeldp self-supervise` "
+            "writes"
+        ) from error
+
+
 class Pool(StrEnum):
     """How a sequence becomes a vector: its first one (CLS) or the MEAN of all; of maps the MEAN."""
 
@@ -94,21 +126,12 @@ class Pool(StrEnum):
     MEAN = "mean"
 
 
-class WeightsKind(StrEnum):
-    """Weights that are the LIBRARY's own, of a FILE, or RANDOM."""
-
-    LIBRARY = "library"
-    FILE = "file"
-    RANDOM = "random"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
     """Size, crop and scale of images, by torch alone: libraries' transforms differ among versions.
 
-    Attributes:
-        resize: Length that the shorter side gets; None leaves images as they are.
-        crop: Side of the square in the middle that is kept; None keeps all.
+    The shorter side becomes `resize` (both with `square`), and the middle square of side `crop` is
+    kept. `raw` images stay bytes.
     """
 
     resize: int | None = None
@@ -119,36 +142,19 @@ class Preparation:
     std: tuple[float, ...] = IMAGENET_STD
     raw: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("resize", "crop"):
-            if getattr(self, name) is not None:
-                _validate.whole(minimum=1, **{name: getattr(self, name)})
-        if self.interpolation not in ("bilinear", "bicubic"):
-            raise ValueError(
-                f"interpolation is {self.interpolation!r}; it must be one of bilinear, bicubic"
-            )
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
-            raise ValueError(
-                f"mean is {self.mean} and std {self.std}; both have three numbers, std above 0"
-            )
-
     def __call__(self, images: Tensor | Sequence[Tensor]) -> Tensor:
         """Return a batch [B, C, H, W]: single precision with C = 3, or bytes if `raw`.
 
-        Args:
-            images: Bytes [B, C, H, W] with 1 or 3 channels, or B of [C, H, W] of any sizes.
+        Images are bytes [B, C, H, W] with 1 or 3 channels, or B of [C, H, W] of any sizes.
         """
         if isinstance(images, Tensor):
             return self._prepared(images)
-        if len({tuple(image.shape) for image in images}) == 1:
-            return self._prepared(torch.stack([*images]))
         done = [self._prepared(image[None])[0] for image in images]
-        shapes = {tuple(image.shape) for image in done}
+        shapes = sorted({tuple(image.shape) for image in done})
         if len(shapes) > 1:
-            first, second = sorted(shapes)[:2]
             raise ValueError(
-                f"images have several sizes ({first} and {second} among them), and nothing brings "
-                "them to one; say --image-size N"
+                f"images have several sizes ({shapes[0]} and {shapes[1]} among them); bring them "
+                "to one with --image-size N"
             )
         return torch.stack(done)
 
@@ -172,13 +178,13 @@ class Preparation:
         return "; ".join(steps) or "none"
 
     def _prepared(self, images: Tensor) -> Tensor:
-        if self.resize is not None:
-            images = self._resized(images, self.resize)
-        if self.crop is not None and min(images.shape[2:]) < self.crop:
-            images = self._resized(images, self.crop)
-        elif self.crop is not None:
-            height, width = images.shape[2:]
-            top, left = (height - self.crop) // 2, (width - self.crop) // 2
+        length = self.resize
+        if self.crop is not None and (length or min(images.shape[2:])) < self.crop:
+            length = self.crop  # nothing is cropped out of less
+        if length is not None:
+            images = self._resized(images, length)
+        if self.crop is not None:
+            top, left = ((side - self.crop) // 2 for side in images.shape[2:])
             images = images[:, :, top : top + self.crop, left : left + self.crop]
         if self.raw:
             return images
@@ -198,7 +204,7 @@ class Preparation:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderRequest:
-    """The encoder that a user asks for.
+    """The encoder that a user requests.
 
     Attributes:
         no_outside_data: The user states that the weights have seen these images only, and none of
@@ -247,25 +253,22 @@ class EncoderRequest:
         return self.address.partition(":")[2]
 
     @property
-    def kind(self) -> WeightsKind:
-        """The kind of weights that `weights` names."""
-        if self.weights is None:
-            return WeightsKind.LIBRARY
-        if self.weights == RANDOM:
-            return WeightsKind.RANDOM
-        named = self.weights.lower().endswith(_FILES) or "/" in self.weights
-        return WeightsKind.FILE if named or self.file.exists() else WeightsKind.LIBRARY
+    def random(self) -> bool:
+        """Whether the weights are random."""
+        return self.weights == RANDOM
 
     @property
-    def file(self) -> Path:
-        """The file of weights, where it is one."""
-        return Path(self.weights or "").expanduser()
+    def file(self) -> Path | None:
+        """The file of weights; None for random ones and for the library's own."""
+        if self.weights is None or self.random:
+            return None
+        place = Path(self.weights).expanduser()
+        named = self.weights.lower().endswith(_FILES) or "/" in self.weights
+        return place if named or place.exists() else None
 
 
 #: Files of a folder that are taken for images.
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-# Images keep their order: of a data set training images, then testing ones; of an array as they
-# lie; of a folder by path.
 #: Names of arrays of images in an `.npz`; of several, in this order.
 _ARRAYS = (("train_features", "test_features"), ("features",), ("images",))
 
@@ -289,8 +292,7 @@ class ArraySource:
         """Return them some at a time: bytes [B, C, H, W]."""
         for part in self.parts:
             for start in range(0, len(part), size):
-                some = part[start : start + size]
-                yield torch.from_numpy(some if some.flags.writeable else some.copy())
+                yield torch.tensor(part[start : start + size])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -324,7 +326,8 @@ class FolderSource:
             yield [_read_image(file) for file in self.files[start : start + size]]
 
 
-#: Images in a fixed order.
+#: Images in a fixed order: of a data set training images, then testing ones; of an array as they
+#: lie; of a folder by path.
 ImageSource = ArraySource | FolderSource
 
 
@@ -332,7 +335,10 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
     """Return the images that a user names."""
     place = Path(named).expanduser()
     if place.is_dir():
-        return _of_folder(place)
+        found = sorted(path for path in place.rglob("*") if path.suffix.lower() in ENDINGS)
+        if files := tuple(path for path in found if path.is_file()):
+            return FolderSource(folder=place, files=files)
+        raise DataFileError(f"{place} holds no image (no file in it ends in {', '.join(ENDINGS)})")
     if place.suffix.lower() in (".npy", ".npz"):
         return ArraySource(parts=_of_file(place))
     if named not in DATASETS and ("/" in named or place.suffix):
@@ -342,17 +348,6 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
     if named == "own":
         raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
     return ArraySource(parts=images_of(named, find(named).read(data_root(root))))
-
-
-def _of_folder(folder: Path) -> FolderSource:
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
-    files = tuple(path for path in found if path.is_file())
-    if not files:
-        raise DataFileError(
-            f"{folder} holds no image: no file in it ends in {', '.join(ENDINGS)}; name the folder "
-            "that does"
-        )
-    return FolderSource(folder=folder, files=files)
 
 
 def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:
@@ -383,26 +378,10 @@ def _read_image(file: Path) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Surroundings:
-    """Inputs of an encoder that is trained here, besides the request.
-
-    Attributes:
-        images: Images to embed, which must not be trained on; None where they are not known.
-    """
-
-    images: ImageSource | None = None
-    name: str = ""
-    root: Path | None = None
-    told: Callable[[str], None] = lambda _: None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Encoder:
     """An encoder that is ready.
 
-    Attributes:
-        forward: Prepared batch [B, C, H, W] -> what it returns.
-        weights: SHA-256 of them.
+    `forward` takes a prepared batch [B, C, H, W]; `weights` is a SHA-256.
     """
 
     name: str
@@ -445,8 +424,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
             f"{encoder} returns a {type(output).__name__} and not a tensor; return vectors [B, D]"
         )
     found: Tensor = output
-    shape = tuple(found.shape)
-    if found.ndim == 4 and shape[2:] == (1, 1):
+    if found.ndim == 4 and found.shape[2:] == (1, 1):
         found = found.flatten(1)
     if pool is not None and found.ndim == 3:
         found = found[:, 0] if pool is Pool.CLS else found.mean(1)
@@ -454,16 +432,13 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         found = found.mean((2, 3))
     if found.ndim == 2 and found.shape[1] and found.is_floating_point():
         return found
-    what, way_out = "", "it must return vectors of floating-point numbers [B, D]"
-    if found.ndim == 3:
-        what = f", sequences of {shape[1]} vectors of {shape[2]} numbers"
-        way_out = "say which one vector is meant: --pool cls (the first) or --pool mean"
-    elif found.ndim == 4:
-        what = f", {shape[1]} maps of {shape[2]} x {shape[3]}"
-        way_out = "say --pool mean"
+    ways_out = {
+        3: "choose one vector of a sequence: --pool cls (the first) or --pool mean",
+        4: "average the maps: --pool mean",
+    }
+    way_out = ways_out.get(found.ndim, "it must return floating-point numbers [B, D]")
     raise ValueError(
-        f"{encoder} returns {found.dtype} of shape {shape} for {shape[0] if shape else 0} images"
-        f"{what}, not vectors; {way_out}"
+        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors; {way_out}"
     )
 
 
@@ -471,37 +446,40 @@ def finished(
     request: EncoderRequest,
     forward: Callable[[Tensor], Any],
     *,
-    name: str,
     preparation: Preparation,
-    weights: str,
+    name: str = "",
+    weights: str = "",
     known_as: str = "",
 ) -> Encoder:
     """Return an encoder, with what is known or stated of its weights.
 
-    A network in `forward` is sent to its device; `weights` is a SHA-256, and `known_as` the address
-    under which the library's own weights may be known.
+    A network in `forward` is sent to its device, and its `weights` (a SHA-256) are found by
+    themselves. `known_as` is the address under which the library's own weights may be known, `name`
+    the public one of the encoder, if that is not its address.
     """
     device = Performance(device=request.device).torch_device()
-    if isinstance(forward, torch.nn.Module):
+    if isinstance(forward, nn.Module):
+        weights = weights or digest_of(forward)
         forward = forward.to(device).eval().requires_grad_(False)
     on, by = request.trained_on, request.trained_by
-    untouched = request.kind is WeightsKind.RANDOM and not on
+    untouched = request.random and not on
     if untouched:
         on, by = _NOTHING, by or "nobody"
-    elif request.kind is WeightsKind.LIBRARY:
+    elif request.file is None:
         known_on, known_by = known(known_as)
         on, by = on or known_on, by or known_by
     league = League.NONE if untouched or request.no_outside_data else League.PUBLIC_ENCODER
+    preparation = preparation.of_size(request.image_size)
     provenance = FeatureProvenance(
         league=league,
-        encoder=name,
+        encoder=name or request.address,
         weights=weights,
         preparation=preparation.words,
         trained_on=on or UNSAID,
         trained_by=by or UNSAID,
     )
     return Encoder(
-        name=name,
+        name=provenance.encoder,
         forward=forward,
         preparation=preparation,
         weights=weights,

@@ -1,9 +1,8 @@
-"""The encoder of self-supervised training, and its file of tensors and plain values, without code.
+"""The encoder of images that is trained here, and its file of tensors and plain values.
 
 Use: `labeldp embed ... --encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
 """
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labeldp.trainers.data.files import first_line, open_regular, whole_file
+from labeldp.trainers.data.files import first_line, whole_file
+from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
 from labeldp.trainers.settings.base import ModelName
@@ -20,11 +20,6 @@ from labeldp.trainers.settings.base import ModelName
 FORMAT = 1
 #: Of the head, which is taken off at once.
 _HEAD_CLASSES = 2
-_MOST_BYTES = 1 << 32
-
-
-class EncoderFileRefused(ValueError):
-    """A file that holds no encoder; the message says what is wrong with it."""
 
 
 class ImageEncoder(nn.Module):
@@ -74,13 +69,15 @@ class ImageEncoder(nn.Module):
         return normalize(images, self.mean, self.std)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Map images, uint8 [B, C, H, W], to vectors [B, D]."""
-        if tuple(images.shape[1:]) != self.shape:
+        """Map images, uint8 [B, C, H, W], to vectors [B, D]; colors and grey become each other."""
+        if tuple(images.shape[2:]) != self.shape[1:]:
             raise ValueError(
                 f"images have shape {tuple(images.shape[1:])}, and this encoder was trained on "
                 f"{self.shape}; bring them to that size (--image-size), or train one on these"
             )
-        inputs = self.normalized(images)
+        if self.shape[0] == 1:
+            images = images.float().mean(1, keepdim=True)
+        inputs = self.normalized(images.expand(-1, *self.shape))
         vectors: Tensor = self.network(inputs)
         if not self.mirrored:
             return vectors
@@ -88,46 +85,37 @@ class ImageEncoder(nn.Module):
         return (vectors + mirrored) / 2
 
 
-def write_encoder(file: Path, encoder: ImageEncoder) -> None:
-    """Write an encoder, whole or not at all."""
-    said = {
-        "format": FORMAT,
+def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
+    """Write an encoder and plain facts about it, whole or not at all."""
+    content = {
         "model": encoder.model.value,
         "width": encoder.width,
         "shape": list(encoder.shape),
         "mirrored": encoder.mirrored,
         "weights": {name: value.cpu() for name, value in encoder.state_dict().items()},
     }
-    write_whole(file, said)
+    write_whole(file, {**content, **facts})
 
 
 def write_whole(file: Path, content: Mapping[str, Any]) -> None:
-    """Write tensors and plain values."""
+    """Write tensors and plain values, whole or not at all."""
     with whole_file(file) as opened:
-        torch.save(dict(content), opened)
+        torch.save({"format": FORMAT, **content}, opened)
 
 
 def read_whole(file: Path) -> dict[str, Any]:
-    """Return what `write_whole` wrote, on the CPU; no code in the file is run."""
-    try:
-        with open_regular(file, most_bytes=_MOST_BYTES) as opened:
-            found = torch.load(opened, map_location="cpu", weights_only=True)
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise ValueError(f"it is of no format that this labeldp reads ({FORMAT})")
-    except (
-        *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
-        pickle.UnpicklingError,
-    ) as error:
-        raise EncoderFileRefused(
-            f"{file} can't be read ({first_line(error)}); name a file that "
+    """Return what `write_whole` wrote, on the CPU."""
+    found = read_saved(file)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise WeightsRefused(
+            f"{file} is of no format that this labeldp reads ({FORMAT}); name a file that "
             "`labeldp self-supervise` wrote"
-        ) from error
+        )
     return found
 
 
-def read_encoder(file: Path) -> ImageEncoder:
-    """Return the encoder that `write_encoder` wrote, on the CPU."""
-    found = read_whole(file)
+def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
+    """Return the encoder among the content of a file, on the CPU."""
     try:
         shape = tuple(int(length) for length in found["shape"])
         channels = (0.0,) * shape[0]
@@ -140,7 +128,7 @@ def read_encoder(file: Path) -> ImageEncoder:
         )
         encoder.load_state_dict(found["weights"])
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise EncoderFileRefused(
+        raise WeightsRefused(
             f"{file} holds no encoder ({first_line(error)}); name a file that "
             "`labeldp self-supervise` wrote"
         ) from error
@@ -151,4 +139,4 @@ def build(weights: Path | None) -> ImageEncoder:
     """Return the encoder in a file, for `labeldp embed --encoder ...:build --weights FILE`."""
     if weights is None:
         raise ValueError("no file is named; say --weights FILE, as `labeldp self-supervise` wrote")
-    return read_encoder(Path(weights))
+    return encoder_of(read_whole(Path(weights)), weights)

@@ -2,8 +2,8 @@
 
 The loss is VICReg's (Bardes, Ponce and LeCun, "VICReg: Variance-Invariance-Covariance
 Regularization for Self-Supervised Learning", ICLR 2022, equations 1 to 6) of two distorted views of
-each image. `pretrain` keeps two files, each written whole: while it trains, the state, from which
-the next call resumes bit for bit, and at the end of a call the encoder.
+each image. `pretrain` writes two files: while it trains, the state, from which the next call
+resumes bit for bit, and at the end of a call the encoder.
 
 >>> images = torch.randint(256, (32, 3, 8, 8), dtype=torch.uint8)
 >>> config = SelfSupervisedConfig(width=2, projection=8, epochs=1, batch_size=16)
@@ -18,7 +18,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,11 @@ from torch.nn import functional
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.splits import digest_of_images
-from labeldp.trainers.encoders.encoder import ArraySource, image_source
+from labeldp.trainers.encoders.encoder import ArraySource, WeightsRefused, image_source
 from labeldp.trainers.encoders.image_encoder import (
     FORMAT,
-    EncoderFileRefused,
     ImageEncoder,
-    read_encoder,
+    build,
     read_whole,
     write_encoder,
     write_whole,
@@ -65,12 +64,6 @@ _TO_LIGHT = (
 )
 #: Numbers drawn for an image: window (4), mirror, colors (4), whether changed, whether grey.
 _DRAWS = 11
-#: A loss counts as that of constant vectors from this share of it on.
-_ALMOST = 0.99
-_CAUSE = (
-    "a learning rate that is too high is the likely cause, or a batch of too few images: lower "
-    "--learning-rate (to a third, say) or raise --batch-size, and start anew with --replace"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +86,9 @@ class Pretraining:
         seed: int,
         performance: Performance | None = None,
     ) -> None:
-        """Set up the first step.
+        """Set up the first step on images uint8 [N, C, H, W].
 
-        Args:
-            config: How to train.
-            images: All that is learned from, uint8 [N, C, H, W].
-            seed: Of initial weights, order and views.
-            performance: Where and how fast; the defaults if not given.
+        The seed decides initial weights, order and views.
         """
         _validate.whole(seed=seed)
         pixels = _pixels_of(images)
@@ -132,12 +121,6 @@ class Pretraining:
         )
         self._images = images.to(self.device)
         self._generator = torch.Generator().manual_seed(order)
-        self._distort = Distortions(
-            smallest_area=config.smallest_area,
-            jitter=config.jitter,
-            grey=config.grey,
-            flip=config.flip,
-        )
 
     def epoch(self) -> PretrainingMetrics:
         """Train for one epoch."""
@@ -151,17 +134,13 @@ class Pretraining:
             rows = order.to(self.device, non_blocking=True)
             total += self._step(self._images[rows])
             steps += 1
-        loss = float(total) / steps
+        loss, rate = float(total) / steps, self._optimizer.learning_rate
         if not math.isfinite(loss):
-            raise TrainingDiverged.at(
-                epoch=self.epoch_number, learning_rate=self._optimizer.learning_rate
-            )
+            raise TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
         # The last step of all is followed by no loss that would show what it did.
         if not all(bool(each.isfinite().all()) for each in self._both.state_dict().values()):
             raise TrainingDiverged.at(
-                epoch=self.epoch_number,
-                learning_rate=self._optimizer.learning_rate,
-                what="weights are",
+                epoch=self.epoch_number, learning_rate=rate, what="weights are"
             )
         return PretrainingMetrics(
             epoch=self.epoch_number, loss=loss, seconds=time.perf_counter() - started
@@ -172,14 +151,6 @@ class Pretraining:
         encoder = copy.deepcopy(self._encoder).to("cpu")
         encoder.to(memory_format=torch.contiguous_format)
         return encoder.eval().requires_grad_(False)
-
-    def describe(self, images: Tensor) -> Tensor:
-        """Return what the encoder says of images now, single precision [N, D], on the CPU.
-
-        Args:
-            images: uint8 [N, C, H, W], on any device.
-        """
-        return described(self._encoder, images, performance=self.performance)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs."""
@@ -206,7 +177,7 @@ class Pretraining:
         first, second = (
             logits_of(
                 self._forward,
-                self._encoder.normalized(self._distort(images, self._generator)),
+                self._encoder.normalized(view(images, config, self._generator)),
                 self.performance,
             )
             for _ in range(2)
@@ -234,7 +205,7 @@ class Pretraining:
 
 @torch.inference_mode()
 def described(encoder: ImageEncoder, images: Tensor, *, performance: Performance) -> Tensor:
-    """Return what an encoder says of images, single precision [N, D], on the CPU.
+    """Return an encoder's vectors of images, single precision [N, D], on the CPU.
 
     Images are uint8 [N, C, H, W], on any device; the encoder goes to the device of `performance`
     and is left judging.
@@ -283,14 +254,10 @@ def _projector(inputs: int, units: int, seed: int) -> nn.Module:
 def vicreg(
     first: Tensor, second: Tensor, *, invariance: float, variance: float, covariance: float
 ) -> Tensor:
-    """Return VICReg's loss of two batches of vectors.
+    """Return VICReg's loss of two batches of vectors, one of each view, [B, D] with B >= 2.
 
-    Args:
-        first: Of one view of each image, single precision [B, D]; B of 2 at least.
-        second: Of the other view, likewise.
-        invariance: Weight of the mean squared distance of an image's two vectors.
-        variance: Weight of how far standard deviations over the batch are below 1.
-        covariance: Weight of the squared covariances of different numbers.
+    The weights are of the mean squared distance of an image's two vectors, of how far standard
+    deviations over the batch are below 1, and of the squared covariances of different numbers.
     """
     spread = first.new_zeros(())
     common = first.new_zeros(())
@@ -305,67 +272,49 @@ def vicreg(
     return invariance * apart + variance * spread + covariance * common
 
 
-@dataclass(frozen=True, kw_only=True)
-class Distortions:
-    """Random views of images, as `SelfSupervisedConfig` says; in batches, on the device.
+def view(images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator) -> Tensor:
+    """Return a random view of each image uint8 [B, C, H, W], single precision in 0..255.
 
-    A view is a window of the image, enlarged and mirrored half of the time, with other colors.
+    A view is a window of the image, enlarged and mirrored half of the time, with other colors. The
+    generator is of the CPU: one seed draws the same on every device.
     """
+    draws = torch.rand(_DRAWS, len(images), generator=generator)
+    windows, colors = _windows(draws[:5], config), _colors(draws[5:], config)
+    # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
+    sent = torch.cat((windows.flatten(1), colors), dim=1)
+    sent = sent.to(images.device, non_blocking=True)
+    pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3))
+    return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
 
-    smallest_area: float = 0.25
-    jitter: float = 0.4
-    grey: float = 0.2
-    flip: bool = True
 
-    def __post_init__(self) -> None:
-        _validate.positive(smallest_area=self.smallest_area)
-        _validate.non_negative(jitter=self.jitter, grey=self.grey)
-        if max(self.smallest_area, self.jitter, self.grey) > 1:
-            raise ValueError(
-                f"smallest_area is {self.smallest_area}, jitter {self.jitter} and grey "
-                f"{self.grey}; they must be 1 at most"
-            )
+def _windows(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
+    """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
+    area, stretch, left, top, mirror = draws
+    root = (config.smallest_area + (1 - config.smallest_area) * area).sqrt()
+    ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
+    width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
+    sign = torch.where(mirror < 0.5, -1.0, 1.0) if config.flip else torch.ones_like(mirror)
+    none = torch.zeros_like(width)
+    across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
+    down = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
+    return torch.stack((across, down), dim=1)
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a view of each image uint8 [B, C, H, W], single precision in 0..255.
 
-        The generator is of the CPU: one seed draws the same on every device.
-        """
-        draws = torch.rand(_DRAWS, len(images), generator=generator)
-        windows, colors = self._windows(draws[:5]), self._colors(draws[5:])
-        # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
-        sent = torch.cat((windows.flatten(1), colors), dim=1)
-        sent = sent.to(images.device, non_blocking=True)
-        pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3))
-        return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
-
-    def _windows(self, draws: Tensor) -> Tensor:
-        """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
-        area, stretch, left, top, mirror = draws
-        root = (self.smallest_area + (1 - self.smallest_area) * area).sqrt()
-        ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
-        width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
-        sign = torch.where(mirror < 0.5, -1.0, 1.0) if self.flip else torch.ones_like(mirror)
-        none = torch.zeros_like(width)
-        across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
-        down = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
-        return torch.stack((across, down), dim=1)
-
-    def _colors(self, draws: Tensor) -> Tensor:
-        """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
-        brightness, contrast, saturation, hue, changed, grey = draws
-        most = torch.where(changed < _CHANGED, self.jitter, 0.0)
-        brightness, contrast, saturation = (
-            1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
-        )
-        angle = math.pi / 4 * most * (2 * hue - 1)
-        strength = torch.where(grey < self.grey, 0.0, saturation)
-        cosine, sine = strength * angle.cos(), strength * angle.sin()
-        one, none = torch.ones_like(angle), torch.zeros_like(angle)
-        turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
-        to_light = torch.tensor(_TO_LIGHT)
-        matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
-        return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
+def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
+    """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
+    brightness, contrast, saturation, hue, changed, grey = draws
+    most = torch.where(changed < _CHANGED, config.jitter, 0.0)
+    brightness, contrast, saturation = (
+        1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
+    )
+    angle = math.pi / 4 * most * (2 * hue - 1)
+    strength = torch.where(grey < config.grey, 0.0, saturation)
+    cosine, sine = strength * angle.cos(), strength * angle.sin()
+    one, none = torch.ones_like(angle), torch.zeros_like(angle)
+    turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
+    to_light = torch.tensor(_TO_LIGHT)
+    matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
+    return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
 
 
 def _shown(pixels: Tensor, windows: Tensor) -> Tensor:
@@ -388,26 +337,20 @@ def _tinted(pixels: Tensor, colors: Tensor) -> Tensor:
     return tinted.view(pixels.shape)
 
 
-def concern(losses: Sequence[float], *, variance: float) -> str | None:
+def concern(losses: Sequence[float]) -> str | None:
     """Return what is wrong with the losses of all epochs, and the way out; None if nothing is."""
     if len(losses) < 2:
         return None
-    first, last, count = losses[0], losses[-1], len(losses)
-    lowest = min(losses)
-    # Vectors that are the same for every image have this loss.
-    constant = variance * (1 - math.sqrt(_LEAST_VARIANCE))
-    if 0 < _ALMOST * constant <= last:
-        return (
-            f"the encoder hardly tells images apart: its loss is {last:.6g} in epoch {count}, and "
-            f"one with the same vector for every image has {constant:.6g}; {_CAUSE}"
-        )
+    first, last, lowest = losses[0], losses[-1], min(losses)
     # Half of what it had fallen by is lost again, or it has never fallen.
-    if last >= (first + lowest) / 2:
-        return (
-            f"the loss does not fall: it was {first:.6g} in epoch 1, {lowest:.6g} at its lowest in "
-            f"epoch {losses.index(lowest) + 1}, and is {last:.6g} in epoch {count}; {_CAUSE}"
-        )
-    return None
+    if last < (first + lowest) / 2:
+        return None
+    return (
+        f"the loss does not fall: it was {first:.6g} in epoch 1, {lowest:.6g} at its lowest in "
+        f"epoch {losses.index(lowest) + 1}, and is {last:.6g} in epoch {len(losses)}; the learning "
+        "rate may be too high or the batch too small: lower --learning-rate (to a third, say) or "
+        "raise --batch-size, and start anew with --replace"
+    )
 
 
 def training_images(named: str, *, root: Path | None = None) -> Tensor:
@@ -424,41 +367,6 @@ def training_images(named: str, *, root: Path | None = None) -> Tensor:
             "is trained on one; bring them to it first"
         )
     return torch.stack(found)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PretrainRequest:
-    """Images, settings and a file for the encoder.
-
-    Attributes:
-        images: uint8 [N, C, H, W].
-        seconds: After which no further epoch begins; None to go on to the end.
-    """
-
-    images: Tensor
-    out: Path
-    config: SelfSupervisedConfig = field(default_factory=SelfSupervisedConfig)
-    seed: int = 0
-    seconds: float | None = None
-    performance: Performance = field(default_factory=Performance)
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        if self.seconds is not None:
-            _validate.positive(seconds=self.seconds)
-        if not self.out.parent.is_dir():
-            raise ValueError(f"there is no folder {self.out.parent.absolute()}; make it first")
-
-    @property
-    def state(self) -> Path:
-        """Where the state is kept while there is something left to do."""
-        return self.out.with_name(self.out.name + ".state")
-
-    def key(self) -> str:
-        """Hash of all that decides the encoder: settings, seed and images."""
-        images = digest_of_images(self.images.numpy())
-        text = repr((FORMAT, asdict(self.config), self.seed, images))
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,77 +387,83 @@ class Pretrained:
     warning: str | None = None
 
 
-def pretrain(request: PretrainRequest, *, told: Callable[[PretrainingMetrics], None]) -> Pretrained:
-    """Train for the time that there is, one epoch at least; resume where the last call stopped."""
-    began = time.monotonic()
-    key = request.key()
-    kept = None if request.replace else _kept(request, key)
+def pretrain(
+    images: Tensor,
+    out: Path,
+    config: SelfSupervisedConfig,
+    *,
+    seed: int = 0,
+    seconds: float | None = None,
+    performance: Performance,
+    replace: bool = False,
+    report: Callable[[PretrainingMetrics], None] = lambda _: None,
+) -> Pretrained:
+    """Train for `seconds`, one epoch at least; resume where the last call stopped.
+
+    Images are uint8 [N, C, H, W]. Without `seconds` training goes on to the end.
+    """
+    if seconds is not None:
+        _validate.positive(seconds=seconds)
+    if not out.parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent.absolute()}; make it first")
+    began = saved = time.monotonic()
+    text = repr((FORMAT, asdict(config), seed, digest_of_images(images.numpy())))
+    key = hashlib.sha256(text.encode()).hexdigest()
+    state = out.with_name(out.name + ".state")
+    kept = None if replace else _kept(out, state, key)
     losses: list[float] = [] if kept is None else list(kept["losses"])
+    before = len(losses)
+
+    def keep(training: dict[str, Any] | None) -> None:
+        write_whole(state, {"key": key, "training": training, "losses": losses})
+
     if kept is not None and kept["training"] is None:
-        return _progress(request, read_encoder(request.out), losses=losses, trained=False)
-    training = Pretraining(
-        request.config,
-        images=request.images,
-        seed=request.seed,
-        performance=request.performance,
+        encoder = build(out)
+    else:
+        training = Pretraining(config, images=images, seed=seed, performance=performance)
+        if kept is not None:
+            training.load_state_dict(kept["training"])
+        while len(losses) < config.epochs:
+            over = seconds is not None and time.monotonic() - began >= seconds
+            if over and len(losses) > before:
+                break
+            metrics = training.epoch()
+            losses.append(metrics.loss)
+            if time.monotonic() - saved >= _KEEP_SECONDS:
+                keep(training.state_dict())
+                saved = time.monotonic()
+            report(metrics)
+        encoder = training.encoder()
+        # The state first, since an encoder without one is of unknown origin; the end of training
+        # is recorded when the last encoder is written.
+        keep(training.state_dict())
+        write_encoder(out, encoder)
+        if len(losses) >= config.epochs:
+            keep(None)
+    return Pretrained(
+        file=str(out),
+        epochs=len(losses),
+        of=config.epochs,
+        dimensions=encoder.dimensions,
+        loss=losses[-1] if len(losses) > before else None,
+        finished=len(losses) >= config.epochs,
+        warning=concern(losses),
     )
-    if kept is not None:
-        training.load_state_dict(kept["training"])
-    trained, saved = False, began
-    while training.epoch_number < request.config.epochs:
-        over = request.seconds is not None and time.monotonic() - began >= request.seconds
-        if trained and over:
-            break
-        metrics, trained = training.epoch(), True
-        losses.append(metrics.loss)
-        if time.monotonic() - saved >= _KEEP_SECONDS:
-            _keep(request, key, training.state_dict(), losses)
-            saved = time.monotonic()
-        told(metrics)
-    encoder = training.encoder()
-    # The state first, since an encoder without one is of unknown origin; the end of training is
-    # recorded when the last encoder is written.
-    _keep(request, key, training.state_dict(), losses)
-    write_encoder(request.out, encoder)
-    if training.epoch_number >= request.config.epochs:
-        _keep(request, key, None, losses)
-    return _progress(request, encoder, losses=losses, trained=trained)
 
 
-def _kept(request: PretrainRequest, key: str) -> dict[str, Any] | None:
+def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     """The state of the last call; None if there is none."""
-    if not request.state.exists():
-        if request.out.exists():
-            raise EncoderFileRefused(
-                f"{request.out} is there, and nothing beside it says how it was trained; choose "
-                "another name, or say --replace"
+    if not state.exists():
+        if out.exists():
+            raise WeightsRefused(
+                f"{out} is there, and nothing beside it says how it was trained; choose another "
+                "name, or say --replace"
             )
         return None
-    kept = read_whole(request.state)
+    kept = read_whole(state)
     if kept.get("key") != key:
-        raise EncoderFileRefused(
-            f"{request.state} is of an encoder of other images, with other settings or another "
-            "seed; call it as before, choose another name, or say --replace to start anew"
+        raise WeightsRefused(
+            f"{state} is of an encoder of other images, with other settings or another seed; call "
+            "it as before, choose another name, or say --replace to start anew"
         )
     return kept
-
-
-def _keep(
-    request: PretrainRequest, key: str, training: dict[str, Any] | None, losses: list[float]
-) -> None:
-    content = {"format": FORMAT, "key": key, "training": training, "losses": losses}
-    write_whole(request.state, content)
-
-
-def _progress(
-    request: PretrainRequest, encoder: ImageEncoder, *, losses: Sequence[float], trained: bool
-) -> Pretrained:
-    return Pretrained(
-        file=str(request.out),
-        epochs=len(losses),
-        of=request.config.epochs,
-        dimensions=encoder.dimensions,
-        loss=losses[-1] if trained else None,
-        finished=len(losses) >= request.config.epochs,
-        warning=concern(losses, variance=request.config.variance),
-    )

@@ -2,7 +2,7 @@
 
 Training on an encoder's vectors is training on all that the encoder has seen. Results with and
 without such outside data can't be compared; hence the leagues. `FEATURES.npy.json`, beside a file
-of features, states their making, and is refused beside another file.
+of features, states how they were made, and is refused beside another file.
 
 >>> made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="torchvision:resnet18",
 ...     weights="a" * 64, trained_on="ImageNet-1k, with its labels", trained_by="torchvision")
@@ -13,21 +13,24 @@ True
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 import labeldp
-from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import open_regular, read_bytes, whole_file
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200
 #: Stands for an origin that is unknown.
 UNSAID = "not stated"
+#: Features may be larger than memory.
+_MOST_BYTES = 1 << 62
 
 
 class League(StrEnum):
@@ -58,8 +61,7 @@ _WORDS = {
 class FeatureProvenance:
     """The origin of the features that models see; all of it may be published.
 
-    Attributes:
-        weights: SHA-256 of its weights.
+    `weights` is their SHA-256.
     """
 
     league: League = League.NONE
@@ -81,7 +83,7 @@ class FeatureProvenance:
 
     @property
     def words(self) -> str:
-        """All of it that people want to know, in a line."""
+        """League, encoder and training in a line."""
         if not self.encoder:
             return self.league.words
         trained = f"trained on {self.trained_on or UNSAID}, by {self.trained_by or UNSAID}"
@@ -109,50 +111,31 @@ class FeatureProvenance:
 NO_OUTSIDE_DATA = FeatureProvenance(league=League.NONE)
 
 
-#: Of the record.
-FORMAT = 1
-#: Features may be larger than memory.
-_MOST_BYTES = 1 << 62
-
-
 class EmbeddingRefused(ValueError):
     """Features, or a record of them, that can't be used; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecord:
-    """The making of a file of features.
+    """How a file of features was made.
 
-    Attributes:
-        inputs: SHA-256 of the images.
+    `inputs` is the SHA-256 of the images, `key` a hash of all that decides the features, `sha256`
+    that of the file.
     """
 
     provenance: FeatureProvenance
-    preparation: Mapping[str, Any]
     inputs: str
     rows: int
     dimensions: int
-    dtype: str
     key: str
     sha256: str
+    labeldp: str = labeldp.__version__
+    format: Literal[1] = 1
 
     def write(self, file: Path) -> None:
         """Write it beside a file of features, whole."""
-        said = {"format": FORMAT, "labeldp": labeldp.__version__, **asdict(self)}
-        said["provenance"] = self.provenance.described()
         with whole_file(record_place(file)) as opened:
-            opened.write(f"{json.dumps(said, indent=1)}\n".encode())
-
-    def check(self, file: Path) -> None:
-        """Refuse another file than the one that this was written of."""
-        found = sha256_of(file)
-        if found != self.sha256:
-            raise EmbeddingRefused(
-                f"{file} has SHA-256 {found[:16]}..., and {record_place(file).name} beside it was "
-                f"written of a file with {self.sha256[:16]}...: another file lies under that name, "
-                "or it is damaged; put the right one there, make it again (`labeldp embed ... "
-                "--replace`), or, if it was made elsewhere, take the .json away"
-            )
+            opened.write(TypeAdapter(EmbeddingRecord).dump_json(self, indent=1))
 
 
 def record_place(file: Path) -> Path:
@@ -160,40 +143,27 @@ def record_place(file: Path) -> Path:
     return file.with_name(file.name + ".json")
 
 
-def record_beside(file: Path) -> EmbeddingRecord | None:
-    """Return what lies beside a file; None for features without a record."""
+def checked_record(file: Path) -> EmbeddingRecord | None:
+    """Return the record beside a file, which was written of this file; None without a record."""
     place = record_place(file)
     if not os.path.lexists(place):
         return None
     try:
-        said = json.loads(read_bytes(place))
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
-            raise ValueError("it is of no format that this labeldp reads")
-        return EmbeddingRecord(
-            provenance=FeatureProvenance.restored(said["provenance"]),
-            preparation=dict(said["preparation"]),
-            inputs=str(said["inputs"]),
-            rows=int(said["rows"]),
-            dimensions=int(said["dimensions"]),
-            dtype=str(said["dtype"]),
-            key=str(said["key"]),
-            sha256=str(said["sha256"]),
-        )
-    except (
-        *(AttributeError, FileRefused, KeyError, OSError),
-        *(RecursionError, TypeError, ValueError),
-    ) as error:
+        record = TypeAdapter(EmbeddingRecord).validate_json(read_bytes(place))
+    except (OSError, ValueError) as error:
         raise EmbeddingRefused(
-            f"{place} should say what made {file.name}, and can't be read ({error}); make the "
-            "features again (`labeldp embed ... --replace`), or take it away"
+            f"{place} should say what made {file.name}, and can't be read "
+            f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
+            "--replace`), or take it away"
         ) from error
-
-
-def checked_record(file: Path) -> EmbeddingRecord | None:
-    """Return what lies beside a file that is the one it was written of; None where nothing lies."""
-    record = record_beside(file)
-    if record is not None:
-        record.check(file)
+    found = sha256_of(file)
+    if found != record.sha256:
+        raise EmbeddingRefused(
+            f"{file} has SHA-256 {found[:16]}..., and {place.name} beside it was written of a file "
+            f"with {record.sha256[:16]}...: another file lies under that name, or it is damaged; "
+            "put the right one there, make it again (`labeldp embed ... --replace`), or, if it was "
+            "made elsewhere, take the .json away"
+        )
     return record
 
 

@@ -329,12 +329,8 @@ class FastCnn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        logits: Tensor = self.head(self.features(x)) / _HEAD_SCALE
+        logits: Tensor = self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
         return logits
-
-    def features(self, x: Tensor) -> Tensor:
-        """Map images [B, C, H, W] to what the head sees [B, 4 width]."""
-        return _largest(self.blocks(self._whitened(x)))
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.

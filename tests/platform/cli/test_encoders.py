@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.platform.cli import encoders
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
+from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.pretraining import Pretraining, PretrainingMetrics
 from tests.platform.cli.asked import answer, refusal, words
 from tests.trainers.encoders.small_encoders import SMALL, some_images
@@ -36,7 +36,7 @@ def test_keys_leagues_and_progress_of_embeddings(
     assert said["league"] == "public-encoder" and "trained on cats" in said["provenance"]
     assert answer(capsys, *asked)["cached"]
     assert answer(capsys, *asked, "--no-outside-data", "--replace")["league"] == "none"
-    monkeypatch.setattr(encoders, "_PAUSE", 0.0)
+    monkeypatch.setattr(embedding, "_PAUSE", 0.0)
     assert main([*asked, "--half", "--replace", "--batch-size", "8", "--json"]) == ExitCode.DONE
     told = capsys.readouterr().err.splitlines()
     assert told == ["embedded 8 of 20 images", "embedded 16 of 20 images"]

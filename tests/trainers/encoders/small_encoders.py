@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from labeldp.trainers.encoders.embedding import Embedded, EmbedRequest, embed
+from labeldp.trainers.encoders.embedding import Embedded, embed
 from labeldp.trainers.encoders.encoder import EncoderRequest
 
 #: Address of `small` below.
@@ -46,6 +46,14 @@ def large(weights: Path | None) -> Any:
     return lambda images: torch.full((len(images), 2), 1e5)
 
 
+def one_vector(weights: Path | None) -> Any:
+    return lambda images: torch.zeros(1, 2)
+
+
+def no_tensor(weights: Path | None) -> Any:
+    return lambda images: None
+
+
 def interrupted(weights: Path | None) -> Any:
     def encode(images: Tensor) -> Tensor:
         if len(images) < 8:  # the last batch
@@ -69,17 +77,12 @@ def some_images(count: int = 20, *, side: int = 12, seed: int = 0) -> NDArray[np
     return generator.integers(0, 256, size=(count, 3, side, side), dtype=np.uint8)
 
 
-def request(source: Path | str, out: Path, address: str = SMALL, **said: Any) -> EmbedRequest:
-    """A request; what is said of the encoder begins with `encoder_`."""
+def embedded(source: Path | str, out: Path, address: str = SMALL, **options: Any) -> Embedded:
+    """Embed; options of the encoder begin with `encoder_`."""
     of_encoder = {
-        key.removeprefix("encoder_"): said.pop(key)
-        for key in list(said)
+        key.removeprefix("encoder_"): options.pop(key)
+        for key in list(options)
         if key.startswith("encoder_")
     }
-    encoder = EncoderRequest(address=address, **of_encoder)
-    return EmbedRequest(source=str(source), out=out, encoder=encoder, batch_size=8, **said)
-
-
-def embedded(source: Path | str, out: Path, address: str = SMALL, **said: Any) -> Embedded:
-    """Embed without a word on progress."""
-    return embed(request(source, out, address, **said), told=lambda done, rows: None)
+    request = EncoderRequest(address=address, **of_encoder)
+    return embed(str(source), out, request, batch_size=8, **options)

@@ -1,7 +1,11 @@
-"""libraries: torchvision's and timm's models; weights are read safely and refused if unfit."""
+"""libraries: encoders of every library and of the user's; unfit weights are refused."""
 
+import os
+import subprocess
+import sys
 import urllib.error
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,53 +15,44 @@ from torchvision import models
 
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
-from labeldp.trainers.encoders.encoder import EncoderRequest
-from labeldp.trainers.encoders.libraries import (
-    WeightsRefused,
-    digest_of,
-    put_in,
-    read_weights,
-    without_head,
-)
+from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, Pool, WeightsRefused
+from labeldp.trainers.encoders.libraries import put_in, read_weights, without_head
 from labeldp.trainers.encoders.provenance import League
-from tests.trainers.encoders.small_encoders import some_images
+from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))
+ROOM = SMALL.rpartition(":")[0]
 
 
-def asked(**said: object) -> EncoderRequest:
-    return EncoderRequest(address="torchvision:resnet18", **said)  # type: ignore[arg-type]
+def loaded(address: str, **options: Any) -> Encoder:
+    return load_encoder(EncoderRequest(address=address, **options))
 
 
 def test_random_weights_depend_on_the_seed_alone() -> None:
     one, again, other = (
-        load_encoder(asked(weights="random", seed=seed, image_size=32)) for seed in (1, 1, 2)
+        loaded("torchvision:resnet18", weights="random", seed=seed, image_size=32)
+        for seed in (1, 1, 2)
     )
     assert one(IMAGES).shape == (2, 512)
     assert one.weights == again.weights != other.weights
     assert (one(IMAGES) == again(IMAGES)).all() and one.provenance.league is League.NONE
-    assert one.preparation.mean == (0.485, 0.456, 0.406)
 
 
 def test_weights_of_a_file_trained_for_other_classes(tmp_path: Path) -> None:
     torch.manual_seed(3)
     whole = models.get_model("resnet18", num_classes=7).eval()
     torch.save(whole.state_dict(), tmp_path / "w.pt")
-    encoder = load_encoder(asked(weights=str(tmp_path / "w.pt"), image_size=32))
+    encoder = loaded("torchvision:resnet18", weights=str(tmp_path / "w.pt"), image_size=32)
     whole.fc = torch.nn.Identity()
     with torch.inference_mode():
         expected = whole(encoder.preparation(IMAGES))
     torch.testing.assert_close(encoder(IMAGES), expected)
     assert encoder.provenance.league is League.PUBLIC_ENCODER
+    with pytest.raises(WeightsRefused, match=r"w.pt for torchvision:resnet34 do not fit"):
+        loaded("torchvision:resnet34", weights=str(tmp_path / "w.pt"))
 
 
-def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    torch.save(models.get_model("squeezenet1_1").state_dict(), tmp_path / "w.pt")
-    with pytest.raises(WeightsRefused, match=r"w.pt for torchvision:resnet18 do not fit"):
-        load_encoder(asked(weights=str(tmp_path / "w.pt")))
-
-
-def test_a_download_that_fails_says_which_file_to_place_where(
+def test_a_failed_download_names_the_file_to_fetch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def nowhere(*_: object, **__: object) -> None:
@@ -65,18 +60,32 @@ def test_a_download_that_fails_says_which_file_to_place_where(
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", nowhere)
-    with pytest.raises(WeightsRefused) as refused:
-        load_encoder(asked())
-    said = str(refused.value)
-    place = tmp_path / "hub" / "checkpoints" / "resnet18-f37072fd.pth"
-    assert f"put it at {place}" in said and "--weights resnet18-f37072fd.pth" in said
+    with pytest.raises(
+        WeightsRefused, match=r"fetch http.*resnet18-f37072fd.pth .* --weights FILE"
+    ):
+        loaded("torchvision:resnet18")
 
 
-def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(WeightsRefused, match="IMAGENET1K_V1, or random"):
-        load_encoder(asked(weights="IMAGENET22K"))
-    with pytest.raises(ValueError, match=r"no model 'resnet81'; did you mean torchvision:resn"):
-        load_encoder(EncoderRequest(address="torchvision:resnet81"))
+@pytest.mark.parametrize(
+    ("address", "options", "message"),
+    [
+        ("torchvision:resnet18", {"weights": "IMAGENET22K"}, "IMAGENET1K_V1, or random"),
+        ("torchvision:resnet81", {}, "no model 'resnet81'; did you mean torchvision:resn"),
+        ("no_such_module:net", {}, "module no_such_module can't be imported"),
+        (f"{ROOM}:no_such", {}, "has no function of that name"),
+        (f"{ROOM}:fails", {}, "raises RuntimeError: no such thing$"),
+        (f"{ROOM}:nothing", {}, "returns 3; it must return what maps a batch"),
+        (SMALL, {"weights": "random"}, "leave --weights out"),
+        (SMALL, {"weights": "nowhere.pt"}, "nowhere.pt can't be read"),
+        (SMALL, {"weights": "V2"}, "V2, and there is no such file"),
+        ("not a module:net", {}, "named module:Name"),
+    ],
+)
+def test_missing_encoders_and_weights_are_refused(
+    address: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        loaded(address, **options)
 
 
 def test_a_library_that_is_not_installed_is_named_with_its_extra() -> None:
@@ -84,56 +93,159 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra() -> None:
         libraries.library("labeldp_has_no_such_library")
 
 
-def test_timms_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoders_of_timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timm = pytest.importorskip("timm")
-    small = EncoderRequest(address="timm:resnet10t", weights="random", image_size=32)
-    encoder = load_encoder(small)
+    encoder = loaded("timm:resnet10t", weights="random", image_size=32)
     assert encoder(IMAGES).shape == (2, 512) and encoder.provenance.league is League.NONE
     torch.save(timm.create_model("resnet10t", num_classes=4).state_dict(), tmp_path / "w.pt")
-    loaded = load_encoder(EncoderRequest(address="timm:resnet10t", weights=f"{tmp_path}/w.pt"))
-    assert loaded.weights != encoder.weights and loaded.preparation.crop == 176
+    other = loaded("timm:resnet10t", weights=f"{tmp_path}/w.pt")
+    assert other.weights != encoder.weights and other.preparation.crop == 176
     with pytest.raises(WeightsRefused, match=r"named with the model: .*10t\.TAG"):
-        load_encoder(EncoderRequest(address="timm:resnet10t", weights="a1_in1k"))
+        loaded("timm:resnet10t", weights="a1_in1k")
     with pytest.raises(ValueError, match="timm has no model 'resnet10'"):
-        load_encoder(EncoderRequest(address="timm:resnet10"))
+        loaded("timm:resnet10")
 
-    create = timm.create_model
 
-    def offline(name: str, *, pretrained: bool, **more: object) -> torch.nn.Module:
-        if pretrained:
-            raise OSError("no network")
-        network: torch.nn.Module = create(name, **more)
-        return network
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model of transformers with 8 numbers on images of 16 x 16."""
+    transformers: Any = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        image_size=16,
+        patch_size=8,
+    )
+    torch.manual_seed(0)
+    place = tmp_path / "tiny-vit"
+    transformers.ViTModel(config).save_pretrained(place)
+    size = {"height": 16, "width": 16}
+    transformers.ViTImageProcessor(size=size, resample=3).save_pretrained(place)
+    return place
 
-    monkeypatch.setattr(timm, "create_model", offline)
-    monkeypatch.setattr(libraries, "silence", lambda *_: None)  # it answered, and then no more
-    with pytest.raises(WeightsRefused, match=r"fetch model.safetensors of timm/resnet10t.* --weig"):
-        load_encoder(EncoderRequest(address="timm:resnet10t"))
+
+def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
+    address = f"huggingface:{folder}"
+    encoder = loaded(address)
+    assert encoder(IMAGES).shape == (2, 8)
+    assert encoder.name == "huggingface:tiny-vit"
+    made = encoder.preparation
+    assert (made.resize, made.square, made.interpolation) == (16, True, "bicubic")
+    assert made.mean == (0.5, 0.5, 0.5)
+    assert str(folder.parent) not in encoder.provenance.words
+    first = loaded(address, pool=Pool.CLS)
+    assert (first(IMAGES) != encoder(IMAGES)).any() and first.weights == encoder.weights
+    of_file = loaded(address, weights=str(folder / "model.safetensors"))
+    assert loaded(address, weights="random", seed=5).weights != of_file.weights == encoder.weights
+    torch.save({"x": torch.ones(1)}, tmp_path / "w.pt")
+    with pytest.raises(WeightsRefused, match="do not fit"):
+        loaded(address, weights=str(tmp_path / "w.pt"))
+    with pytest.raises(WeightsRefused, match="there is no such file"):
+        loaded(address, weights="V2")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(WeightsRefused, match=r"fetch config.json.* --encoder huggingface:FOLDER"):
+        loaded(address)
+
+
+def test_a_pooler_without_weights_is_not_used(folder: Path) -> None:
+    transformers: Any = pytest.importorskip("transformers")
+    network = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False)
+    network.save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"shape \(2, 5, 8\).* --pool cls"):
+        loaded(f"huggingface:{folder}")(IMAGES)
+    assert loaded(f"huggingface:{folder}", pool=Pool.MEAN)(IMAGES).shape == (2, 8)
+
+
+#: Nothing listens on the port of the address that HF_ENDPOINT names.
+LOAD = """
+import sys, time
+from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.encoder import EncoderRequest, WeightsRefused
+from labeldp.trainers.encoders.libraries import library
+library(sys.argv[2])
+began = time.monotonic()
+try:
+    load_encoder(EncoderRequest(address=sys.argv[1]))
+except WeightsRefused as error:
+    print(f"{time.monotonic() - began:.0f} {error}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "package", "way_out"),
+    [
+        ("timm:resnet10t.c3_in1k", "timm", "model.safetensors of timm/resnet10t.c3_in1k on a mach"),
+        ("huggingface:me/mine", "transformers", "name it: --encoder huggingface:FOLDER"),
+    ],
+)
+def test_without_a_network_encoders_are_refused_in_seconds(
+    address: str, package: str, way_out: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(package)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, address, package],
+        env={**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, _, message = done.stdout.partition(" ")
+    assert int(seconds) < 15, "the libraries take half a minute for each file"
+    assert address in message and way_out in message and "Retrying" not in done.stderr
+
+
+def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.save(Small().state_dict(), tmp_path / "w.pt")
+    one, again, other, trained = (
+        loaded(SMALL, seed=seed, weights=weights)
+        for seed, weights in ((0, None), (0, None), (1, None), (0, str(tmp_path / "w.pt")))
+    )
+    assert one.weights == again.weights
+    assert len({one.weights, other.weights, trained.weights}) == 3
+    # The training data of a user's function is unknown.
+    assert one.provenance.league is League.PUBLIC_ENCODER
+    torch.save({"other": torch.zeros(3)}, tmp_path / "w.pt")
+    with pytest.raises(ValueError, match="raises RuntimeError: ") as refused:
+        loaded(SMALL, weights=str(tmp_path / "w.pt"))
+    assert "\n" not in str(refused.value)
+    monkeypatch.chdir(tmp_path)
+    code = "def flat(weights):\n    return lambda images: images.flatten(1).float()\n"
+    Path("encoder_of_this_test.py").write_text(code)
+    assert loaded("encoder_of_this_test:flat")(IMAGES).shape == (2, 3072)
 
 
 def network(classes: int = 3) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, classes))
 
 
-def test_files_of_both_kinds(tmp_path: Path) -> None:
+def test_files_of_weights(tmp_path: Path) -> None:
     state = network().state_dict()
     torch.save(state, tmp_path / "a.pt")
-    torch.save({"epoch": 3, "state_dict": state}, tmp_path / "b.pt")
-    torch.save({f"module.{name}": value for name, value in state.items()}, tmp_path / "c.pth")
-    save_file(state, tmp_path / "d.safetensors")
-    for name in ("a.pt", "b.pt", "c.pth", "d.safetensors"):
+    save_file(state, tmp_path / "b.safetensors")
+    for name in ("a.pt", "b.safetensors"):
         other = network()
         put_in(other, read_weights(tmp_path / name), what=name)
         assert all((other.state_dict()[key] == value).all() for key, value in state.items())
+    headless = network(classes=7)
+    assert without_head(headless) == "2"
+    put_in(headless, state, what="w", without="2")
+    assert headless(torch.ones(2, 4)).shape == (2, 5)
+    with pytest.raises(WeightsRefused, match="no linear layer"):
+        without_head(nn.Sequential(nn.ReLU()))
+    with pytest.raises(WeightsRefused, match=r"mine do not fit .*size mismatch for 2.weight"):
+        put_in(network(classes=4), state, what="mine")
 
 
-def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
+def test_files_without_weights_are_refused(tmp_path: Path) -> None:
     torch.save(network(), tmp_path / "whole.pt")  # a pickle that would run code
     torch.save([1, 2], tmp_path / "list.pt")
     (tmp_path / "cut.pt").write_bytes(b"PK\x03\x04")
     (tmp_path / "cut.safetensors").write_bytes(b"no")
     for name, message in (
-        ("whole.pt", "can't be read .* tensors by name and nothing else"),
+        ("whole.pt", "can't be read .* tensors and plain values"),
         ("list.pt", "more than tensors by name"),
         ("cut.pt", "can't be read"),
         ("cut.safetensors", "can't be read"),
@@ -141,27 +253,3 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(WeightsRefused, match=message):
             read_weights(tmp_path / name)
-
-
-def test_weights_that_do_not_fit_say_how() -> None:
-    weights = dict(network().state_dict())
-    del weights["0.bias"]
-    weights["further"] = torch.ones(1)
-    weights["2.weight"] = torch.ones(7, 5)
-    with pytest.raises(
-        WeightsRefused,
-        match=r"mine do not fit.* 1 that the network has are not in it \(0.bias.* 1 in it are not "
-        r"the network's \(further.* 1 are of another shape \(2.weight is \[7, 5\] there",
-    ):
-        put_in(network(), weights, what="mine")
-
-
-def test_a_head_of_any_size_is_passed_over_where_the_network_has_none() -> None:
-    whole, other = network(), network()
-    digest = digest_of(whole)
-    assert without_head(other) == "2"
-    put_in(other, network(classes=7).state_dict(), what="w", without="2")
-    assert other(torch.ones(2, 4)).shape == (2, 5)
-    assert digest_of(whole) == digest != digest_of(network()) != digest_of(other)
-    with pytest.raises(WeightsRefused, match="no linear layer"):
-        without_head(nn.Sequential(nn.ReLU()))

@@ -1,4 +1,4 @@
-"""pretrained: another set's public labels, said so; never those that are to be protected.
+"""pretrained: another set's public labels, confirmed; never those that are to be protected.
 
 At a small size through the command line, on images made here and on real ones where they are.
 """
@@ -26,24 +26,28 @@ from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.data.splits import fixed_order
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
-    ArraySource,
     EncoderRequest,
-    Surroundings,
+    WeightsRefused,
+    digest_of,
     image_source,
 )
-from labeldp.trainers.encoders.pretrained import CACHE, MirroredFeatures, shared_images
-from labeldp.trainers.models.networks import FastCnn
+from labeldp.trainers.encoders.image_encoder import ImageEncoder
+from labeldp.trainers.encoders.pretrained import CACHE, cache_folder, publicly_trained
+from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
+from labeldp.trainers.settings.training import LearnerConfig
 from tests.platform.cli.asked import refusal
 from tests.platform.sweep.examples import a_record
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_cifar_binary
+from tests.trainers.small_data import small_images, small_table
 
 LEARNED, TRAIN, TEST = 250, 200, 60
 PUBLIC = ("--encoder", "pretrained:cifar100", "--public-labels")
 #: How the accuracy of a tenth of all guesses, right by chance, is surely beaten.
 ABOVE_CHANCE = 0.25
+CPU = Performance(device=Device.CPU)
 Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
@@ -95,15 +99,14 @@ def real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("images", ["small", "real"])
-def test_from_images_to_moment_labels_and_what_is_said_of_them(
+def test_from_images_to_moment_labels_and_their_reports(
     images: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     request.getfixturevalue(images)
-    said, progress = embedded(capsys, "x.npy")
-    assert (said["rows"], said["dimensions"], said["cached"]) == (TRAIN + TEST, 128, False)
-    assert said["league"] == "public-encoder"
-    assert "trained on cifar100 with its labels, public by the user's word" in said["provenance"]
-    assert "80 million tiny images" in said["provenance"]
+    found, progress = embedded(capsys, "x.npy")
+    assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 128, False)
+    assert found["league"] == "public-encoder"
+    assert "trained on cifar100 with its labels, public by the user's word" in found["provenance"]
     assert [line.split(":")[0] for line in progress[1:11]] == [
         f"epoch {number} of 10" for number in range(1, 11)
     ]
@@ -116,20 +119,19 @@ def test_from_images_to_moment_labels_and_what_is_said_of_them(
     record = replace(
         a_record(figures={"accuracy": accuracy}), features=data.public.provenance.described()
     )
-    pages = run_card(record, charges), page([record], title="small")
-    for told in pages:
-        assert "public encoder: pretrained:cifar100" in told
+    for text in (run_card(record, charges), page([record], title="small")):
+        assert "public encoder: pretrained:cifar100" in text
 
 
 def embedded(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, Any], Sequence[str]]:
-    """What the command says of its result, and its progress."""
+    """The command's result, and its progress."""
     assert main(["embed", "cifar10", *PUBLIC, "-o", out, "--json"]) == 0
     captured = capsys.readouterr()
     return json.loads(captured.out), captured.err.splitlines()
 
 
 def moment_labels(data: LabelledData) -> tuple[float, LabelVault]:
-    """Accuracy of a network on noisy sums of the labels, and who kept those."""
+    """Accuracy of a network on noisy sums of the labels, and the vault that kept those."""
     vault = LabelVault(labels=data.train_labels, num_classes=10)
     config = PriorLabelsConfig(
         epochs=10,
@@ -137,15 +139,26 @@ def moment_labels(data: LabelledData) -> tuple[float, LabelVault]:
         learning_rate=0.1,
         prior=PriorSettings(source=PriorSource.MOMENTS, landmarks=100),
     )
-    on_cpu = Performance(device=Device.CPU)
-    trainer = config.start(data=data.public, labels=vault, seed=0, performance=on_cpu)
+    trainer = config.start(data=data.public, labels=vault, seed=0, performance=CPU)
     *_, last = (trainer.epoch() for _ in range(config.epochs))
     return last.val_accuracy, vault
 
 
-def test_a_second_call_trains_nothing(
+def stop(self: object, loss_of: object) -> None:
+    """In place of an epoch of training."""
+    raise KeyboardInterrupt
+
+
+def test_a_second_call_trains_nothing_and_an_interrupted_one_leaves_nothing(
     small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
+        assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
+        str(path) for path in Path("data").rglob("*.*")
+    )
     first, _ = embedded(capsys, "x.npy")
     monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
     again, progress = embedded(capsys, "x.npy")
@@ -155,23 +168,12 @@ def test_a_second_call_trains_nothing(
     assert first["hash"] == other["hash"] and first["sha256"] == other["sha256"]
 
 
-def test_who_stops_the_training_leaves_nothing(
-    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
-    assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err.endswith("interrupted\n")
-    assert sorted(str(path) for path in Path().iterdir()) == ["data", "kept"]
-    assert not [*Path("kept").iterdir()]
-
-
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
         ("cifar10", [], "add --public-labels"),
         ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
         ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
-        ("cifar10", ["--public-labels", "--weights", "w.pt"], "leave --weights out"),
         ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
         ("cifar10", ["--public-labels", "--trained-on", "cats"], "and --trained-on out"),
         ("cifar10", ["--public-labels", "--encoder", "pretrained:cifar1000"], "mean cifar100?"),
@@ -179,43 +181,22 @@ def test_who_stops_the_training_leaves_nothing(
         ("copy.npy", ["--public-labels"], "6 of the 500 images are in cifar100 too"),
     ],
 )
-def test_what_must_not_be_is_refused_before_any_training(
+def test_protected_labels_are_refused_before_any_training(
     small: None,
     capsys: pytest.CaptureFixture[str],
     source: str,
     options: list[str],
     message: str,
 ) -> None:
-    copied(6)
-    asked = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
-    assert message in refusal(capsys, *asked)
+    images = colors(500, 3)[0]
+    images[-6:] = load("cifar100").public.train_features[:6].numpy()
+    np.save("copy.npy", images)
+    command = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
+    assert message in refusal(capsys, *command)
     assert not Path("x.npy").exists() and not Path("kept").exists()
 
 
-def stop(self: object, loss_of: object) -> None:
-    """In place of an epoch of training."""
-    raise KeyboardInterrupt
-
-
-def copied(count: int) -> ArraySource:
-    """Images of which so many are in the toy CIFAR-100 too, with their labels."""
-    images, learned = colors(500, 3)[0], load("cifar100").public.train_features.numpy()
-    images[-count:] = learned[:count]
-    np.save("copy.npy", images)
-    return ArraySource(parts=(images,))
-
-
-def test_a_few_images_in_both_sets_are_told(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, told = copied(5), list[str]()
-    assert shared_images(load("cifar100"), copy) == 5
-    request = EncoderRequest(address="pretrained:cifar100", public_labels=True)
-    monkeypatch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
-    with pytest.raises(KeyboardInterrupt):
-        load_encoder(request, Surroundings(images=copy, name="copy.npy", told=told.append))
-    assert told[0] == "5 of the images are in cifar100 too, with a label"
-
-
-def test_secret_images_without_color_are_known_again_in_color(
+def test_secret_images_without_color_are_recognized_in_color(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As files, which are read in color, and as an array of three equal channels."""
@@ -226,9 +207,8 @@ def test_secret_images_without_color_are_known_again_in_color(
     np.save(tmp_path / "colored.npy", np.repeat(images, 3, axis=1))
     request = EncoderRequest(address="pretrained:digits", public_labels=True)
     for named in (str(tmp_path), str(tmp_path / "colored.npy")):
-        around = Surroundings(images=image_source(named), name=named)
         with pytest.raises(ValueError, match="20 of the 20 images are in digits too"):
-            load_encoder(request, around)
+            load_encoder(request, images=image_source(named), source=named)
 
 
 def test_sets_without_color_and_images_of_other_sizes() -> None:
@@ -238,16 +218,70 @@ def test_sets_without_color_and_images_of_other_sizes() -> None:
         "trained on digits with its labels, public by the user's word, by me"
     )
     digits = load("digits").public.test_features
-    assert encoder.preparation.resize == 8
     vectors, large = encoder(digits), encoder(torch.zeros(2, 3, 32, 20, dtype=torch.uint8))
     assert vectors.shape == (len(digits), 128) and large.shape == (2, 128)
+    torch.testing.assert_close(encoder(digits.expand(-1, 3, -1, -1)), vectors)
 
 
-def test_an_image_and_its_mirror_image_are_the_same() -> None:
-    network = FastCnn(input_shape=(3, 16, 16), width=2, num_classes=3).eval()
-    images = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        found = MirroredFeatures(network)(images)
-        assert found.shape == (4, 8)
-        torch.testing.assert_close(found, MirroredFeatures(network)(images.flip(3)))
-        assert not torch.allclose(found, network.features(images))
+# ------------------------------------------------------------------------------- kept by content
+
+QUICK = LearnerConfig(**fast_training(epochs=2, width=2, label_smoothing=0.1))
+
+
+def trained(data: LabelledData, recipe: LearnerConfig = QUICK, *, seed: int = 0) -> ImageEncoder:
+    return publicly_trained(data, recipe, seed=seed, performance=CPU)
+
+
+@pytest.fixture(scope="module")
+def data() -> LabelledData:
+    public, labels = small_images(examples=120, side=8)
+    return LabelledData(public=public, train_labels=labels)
+
+
+def test_other_data_and_settings_are_trained_anew(data: LabelledData) -> None:
+    first = trained(data)
+    assert digest_of(first) == digest_of(trained(data))
+    negatives = replace(data.public, train_features=255 - data.public.train_features)
+    for data_set, recipe, seed in (
+        (replace(data, train_labels=2 - data.train_labels), QUICK, 0),
+        (replace(data, public=negatives), QUICK, 0),
+        (data, QUICK, 1),
+        (data, replace(QUICK, epochs=1), 0),
+    ):
+        trained(data_set, recipe, seed=seed)
+    assert len(list(cache_folder().iterdir())) == 5
+
+
+def test_damaged_weights_and_those_of_other_labels_are_refused(data: LabelledData) -> None:
+    """A file whose weights learned other labels is whole, undamaged and of the same network."""
+    trained(data)
+    (file,) = cache_folder().iterdir()
+    trained(replace(data, train_labels=2 - data.train_labels))
+    (other,) = set(cache_folder().iterdir()) - {file}
+    right = torch.load(file, weights_only=True)
+    right["weights"]["network.filters"] += 1
+    torch.save(right, "changed.pt")
+    for content, message in (
+        (other.read_bytes(), "another file lies under their name"),
+        (Path("changed.pt").read_bytes(), "or it is damaged"),
+        (file.read_bytes()[:-9], "can't be read"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(WeightsRefused, match=f"{message}.*take .* away"):
+            trained(data)
+
+
+def test_tables_are_refused() -> None:
+    public, labels = small_table()
+    with pytest.raises(ValueError, match="table holds no images"):
+        trained(LabelledData(public=public, train_labels=labels))
+
+
+def test_the_place_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CACHE, raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder() == Path.home() / ".cache" / "labeldp"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert cache_folder() == Path("/caches/labeldp")
+    monkeypatch.setenv(CACHE, "~/mine")
+    assert cache_folder() == Path.home() / "mine"

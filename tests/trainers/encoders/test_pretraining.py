@@ -1,34 +1,90 @@
-"""Training without labels: it learns, goes on bit for bit, and there is no way in for a label."""
+"""Training without labels: it learns, resumes bit for bit, and has no way in for a label."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.pretraining import Pretraining, described
+from labeldp.trainers.encoders.encoder import WeightsRefused
+from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_encoder
+from labeldp.trainers.encoders.pretraining import (
+    Pretrained,
+    Pretraining,
+    concern,
+    described,
+    pretrain,
+    training_images,
+    vicreg,
+    view,
+)
+from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import SelfSupervisedConfig
-from tests.trainers.encoders.digits import DIGITS, digits, worth_of_labels
 
 CPU = Performance(device=Device.CPU)
 IMAGES = torch.randint(
     256, (48, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
 )
-TINY = SelfSupervisedConfig(width=2, projection=8, epochs=4, batch_size=16)
+TINY = SelfSupervisedConfig(width=2, projection=8, epochs=3, batch_size=16)
+#: Small enough for seconds, large enough to learn.
+DIGITS = SelfSupervisedConfig(
+    width=8,
+    projection=64,
+    epochs=6,
+    batch_size=128,
+    learning_rate=0.02,
+    smallest_area=0.4,
+    flip=False,
+)
 
 
-def test_what_it_says_of_digits_is_worth_more_than_what_random_weights_say() -> None:
-    test = load("digits").public.test_features
-    training = Pretraining(DIGITS, images=digits(), seed=0, performance=CPU)
+def started(config: SelfSupervisedConfig = TINY, images: Tensor = IMAGES) -> Pretraining:
+    return Pretraining(config, images=images, seed=3, performance=CPU)
+
+
+def trained(folder: Path, images: Tensor = IMAGES, **changes: Any) -> Pretrained:
+    options = {"config": TINY, "performance": CPU, **changes}
+    return pretrain(images, folder / "encoder.pt", **options)
+
+
+def vectors(training: Pretraining, images: Tensor = IMAGES) -> Tensor:
+    return described(training.encoder(), images, performance=CPU)
+
+
+def worth_of_labels(train: Tensor, test: Tensor, *, labels: int) -> float:
+    """Accuracy on the test split of ridge regression on features of so many labelled digits."""
+    data = load("digits")
+    mean, std = train.mean(0), train.std(0) + 1e-3
+    known, others = (torch.cat(((x - mean) / std, torch.ones(len(x), 1)), 1) for x in (train, test))
+    rows = known[:labels].double()
+    wanted = np.eye(10)[data.train_labels[:labels]]
+    normal = rows.mT @ rows + 10 * torch.eye(rows.shape[1])
+    weights = torch.linalg.solve(normal, rows.mT @ torch.from_numpy(wanted))
+    guesses = (others.double() @ weights).argmax(1).numpy()
+    return float((guesses == data.public.test_labels).mean())
+
+
+def test_trained_features_of_digits_are_worth_more_than_random_ones() -> None:
+    public = load("digits").public
+    training = started(DIGITS, public.train_features)
 
     def worth() -> tuple[float, float]:
-        said = training.describe(digits()), training.describe(test)
-        return worth_of_labels(*said, labels=20), worth_of_labels(*said, labels=1438)
+        found = (vectors(training, part) for part in (public.train_features, public.test_features))
+        train, test = found
+        return (
+            worth_of_labels(train, test, labels=20),
+            worth_of_labels(train, test, labels=1438),
+        )
 
     few, all_of_them = worth()
     losses = [training.epoch().loss for _ in range(DIGITS.epochs)]
@@ -38,23 +94,22 @@ def test_what_it_says_of_digits_is_worth_more_than_what_random_weights_say() -> 
     assert few_now > few + 0.1 and all_now > all_of_them + 0.08
 
 
-def test_it_goes_on_bit_for_bit() -> None:
-    whole, first, second = (
-        Pretraining(TINY, images=IMAGES, seed=3, performance=CPU) for _ in range(3)
-    )
-    losses = [whole.epoch().loss for _ in range(4)]
-    assert [first.epoch().loss for _ in range(2)] == losses[:2]
-    second.load_state_dict(first.state_dict())
-    first.epoch()  # the state is a copy
-    assert [second.epoch().loss for _ in range(2)] == losses[2:]
-    assert second.epoch_number == 4
-    assert torch.equal(second.describe(IMAGES), whole.describe(IMAGES))
-
-
 def test_it_takes_images_and_nothing_that_could_be_a_label() -> None:
     takes = set(inspect.signature(Pretraining.__init__).parameters)
     assert takes == {"self", "config", "images", "seed", "performance"}
     assert set(inspect.signature(Pretraining.epoch).parameters) == {"self"}
+
+
+def test_the_state_and_the_encoder_are_copies() -> None:
+    training, other = started(), started()
+    state, encoder = training.state_dict(), training.encoder()
+    before = vectors(training)
+    loss = training.epoch().loss
+    assert torch.equal(before, described(encoder, IMAGES, performance=CPU))
+    assert not torch.equal(before, vectors(training))
+    other.epoch()
+    other.load_state_dict(state)
+    assert other.epoch().loss == loss and torch.equal(vectors(other), vectors(training))
 
 
 @pytest.mark.parametrize("model", [ModelName.RESNET18, ModelName.SMALL_CNN])
@@ -63,26 +118,25 @@ def test_other_networks_and_half_precision_train_too(model: ModelName) -> None:
     fast = replace(CPU, precision=Precision.BF16, channels_last=True)
     training = Pretraining(config, images=IMAGES, seed=0, performance=fast)
     assert training.epoch().loss > 0
-    vectors = training.describe(IMAGES)
-    assert vectors.dtype == torch.float32 and vectors.shape == (48, training.encoder().dimensions)
-    assert vectors.isfinite().all()
+    found = described(training.encoder(), IMAGES, performance=fast)
+    assert found.dtype == torch.float32 and found.shape == (48, training.encoder().dimensions)
+    assert found.isfinite().all()
 
 
-def test_the_encoder_is_a_copy_that_says_the_same() -> None:
-    training = Pretraining(TINY, images=IMAGES, seed=0, performance=CPU)
-    encoder = training.encoder()
-    before = described(encoder, IMAGES, performance=CPU)
-    assert torch.equal(before, training.describe(IMAGES))
-    training.epoch()
-    assert torch.equal(before, described(encoder, IMAGES, performance=CPU))
-    assert not torch.equal(before, training.describe(IMAGES))
-
-
-def test_a_rate_that_is_too_high_is_said() -> None:
-    training = Pretraining(
-        replace(TINY, learning_rate=1e12), images=IMAGES, seed=0, performance=CPU
-    )
-    with pytest.raises(TrainingDiverged, match="lower learning_rate"):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 1e12}, "lower learning_rate"),
+        # No loss comes after the last step: that of its epoch is finite.
+        (
+            {"epochs": 1, "batch_size": 48, "warmup": 0.0, "learning_rate": 1e39},
+            "weights are not finite in epoch 1",
+        ),
+    ],
+)
+def test_training_that_diverges_is_reported(changes: dict[str, Any], message: str) -> None:
+    training = started(replace(TINY, **changes))
+    with pytest.raises(TrainingDiverged, match=message):
         for _ in range(4):
             training.epoch()
 
@@ -92,9 +146,9 @@ def test_a_rate_that_is_too_high_is_said() -> None:
     [torch.zeros(5, 3, 8, 8), torch.zeros(5, 8, dtype=torch.uint8), IMAGES[:1]],
     ids=["no bytes", "no images", "one"],
 )
-def test_what_is_no_images_is_refused(images: torch.Tensor) -> None:
+def test_other_tensors_are_refused(images: Tensor) -> None:
     with pytest.raises(ValueError, match=r"bytes \[N, C, H, W\], two images at least"):
-        Pretraining(TINY, images=images, seed=0, performance=CPU)
+        started(images=images)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +156,6 @@ def test_what_is_no_images_is_refused(images: torch.Tensor) -> None:
     [
         ({"model": ModelName.MLP}, "views are of images"),
         ({"batch_size": 1}, "batch_size"),
-        ({"momentum": 1.0}, "and below 1"),
-        ({"grey": 1.2}, "and at most 1"),
         ({"smallest_area": 0.0}, "smallest_area"),
     ],
 )
@@ -112,9 +164,183 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], messag
         replace(TINY, **changes)
 
 
-def test_weights_that_the_last_step_ruins_are_no_encoder() -> None:
-    """No loss comes after it: the one of its epoch is finite."""
-    config = replace(TINY, epochs=1, batch_size=len(IMAGES), warmup=0.0, learning_rate=1e39)
-    training = Pretraining(config, images=IMAGES, seed=0, performance=CPU)
-    with pytest.raises(TrainingDiverged, match="weights are not finite in epoch 1"):
-        training.epoch()
+# -------------------------------------------------------------------------- some minutes at a time
+
+
+def test_calls_of_an_epoch_each_make_the_encoder_of_one_call(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    epochs: list[int] = []
+    whole = trained(tmp_path / "one", report=lambda metrics: epochs.append(metrics.epoch))
+    assert whole.finished and (whole.epochs, whole.of, whole.dimensions) == (3, 3, 8)
+    ends = [trained(tmp_path, seconds=1e-9) for _ in range(3)]
+    assert [(end.epochs, end.finished) for end in ends] == [(1, False), (2, False), (3, True)]
+    assert ends[-1].loss == whole.loss
+    one, other = (build(Path(end.file)).state_dict() for end in (whole, ends[-1]))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    again = trained(tmp_path / "one", report=lambda metrics: epochs.append(metrics.epoch))
+    assert epochs == [1, 2, 3] and again.finished and again.loss is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"images": IMAGES[:40]}, {"config": replace(TINY, epochs=2)}]
+)
+def test_a_file_of_another_encoder_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    trained(tmp_path, seconds=1e-9)
+    with pytest.raises(WeightsRefused, match="of other images, with other settings"):
+        trained(tmp_path, **changes)
+
+
+def test_an_unknown_file_is_replaced_on_request_only(tmp_path: Path) -> None:
+    (tmp_path / "encoder.pt").write_bytes(b"of somebody")
+    with pytest.raises(WeightsRefused, match="nothing beside it says"):
+        trained(tmp_path)
+    assert trained(tmp_path, replace=True).finished
+    with pytest.raises(ValueError, match="there is no folder"):
+        trained(tmp_path / "nowhere")
+
+
+def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
+    images = IMAGES.numpy()
+    np.savez(tmp_path / "set.npz", train_features=images[:30], test_features=images[30:])
+    assert torch.equal(training_images(str(tmp_path / "set.npz")), IMAGES[:30])
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([30.0], None),  # of one epoch nothing can be said
+        ([22.58, 23.43, 21.68, 22.59, 21.89, 21.01, 22.19, 21.63, 21.79, 21.35], None),
+        ([20.84, 20.17, 19.54, 19.68, 19.46, 19.24, 19.29, 19.26], None),
+        ([21.0, 21.0], "the loss does not fall"),
+        ([22.0, 18.0, 20.5], "18 at its lowest in epoch 2, and is 20.5 in epoch 3"),
+    ],
+)
+def test_losses_that_do_not_fall_are_reported(losses: list[float], words: str | None) -> None:
+    found = concern(losses)
+    assert found is None if words is None else found is not None and words in found
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_an_encoder_in_a_file(tmp_path: Path, mirrored: bool) -> None:
+    pixels = Pixels(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2))
+    encoder = ImageEncoder(
+        ModelName.FAST_CNN, shape=(3, 8, 8), width=2, pixels=pixels, mirrored=mirrored, seed=4
+    )
+    encoder.fit_first(IMAGES)
+    write_encoder(tmp_path / "encoder.pt", encoder.eval())
+    assert [path.name for path in tmp_path.iterdir()] == ["encoder.pt"]
+    again = build(tmp_path / "encoder.pt")
+    with torch.inference_mode():
+        found = encoder(IMAGES)
+        assert torch.equal(again(IMAGES), found)
+        assert torch.allclose(encoder(IMAGES.flip(3)), found, atol=1e-5) is mirrored
+    assert found.shape == (48, again.dimensions) == (48, 8)
+    with pytest.raises(ValueError, match=r"trained on \(3, 8, 8\).*--image-size"):
+        encoder(torch.zeros(2, 3, 16, 16, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "can't be read"),
+        (b"no encoder", "can't be read"),
+        ({"format": 1, "model": "fast_cnn"}, "holds no encoder"),
+        ({"format": 2}, "of no format"),
+        (torch.nn.Linear(2, 2), "can't be read"),  # a whole object, which reading would run
+    ],
+)
+def test_files_without_an_encoder_are_refused(
+    tmp_path: Path, content: object, message: str
+) -> None:
+    file = tmp_path / "encoder.pt"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        torch.save(content, file)
+    with pytest.raises(WeightsRefused, match=message):
+        build(file)
+
+
+# ---------------------------------------------------------------------------------- views and loss
+
+
+def draws(change: Callable[[Tensor], None] | None = None) -> Any:
+    """In place of torch.rand: draws in the middle of all that may be drawn, but for a change."""
+
+    def rand(count: int, images: int, *, generator: torch.Generator) -> Tensor:
+        found = torch.full((count, images), 0.5)
+        if change is not None:
+            change(found)
+        return found
+
+    return rand
+
+
+def light(images: Tensor) -> Tensor:
+    return (images * torch.tensor((0.299, 0.587, 0.114)).view(3, 1, 1)).sum(1)
+
+
+def test_views_depend_on_their_seed_and_differ_among_images() -> None:
+    same = IMAGES[:1].expand(6, -1, -1, -1)
+    config = SelfSupervisedConfig()
+
+    def of_seed(seed: int) -> Tensor:
+        return view(same, config, torch.Generator().manual_seed(seed))
+
+    first = of_seed(0)
+    assert first.shape == same.shape and first.dtype == torch.float32
+    assert torch.equal(first, of_seed(0)) and not torch.equal(first, of_seed(1))
+    assert len({tuple(each.flatten().tolist()) for each in first}) == 6
+    assert first.min() >= 0 and first.max() <= 255
+
+
+def test_views_change_what_their_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Away from 0 and 255, where pixels would be cut off.
+    images = (IMAGES // 2 + 64).float()
+    still = SelfSupervisedConfig(smallest_area=1.0, jitter=0.0, grey=0.0, flip=False)
+
+    def shown(config: SelfSupervisedConfig, **changes: float) -> Tensor:
+        places = {"mirror": 4, "hue": 8, "changed": 9, "grey": 10}
+
+        def change(found: Tensor) -> None:
+            for name, value in changes.items():
+                found[places[name]] = value
+
+        monkeypatch.setattr(torch, "rand", draws(change))
+        return view(images.byte(), config, torch.Generator())
+
+    assert torch.allclose(shown(still), images, atol=1e-2)
+    window = replace(still, smallest_area=0.4, flip=True)
+    assert torch.allclose(shown(window, mirror=0.1), shown(window).flip(3), atol=1e-2)
+    grey = shown(replace(still, grey=0.5), grey=0.0)
+    assert torch.allclose(grey[:, 0], grey[:, 1], atol=0.1)
+    assert torch.allclose(grey[:, 0], light(images), atol=0.2)
+    turned = shown(replace(still, jitter=0.4), hue=1.0, changed=0.0)
+    assert torch.allclose(light(turned), light(images), atol=0.5)
+    assert (turned - images).abs().mean() > 2
+
+
+def plainly(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """Equations 1 to 6 of the paper, number by number."""
+    count, dimensions = first.shape
+    apart = sum(((first[b] - second[b]) ** 2).sum() for b in range(count)) / count / dimensions
+    spread = common = 0.0
+    for rows in (first, second):
+        for d in range(dimensions):
+            deviation = np.sqrt(rows[:, d].var(ddof=1) + 1e-4)
+            spread += max(0.0, 1 - deviation) / dimensions / 2
+        covariances = np.cov(rows.T)
+        for d in range(dimensions):
+            for other in range(dimensions):
+                common += covariances[d, other] ** 2 / dimensions if d != other else 0.0
+    return float(25.0 * apart + 20.0 * spread + common)
+
+
+def test_the_loss_is_the_papers() -> None:
+    weights = {"invariance": 25.0, "variance": 20.0, "covariance": 1.0}
+    first, second = torch.randn(2, 30, 5, generator=torch.Generator().manual_seed(0)).unbind(0)
+    found = vicreg(0.5 * first, second, **weights)
+    wanted = plainly(0.5 * first.double().numpy(), second.double().numpy())
+    assert abs(float(found) - wanted) < 1e-4 * wanted
+    same = torch.full((30, 5), 0.3)
+    assert abs(float(vicreg(same, same, **weights)) - 20 * 0.99) < 1e-5
