@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
-from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import (
@@ -25,8 +24,8 @@ from labeldp.trainers.settings.methods import (
 from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.source_tree import ROOT
-from tests.trainers.small_data import small_images
-from tests.trainers.trained_examples import BY_CLUSTERS, ON_CPU, PATE, Desk, an_origin
+from tests.trainers.small_data import ON_CPU, SeededVault, small_images
+from tests.trainers.trained_examples import BY_CLUSTERS, PATE, an_origin
 
 SOURCE = """
 import math
@@ -71,9 +70,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def trained(config: Any) -> TrainedModel:
     public, labels = small_images(examples=200, side=8)
-    data = LabelledData(public=public, train_labels=labels)
     config.check_data(public)
-    trainer = config.start(data=public, labels=Desk(data), seed=0, performance=ON_CPU)
+    trainer = config.start(data=public, labels=SeededVault(labels, 3), seed=0, performance=ON_CPU)
     for _ in range(config.epochs):
         trainer.epoch()
     assert trainer.evaluate() > 0
