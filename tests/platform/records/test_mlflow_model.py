@@ -1,6 +1,5 @@
 """mlflow_model: MLflow's own loader takes what is written, gives the same bits, without Ray."""
 
-import json
 import math
 import os
 import subprocess
@@ -68,16 +67,6 @@ def test_mlflow_loads_it_with_signature_and_example(
     assert signature.inputs.is_tensor_spec() == ("rows" in example.rows)
     a_row = loaded.metadata.load_input_example(str(tmp_path / "model"))
     assert len(loaded.predict(a_row)) == 1
-
-
-def test_the_example_is_nobodys_row(trained: dict[str, Example], tmp_path: Path) -> None:
-    """It is what is usual in each column, and no row of the data."""
-    example = trained["alibi of a table"]
-    written(example.model, tmp_path)
-    table = json.loads((tmp_path / "model" / "input_example.json").read_text())
-    row = dict(zip(table["columns"], table["data"][0], strict=True))
-    assert row["color"] == "blue" and row["same"] == 7.0
-    assert not (pd.DataFrame(example.rows)["size"] == row["size"]).any()
 
 
 #: What a person runs who has the store's address and a run's id.

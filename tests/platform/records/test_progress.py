@@ -1,7 +1,6 @@
 """progress: plain lines off a terminal, a bar on one, and steps before the first trial."""
 
 import io
-import re
 import time
 from collections.abc import Iterator
 
@@ -20,24 +19,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("NO_COLOR", raising=False)
     yield Terminal()
-
-
-def test_one_plain_line_per_event_off_a_terminal() -> None:
-    stream = io.StringIO()
-    shown = SweepProgress(total=12, skipped=1, stream=stream)
-    shown.say("quickstart: 12 trials " + "word " * 100)
-    shown.ended(a_record(point={"trainer.epsilon": 0.5, "trainer.learning_rate": 1 / 3}))
-    shown.ended(a_record(finished=False, reason="[red]shape [2, 3] is not [/] [3]"))
-    shown.close()
-    first, second, third = stream.getvalue().splitlines()
-    assert first.startswith("quickstart: 12 trials")
-    assert second.startswith(
-        "[ 2/12] ALIBI epsilon=0.5 learning_rate=0.3333: accuracy 90.0%, epsilon 1, "
-        "epsilon_m [0.25, 1.50], 2.5 s"
-    )
-    assert re.search(r"\(about [\d.]+ s left\)$", second)
-    assert third.startswith("[ 3/12] ALIBI: failed: [red]shape [2, 3] is not [/] [3]")
-    assert "\x1b" not in stream.getvalue()
 
 
 def test_a_bar_counts_trials_and_epochs_of_trials_in_training(terminal: Terminal) -> None:

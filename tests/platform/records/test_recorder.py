@@ -3,7 +3,6 @@
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +91,6 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(
     assert recorder.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
-
-
-def test_a_trial_of_an_earlier_start_is_replayed_as_what_it_was(
-    recorder: Recorder, plans: dict[str, PlannedTrial]
-) -> None:
-    first = next(iter(plans))
-    earlier = replace(a_record(first), git_commit="then", environment={"gpu": "there"})
-    assert recorder.replay({first: earlier})
-    assert told(recorder, first) == ("then", "gpu: there\n")
 
 
 def test_a_trial_that_was_not_audited_has_failed(

@@ -86,18 +86,6 @@ def test_a_record_that_no_report_could_show_is_named(
         assert "move it away" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[1, 2]", "\x00", '{"finished": 1}', '{"hash": "a", "x": 1}', "[" * 100_000],
-)
-def test_a_damaged_record_is_named(text: str, folder: ResultsFolder) -> None:
-    file = folder.path / "trials" / "0000.json"
-    file.write_text(text)
-    with pytest.raises(ResultsFolderError) as caught:
-        folder.records()
-    assert str(file) in str(caught.value) and "move" in str(caught.value)
-
-
 FACTS: dict[str, Any] = {
     "sweep": "small",
     "sweep_id": "5eed",

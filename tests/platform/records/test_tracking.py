@@ -4,7 +4,6 @@ import fcntl
 import math
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,13 +110,6 @@ def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
 
 
-def test_a_deleted_experiment_comes_back(tracker: Tracker, tmp_path: Path) -> None:
-    MlflowClient(tracking_uri=tracker.uri).delete_experiment(tracker.experiment_id)
-    again = Tracker(uri=tracker.uri, experiment="small", results=tmp_path)
-    assert again.experiment_id == tracker.experiment_id
-    again.open_parent("small", tags={}, run_id=None)
-
-
 def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = of_newer_schema(tmp_path)
     before = path.read_bytes()
@@ -149,20 +141,6 @@ def test_a_store_that_does_not_answer_is_refused(
     with pytest.raises(TrackingUnusable) as caught:
         Tracker(uri=uri, experiment="small", results=tmp_path)
     assert uri in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
-    same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
-    for finished in (3, 5, 5, 4):
-        metrics = {**same, "finished": finished}
-        tracker.close_parent(metrics=metrics, files=(), texts={}, finished=False)
-    client = MlflowClient(tracking_uri=tracker.uri)
-    history = client.get_metric_history(tracker.parent_run_id, "finished")
-    assert [point.value for point in history] == [3, 5, 4]
-    assert client.get_run(tracker.parent_run_id).data.metrics["finished"] == 4
-    for name, value in same.items():
-        (point,) = client.get_metric_history(tracker.parent_run_id, name)
-        assert point.value == min(value, sys.float_info.max)
 
 
 def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(

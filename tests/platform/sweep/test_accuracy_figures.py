@@ -11,21 +11,17 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.sweep.accuracy_figures import (
     OPEN,
     OWNERS,
-    PRIVATE_PREFIX,
     PUBLIC,
     ChoiceNoise,
     ChooseBy,
-    chosen_by,
     doubt_of,
     figures_of,
     is_owners,
     majority_figures,
     majority_text,
     refuse_lottery,
-    resolve,
 )
 from tests.platform.api.labelled_rows import rows_and_labels
-from tests.source_tree import ROOT
 
 ESTIMATE = AccuracyEstimate(accuracy=0.81, sampling_error=0.012, count_scale=0.004)
 
@@ -52,27 +48,6 @@ def test_every_figure_of_an_audited_fit_has_one_class_and_lies_where_it_belongs(
     assert "epsilon_m_low" in kept
     assert not wrongly_classed(open_ones | kept)
     assert all(map(is_owners, kept)) and not any(map(is_owners, open_ones))
-
-
-def test_docs_name_the_same_figures() -> None:
-    page = (ROOT / "docs" / "sharp_edges.md").read_text()
-    (paragraph,) = (part for part in page.split("\n- ") if part.startswith("**Private numbers.**"))
-    assert f"`{PRIVATE_PREFIX}`" in paragraph and "`epsilon_m_*`" in paragraph
-    for name in OWNERS:
-        assert name.startswith("epsilon_m_") or f"`{name}`" in paragraph
-    assert not [name for name in (*PUBLIC, *OPEN) if f"`{name}`" in paragraph]
-
-
-def test_trials_are_compared_by_what_they_all_have() -> None:
-    both = {"accuracy": 0.8, **figures_of(ESTIMATE)}
-    assert chosen_by([both, both]) is ChooseBy.TEST
-    assert chosen_by([both, figures_of(ESTIMATE)]) is ChooseBy.ESTIMATED
-    assert chosen_by([both], ChooseBy.ESTIMATED) is ChooseBy.ESTIMATED
-    assert chosen_by([]) is ChooseBy.TEST
-    with pytest.raises(ValueError, match=r"no public test split; .*--choose-by estimated"):
-        resolve(ChooseBy.TEST, has_test_split=False, has_held_out=True)
-    with pytest.raises(ValueError, match=r"evaluation\.held_out_share=0\.1"):
-        resolve(ChooseBy.ESTIMATED, has_test_split=True, has_held_out=False)
 
 
 def test_an_accuracy_near_the_share_of_the_largest_class_is_reported() -> None:

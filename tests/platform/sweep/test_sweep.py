@@ -69,26 +69,6 @@ def test_axes_without_values_or_bounds_in_order_are_refused(
 # --- trials and overrides -------------------------------------------------------------------------
 
 
-def test_trials_are_listed_in_order() -> None:
-    assert settings(a_sweep()) == [
-        ("ALIBI", 0.5, 2),
-        ("ALIBI", 2.0, 2),
-        ("AGIBI", 0.5, 2),
-        ("AGIBI", 2.0, 2),
-        ("no privacy", 1.0, 2),
-    ]
-
-
-def test_a_value_fixes_a_key_and_its_axis() -> None:
-    trials = plan_trials(a_sweep(), {"trainer.epsilon": 4, "trainer.epochs": 7})
-    assert [(t.variant, t.config.trainer.epsilon) for t in trials] == [
-        ("ALIBI", 4.0),
-        ("AGIBI", 4.0),
-        ("no privacy", 1.0),  # which does not look at it: the baseline stays one trial
-    ]
-    assert all(t.config.trainer.epochs == 7 and t.point == {} for t in trials)
-
-
 def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     found = settings(a_sweep(), {"trainer.epsilon": [1, 2, 4]})
     assert [epsilon for variant, epsilon, _ in found if variant == "ALIBI"] == [1, 2, 4]
