@@ -22,7 +22,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PlainValidator, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
@@ -103,16 +103,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def _number(value: Any) -> Any:
-    try:
-        if isinstance(value, int | float) and type(value) is not bool and not math.isnan(value):
-            return value
-    except OverflowError:  # an integer that no float holds
-        pass
-    raise ValueError("it must be a number")
+def _not_nan(value: float) -> float:
+    if math.isnan(value):
+        raise ValueError("it must be a number")
+    return value
 
 
-_Number = Annotated[float, PlainValidator(_number)]
+_Number = Annotated[float, AfterValidator(_not_nan)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
@@ -157,10 +154,6 @@ class TrialRecord:
             missing.insert(0, _ACCURACIES[0])
         if self.finished and missing:
             raise ValueError(f"it is finished and has no metric {missing[0]!r}")
-        try:
-            json.dumps(asdict(self), ensure_ascii=False, default=str).encode()
-        except UnicodeEncodeError as error:
-            raise ValueError("it holds half a character that no page can show") from error
 
     @property
     def noise(self) -> NoiseKind:

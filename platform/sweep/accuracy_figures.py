@@ -52,21 +52,6 @@ PUBLIC = (
     "delta",
     "epsilon_sanitized",
 )
-#: Betray no label, but are not published: times, ceilings of proofs, prices of answers for any
-#: votes. A trainer's own figures (`Trainer.figures`) are open too and need no line here.
-OPEN = (
-    "train_seconds",
-    "audit_seconds",
-    "processor_seconds",
-    "label_inference_bound",
-    "epsilon_one_run_ceiling",
-    "epsilon_f_dp_ceiling",
-    "epsilon_tight_ceiling",
-    "epsilon_release_ceiling",
-    "epsilon_realised",
-    "epsilon_of_counts",
-    "answered_by_teachers",
-)
 _ESTIMATED = "accuracy_estimated"
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
 MOST_NOISE = 0.1
@@ -239,13 +224,11 @@ class ChoiceNoise:
     Attributes:
         noise: Standard deviation of the noise of the noisiest estimate. The choice of held-out
             labels is chance as well, but one that all trials share.
-        spread: Range of the estimates; None for a plan.
         lead: Distance of the best from the next; None for a plan, and for one alone.
     """
 
     candidates: int
     noise: float
-    spread: float | None = None
     lead: float | None = None
 
     @classmethod
@@ -256,7 +239,6 @@ class ChoiceNoise:
             candidates=len(estimates),
             # Of a release all noise is in the sampling error; trials share an unknown part of it.
             noise=max(math.sqrt(2) * each.count_scale or each.sampling_error for each in estimates),
-            spread=found[-1] - found[0],
             lead=found[-1] - found[-2] if len(found) > 1 else None,
         )
 
@@ -290,8 +272,6 @@ class ChoiceNoise:
                 f", so that the luckiest of {self.candidates} equally good trials looks "
                 f"{_points(self.luck)} better than it is"
             )
-        if self.spread is not None and self.candidates > 1:
-            words += f"; their estimates differ by {_points(self.spread)} at most"
         return words
 
     def refuse(self, *, instead: str) -> None:
@@ -300,20 +280,15 @@ class ChoiceNoise:
             return
         raise ValueError(
             f"noise is too large to choose by estimated accuracy: {self.text}, and more than "
-            f"{_points(MOST_NOISE)} of noise or luck is refused. A count's noise is 1.4 / "
-            "(evaluation.epsilon x held-out labels): hold more labels out "
-            f"(evaluation.held_out_share), or ask for dearer counts "
-            f"(evaluation.epsilon), which only those labels pay; or {instead}"
+            f"{_points(MOST_NOISE)} of noise or luck is refused; hold more labels out "
+            f"(evaluation.held_out_share), pay more for a count (evaluation.epsilon), or {instead}"
         )
 
 
 def refuse_lottery(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> None:
     """Raise a ValueError where noise would decide which of these finished trials is the best."""
-    noise = _among(figures, by=by)
-    if noise is not None:
-        noise.refuse(
-            instead="name a trial yourself, or an epsilon that leaves fewer to choose from"
-        )
+    if (noise := _among(figures, by=by)) is not None:
+        noise.refuse(instead="name a trial, or an epsilon that leaves fewer to choose from")
 
 
 def doubt_of(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> str:

@@ -24,7 +24,6 @@ from labeldp.platform.sweep.configuration import (
     Estimate,
     TrialConfig,
     default_epsilon,
-    refuse_useless,
 )
 from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of
 from labeldp.platform.sweep.data_size import DataSize
@@ -36,8 +35,6 @@ from labeldp.platform.sweep.sweep import (
     ensembles_of,
     plan_trials,
     sized_sweep,
-    unfit_notes,
-    variants_of,
 )
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.settings.base import FeatureSet
@@ -58,6 +55,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
+        note: The price and the noise of counts; empty where there are none.
     """
 
     sweep: Sweep
@@ -71,7 +69,7 @@ class Plan:
     cost: SweepCost
     budget: Budget | None
     refusals: Sequence[ValueError | OSError]
-    notes: Sequence[str]
+    note: str
 
     @cached_property
     def by_hash(self) -> Mapping[str, PlannedTrial]:
@@ -169,10 +167,6 @@ def plan_sweep(
         check_budget(cost, budget, trials=trials)
     except ValueError as error:
         refusals.append(error)
-    notes = (
-        *unfit_notes(variants_of(sized_sweep(sweep, options), options.overrides)),
-        count_note(trials, held_out=known.held_out),
-    )
     return Plan(
         sweep=sized,
         options=options,
@@ -185,7 +179,7 @@ def plan_sweep(
         cost=cost,
         budget=budget,
         refusals=refusals,
-        notes=[note for note in notes if note],
+        note=count_note(trials, held_out=known.held_out),
     )
 
 
@@ -195,8 +189,14 @@ def _with_canaries(
     """Settle the numbers of canaries in the trials, and in the base of a search's suggestions."""
     config = trials[0].config
     # A sweep may plant as many as it likes in its own data set.
-    if config.data.name == "own" or "audit.canaries" in options.overrides:
-        refuse_useless(config.audit, num_classes=size.num_classes)
+    asked = config.data.name == "own" or "audit.canaries" in options.overrides
+    if asked and config.audit.canaries and size.num_classes == 2:
+        raise ValueError(
+            f"audit.canaries is {config.audit.canaries}, and there are 2 classes: the memorization "
+            "attack compares a wrong label with other wrong ones, and of 2 classes only one is "
+            "wrong; leave it out or set audit.canaries=0 (the one-run audit takes any classes: "
+            "audit.coin_canaries)"
+        )
     # The labels of a results folder are spoiled already: they stay so unless a number is stated.
     first = min((options.results.expanduser() / "trials").glob("*.json"), default=None)
     kept = None if first is None else TrialRecord.read(first).canaries

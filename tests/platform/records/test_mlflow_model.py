@@ -92,7 +92,7 @@ def kept(folder: Path, **changes: Any) -> Path:
 def closed_child(
     tmp_path: Path, model: Path, *, noise_seed: int | None = None, **metrics: float
 ) -> tuple[Tracker, str]:
-    tracker = Tracker(uri=new_store(tmp_path), experiment="x", results=tmp_path)
+    tracker = Tracker(uri=new_store(tmp_path), experiment="x")
     tracker.open_parent("x", tags={}, run_id=None)
     run_id = tracker.open_child("ab", name="a trial", tags={})
     record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})

@@ -72,25 +72,15 @@ def test_a_file_or_link_of_another_user_is_refused_and_left_alone(tmp_path: Path
     with pytest.raises(VoteStoreUnusable, match=r"12345.*--results"):
         VoteStore(file.parent)
     assert mode(file) == 0o644
-    (tmp_path / "results").mkdir()
-    link = tmp_path / "results" / "notes"
-    link.symlink_to(tmp_path)
-    private_folder(tmp_path / "results")
-    os.chown(link, 12345, -1, follow_symlinks=False)
-    with pytest.raises(NotOurs, match=r"notes, a link to .*belongs to user 12345.*remove it"):
-        private_folder(tmp_path / "results")
     (tmp_path / "way").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").mkdir()
     os.chown(tmp_path / "way", 12345, -1, follow_symlinks=False)
-    with pytest.raises(NotOurs, match=r"way, a link to .*belongs to user 12345"):
+    with pytest.raises(NotOurs, match=r"way belongs to user 12345"):
         private_folder(tmp_path / "way")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["driver.lock", "vault.db", "trials", "private", "artifacts", "salt", "a.votes", "trials/a"],
-)
-def test_links_where_our_own_files_would_lie_are_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["driver.lock", "trials", "notes", "trials/a"])
+def test_links_are_refused(name: str, tmp_path: Path) -> None:
     """Also one that points at nothing: what is written would be made there."""
     for target in (tmp_path / "other", tmp_path / "nothing"):
         link = tmp_path / "results" / name

@@ -44,7 +44,7 @@ def plans() -> dict[str, PlannedTrial]:
 def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorder]:
     """A recorder of code `now` on machine `here`."""
     uri = new_store(tmp_path)
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
+    tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
     yield Recorder(
         folder=ResultsFolder(tmp_path, sweep="small"),

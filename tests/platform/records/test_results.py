@@ -53,17 +53,14 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
     [
         (
             {"metrics": {**METRICS, "accuracy": None}},
-            "metrics.accuracy is None: it must be a number",
+            "metrics.accuracy is None",
         ),
         ({"metrics": {**METRICS, "epsilon": math.nan}}, "metrics.epsilon is None"),
         ({"metrics": {**METRICS, "delta": "0"}}, "metrics.delta is '0'"),
         ({"metrics": {**METRICS, "delta": True}}, "metrics.delta is True"),
-        ({"metrics": {**METRICS, "delta": 10**400}}, "metrics.delta is 1000"),
         ({"metrics": {}}, "has no metric 'accuracy'"),
         ({"metrics": [1]}, "metrics is [1]"),
         ({"variant": 5}, "variant is 5"),
-        ({"variant": "\ud800"}, "half a character"),
-        ({"point": {"a": "\udfff"}}, "half a character"),
         ({"finished": "yes"}, "finished is 'yes'"),
         ({"over_budget": True}, "it is finished and over_budget"),
         ({"curves": [{"loss": 1.0}]}, "epoch without its number"),

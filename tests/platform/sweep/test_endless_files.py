@@ -18,13 +18,13 @@ from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import Smoke, Sweep
+from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.trainers.data.columns import MOST_CHARACTERS
 from labeldp.trainers.data.files import memory_bytes
 
 pytestmark = pytest.mark.timeout(60)
 
-SWEEP = Sweep(name="endless", base=TrialConfig(), smoke=Smoke())
+SWEEP = Sweep(name="endless", base=TrialConfig(), smoke=Preset())
 QUICKSTART = str(Path(__file__).parents[3] / "sweeps" / "quickstart.py")
 
 #: Verb and what it reads, at `{}`; the ending says how.

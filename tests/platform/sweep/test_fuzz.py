@@ -24,12 +24,12 @@ from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import driver, open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
-from labeldp.platform.sweep.sweep import Smoke, Sweep
+from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.platform.vault import vault_store
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.platform.sweep.examples import a_record
 
-SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Smoke())
+SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Preset())
 KEYS = sorted(flatten(TrialConfig()))
 
 

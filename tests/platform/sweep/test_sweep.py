@@ -17,9 +17,9 @@ from labeldp.platform.sweep.sweep import (
     SweepOptions,
     Variant,
     plan_trials,
-    preset_sized,
+    preset_of,
+    resized,
     sized_sweep,
-    smoke_sized,
 )
 from tests.platform.sweep.examples import a_sweep
 
@@ -109,23 +109,23 @@ def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None
         a_sweep(),
         resources=Resources(cpus=1, gpus=1),
         gpu_hours_per_trial=2.0,
-        presets={"home": Preset(changes=changes, space=space)},
+        presets={"home": Preset(changes=changes, space=space, resources=Resources())},
     )
-    home, smoke = preset_sized(sweep, "home"), smoke_sized(sweep)
+    home, smoke = resized(sweep, sweep.presets["home"]), resized(sweep, sweep.smoke)
     assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
     assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
     assert settings(smoke) == [("ALIBI", 8.0, 1), ("AGIBI", 8.0, 1), ("no privacy", 1.0, 1)]
-    assert settings(smoke_sized(home)) == settings(smoke), "smoke has the last word"
+    assert settings(resized(home, home.smoke)) == settings(smoke), "smoke has the last word"
 
 
 def test_settings_of_a_presets_own_lines_stand() -> None:
     own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
     preset = Preset(changes={"trainer.epochs": 7}, variants=own)
     sweep = replace(a_sweep(), space={}, presets={"home": preset})
-    found = [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))]
+    found = [(name, epochs) for name, _, epochs in settings(resized(sweep, preset))]
     assert found == [("one", 4), ("other", 7)]
     with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
-        preset_sized(sweep, "hom")
+        preset_of(sweep, "hom")
 
 
 # --- options --------------------------------------------------------------------------------------
