@@ -290,10 +290,10 @@ def _tracking(
 
 def check_one_writer(uri: str, capacity: Capacity) -> None:
     """Refuse a tracking store that is a file where there are several machines."""
-    if uri.startswith("sqlite:") and capacity.nodes > 1:
+    if uri.startswith("sqlite:") and len(capacity.nodes) > 1:
         raise TrackingUnusable(
             f"tracking store {uri} is one file on one machine, but the cluster has "
-            f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
+            f"{len(capacity.nodes)} nodes; start a server (infra/mlflow, or `mlflow server --host "
             "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
         )
 
@@ -307,7 +307,7 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be
         # the same.
-        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.largest)))
+        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.nodes)))
     each = place(wanted, capacity, gpu_required=required)
     teacher = sweep.teacher
     if ensembles_of(trials):

@@ -186,7 +186,7 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
             f"sweep {sweep.name!r} names a search and has nothing to search: give an axis a range, "
             "such as 'trainer.learning_rate=loguniform(0.001, 0.3)', or leave the search out"
         )
-    check_one_vault([each.planned(each.probes()[0]) for each in searches])
+    check_one_vault([trial for each in searches for trial in each.probed.values()])
     return searches
 
 

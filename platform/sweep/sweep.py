@@ -118,7 +118,6 @@ class Sweep:
     variants: Sequence[Variant] = ()
     space: Mapping[str, Axis] = field(default_factory=dict)
     samples: int = 1
-    sample_seed: int = 0
     smoke: Preset = field(default_factory=Preset)
     presets: Mapping[str, Preset] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
@@ -381,12 +380,6 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
             if (key in space or key not in taken) and (key in fit or key not in of_some):
                 space[key] = axis
         axes = {key: axis for key, axis in space.items() if key not in own}
-        for key in axes:
-            if key.startswith(FIXED_SECTIONS):
-                raise ConfigurationError(
-                    f"{key} can't be an axis: one sweep asks one vault about one set of "
-                    "labels; run a sweep for each value"
-                )
         changes = {**variant.changes, **own}
         found.append(replace(variant, changes=changes, space=axes))
     return found
@@ -412,7 +405,7 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
-        for point in points(variant.space, samples=sweep.samples, seed=sweep.sample_seed):
+        for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
             trial = PlannedTrial(variant=variant.name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
@@ -436,5 +429,6 @@ def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
             if value != first[key]:
                 raise ConfigurationError(
                     f"{key} is {first[key]!r} in one trial and {value!r} in variant "
-                    f"{trial.variant!r}; one sweep asks one vault about one set of labels"
+                    f"{trial.variant!r}; one sweep has one vault with one set of labels: run a "
+                    "sweep for each value"
                 )

@@ -80,13 +80,7 @@ def mode(path: Path) -> int:
 
 def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
     """Return a cluster of nodes with these cores and GPUs."""
-    return Capacity(
-        nodes=len(nodes),
-        cpus=sum(cpus for cpus, _ in nodes),
-        gpus=sum(gpus for _, gpus in nodes),
-        largest=nodes,
-        grows=grows,
-    )
+    return Capacity(nodes=nodes, grows=grows)
 
 
 def a_sweep(**changes: Any) -> Sweep:

@@ -83,8 +83,8 @@ def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     [
         ({"trainer.epsilom": [1, 2]}, "did you mean trainer.epsilon"),
         ({"trainer.epsilon": [1, [2]]}, "trainer.epsilon is [2]"),
-        ({"audit.canary_seed": [1, 2]}, "audit.canary_seed can't be an axis"),
-        ({"data.limit": [100, 200]}, "data.limit can't be an axis"),
+        ({"audit.canary_seed": [1, 2]}, "audit.canary_seed is 1 in one trial and 2 in"),
+        ({"data.limit": [100, 200]}, "data.limit is 100 in one trial and 200 in"),
         ({"method": ["alibi", "nothing"]}, "method is 'nothing'"),
     ],
 )

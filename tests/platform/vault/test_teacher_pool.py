@@ -225,9 +225,9 @@ def test_actors_that_do_not_start(
         hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
-            train(tmp_path, each=Resources(cpus=cluster.cpus + 1))
+            train(tmp_path, each=Resources(cpus=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
-    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.cpus / 2)) == TEACHERS
+    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
 
 
 # A member
