@@ -112,7 +112,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         size = size_of_data(first.data, evaluation=first.evaluation)
     except (ValueError, FileNotFoundError) as error:
         size, problems = None, [str(error)]
-    known = plan_sweep(sweep, options, prepared, size)
+    known = plan_sweep(options, prepared, size)
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)

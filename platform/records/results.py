@@ -122,7 +122,7 @@ class TrialRecord:
     Attributes:
         reason: Why it did not finish; empty if it did.
         over_budget: Whether it failed because a release would have exceeded the budget.
-        curves: One mapping per epoch; NaN where a value was not a number.
+        curves: One mapping per epoch.
         seconds: Wall time.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
     """
@@ -181,9 +181,6 @@ class TrialRecord:
         """Return the record in a file."""
         content = read_json(path)
         try:
-            # JSON has no NaN: `dumps` writes null for it.
-            for epoch in content.get("curves", ()):
-                epoch |= {key: math.nan for key, value in epoch.items() if value is None}
             record = cls(**content)
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")

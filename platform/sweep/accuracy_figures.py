@@ -17,10 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 
@@ -47,7 +43,6 @@ PUBLIC = (
     "accuracy_estimated_sampling_error",
     "accuracy_estimated_count_scale",
     "majority_share",
-    "majority_share_by_model",
     "epsilon",
     "delta",
     "epsilon_sanitized",
@@ -143,46 +138,21 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
     )
 
 
-def majority_figures(
-    test_labels: NDArray[np.integer[Any]], probabilities: NDArray[np.floating[Any]] | None
-) -> dict[str, float]:
-    """Return the share of the largest class, from public labels [M] or a model's output [H, K].
-
-    The share among the secret labels is private. A public test split shows it; otherwise the mean
-    probability of the model's likeliest class does, which is post-processing of paid releases.
-    """
-    if len(test_labels):
-        return {"majority_share": float(np.bincount(test_labels).max() / len(test_labels))}
-    if probabilities is None or not len(probabilities):
-        return {}
-    return {"majority_share_by_model": float(np.mean(probabilities, axis=0).max())}
-
-
 def majority_text(figures: Mapping[str, float]) -> str:
-    """Report an accuracy that hardly beats the answer "largest class"; empty if it does.
-
-    It does by more than a point and more than twice its standard error.
+    """Report an accuracy within a point of the answer "largest class"; empty for any other.
 
     >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
     'no better than always answering the largest class (77.1% of the public test split)'
     >>> majority_text({"accuracy": 0.9, "majority_share": 0.771})
     ''
     """
-    found = estimate_of(figures)
-    accuracy = figures.get("accuracy", None if found is None else found.accuracy)
-    error = 0.0 if found is None or "accuracy" in figures else found.error
-    for name, where in (
-        ("majority_share", "of the public test split"),
-        ("majority_share_by_model", "by the model's own probabilities"),
-    ):
-        if name not in figures or accuracy is None:
-            continue
-        if accuracy <= figures[name] + max(0.01, 2 * error):
-            return (
-                "no better than always answering the largest class "
-                f"({100 * figures[name]:.1f}% {where})"
-            )
-    return ""
+    share = figures.get("majority_share")
+    if share is None or figures.get("accuracy", 1.0) > share + 0.01:
+        return ""
+    return (
+        f"no better than always answering the largest class ({100 * share:.1f}% of the public test "
+        "split)"
+    )
 
 
 def accuracy_text(figures: Mapping[str, float]) -> str:

@@ -12,12 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.records.private_files import NotOurs, refuse_link
-from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of
+from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
 from labeldp.platform.sweep.configuration import (
     AuditSettings,
@@ -117,7 +115,6 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
 
 
 def plan_sweep(
-    sweep: Sweep,
     options: SweepOptions,
     prepared: tuple[Sweep, Sequence[PlannedTrial]],
     size: DataSize | None,
@@ -151,7 +148,8 @@ def plan_sweep(
             )
         except ValueError as error:
             refusals.append(error)
-    before = count_epsilon_before(options.results)
+    # A wider grid would have another default, and trials that have finished would run again for it.
+    before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
     trials, searches, count_epsilon = with_count_price(
         sized, trials, options, known, by=by, before=before
     )
@@ -240,20 +238,6 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: 
                 "images to compute them of; set data.features=as_they_are for a network that sees "
                 "the images, or leave trainer.prior.features out for a prior on what it sees"
             )
-
-
-def count_epsilon_before(results: Path) -> float | None:
-    """Return the default price of a count in a results folder; None where none is kept.
-
-    A wider grid would have another default, and trials that have finished would run again for it.
-    """
-    file = results.expanduser() / "sweep.json"
-    try:
-        refuse_link(file)
-    except NotOurs as error:
-        raise ResultsFolderError(str(error)) from error
-    kept = identity_of(file).count_epsilon
-    return None if kept is None else float(kept)
 
 
 # --- what counts of right answers cost ------------------------------------------------------------

@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.checkpoints import Checkpoints
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
@@ -179,17 +179,22 @@ def _keep(
 
 
 class _Clock:
+    """Time of a trial, with that of earlier starts."""
+
     def __init__(self) -> None:
-        self.earlier, self._started = 0.0, time.perf_counter()
-        self.earlier_processor, self._processor = 0.0, time.process_time()
+        self.begin()
+
+    def begin(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
+        self._begun = time.perf_counter() - seconds
+        self._processor = time.process_time() - processor_seconds
 
     @property
     def seconds(self) -> float:
-        return self.earlier + time.perf_counter() - self._started
+        return time.perf_counter() - self._begun
 
     @property
     def processor_seconds(self) -> float:
-        return self.earlier_processor + time.process_time() - self._processor
+        return time.process_time() - self._processor
 
 
 def _resume(
@@ -204,8 +209,7 @@ def _resume(
     trainer.load_state_dict(state["trainer"])
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-    clock.earlier = float(state["seconds"])
-    clock.earlier_processor = float(state["processor_seconds"])
+    clock.begin(float(state["seconds"]), float(state["processor_seconds"]))
     return [EpochMetrics(**metrics) for metrics in state["epochs"]]
 
 
@@ -231,10 +235,9 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
-    unlabeled = data.held_out_features if not len(data.test_labels) else None
-    estimated |= majority_figures(
-        data.test_labels, None if unlabeled is None else trainer.predict(unlabeled)
-    )
+    if len(data.test_labels):
+        majority = np.bincount(data.test_labels).max() / len(data.test_labels)
+        estimated["majority_share"] = float(majority)
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
         "epsilon": stated(epsilon),

@@ -15,8 +15,6 @@ from labeldp.platform.sweep.accuracy_figures import (
     doubt_of,
     figures_of,
     is_owners,
-    majority_figures,
-    majority_text,
     refuse_lottery,
 )
 from tests.platform.api.labelled_rows import rows_and_labels
@@ -35,20 +33,6 @@ def test_figures_of_an_audited_fit_lie_where_they_belong() -> None:
     assert "private/epsilon_release" in kept and "epsilon_release_ceiling" in open_ones
     assert "epsilon_m_low" in kept
     assert all(map(is_owners, kept)) and not any(map(is_owners, open_ones))
-
-
-def test_an_accuracy_near_the_share_of_the_largest_class_is_reported() -> None:
-    labels, none = np.repeat([0, 1], [771, 229]), np.empty(0, int)
-    public = majority_figures(labels, None)
-    assert public == {"majority_share": 0.771}
-    for accuracy, reported in ((0.78, True), (0.79, False)):
-        assert bool(majority_text({**public, "accuracy": accuracy})) is reported
-    # Without public labels the model's own probabilities tell it: releases and public features.
-    own = majority_figures(none, np.tile([0.8, 0.2], (50, 1)))
-    for accuracy, reported in ((0.83, True), (0.85, False)):
-        figures = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.02))
-        assert bool(majority_text({**own, **figures})) is reported
-    assert majority_figures(none, None) == {} and majority_text({"accuracy": 0.1}) == ""
 
 
 def an_estimate(accuracy: float, noise: float) -> AccuracyEstimate:

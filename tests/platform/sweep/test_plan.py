@@ -17,8 +17,6 @@ from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
 )
-from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
     AshaStop,
@@ -69,7 +67,7 @@ def started(sweep: Sweep, options: SweepOptions) -> Plan:
 
 def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
     asked = replace(NOWHERE, **settings)
-    return plan_sweep(sweep, asked, prepare(sweep, asked), size, fingerprint="f")
+    return plan_sweep(asked, prepare(sweep, asked), size, fingerprint="f")
 
 
 @pytest.mark.parametrize(
@@ -111,20 +109,6 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         plan_of(small(), asked)
-
-
-@pytest.mark.parametrize("name", ["a%20b", "what?"])
-def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new store is opened beside Ray's start, and MLflow tries for minutes."""
-    with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_data", None)
-        with pytest.raises(TrackingUnusable, match="--results DIR"):
-            started(small(), options(tmp_path / name))
-    assert not (tmp_path / name).exists()
-    elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
-    assert started(small(), options(tmp_path / name, tracking_uri=elsewhere)).trials
 
 
 def own_file(folder: Path, *, classes: int) -> dict[str, Any]:

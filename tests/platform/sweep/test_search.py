@@ -34,7 +34,6 @@ from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.examples import a_record
 
 AXES: dict[str, RandomAxis] = {
     "trainer.learning_rate": LogUniform(1e-4, 1.0),
@@ -183,21 +182,11 @@ def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
 
 def a_plan(sweep: Sweep = SWEEP) -> Plan:
     options = SweepOptions(results=Path("nowhere"))
-    return plan_sweep(sweep, options, prepare(sweep, options), None)
+    return plan_sweep(options, prepare(sweep, options), None)
 
 
 def a_book(path: Path, plan: Plan) -> SearchBook:
     return SearchBook(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
-
-
-def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
-    space = {"trainer.width": Choice(4, 8, 16), "trainer.momentum": Choice(0.0, 0.9)}
-    wide = replace(SWEEP, space=space, search=OptunaSearch(trials=40))
-    book = a_book(tmp_path / "search.json", a_plan(wide))
-    ended: dict[str, TrialRecord] = {}
-    while (suggested := book.next(ended)) is not None:
-        ended[suggested.hash] = a_record(suggested.hash, accuracy=0.5)
-    assert len(ended) == 6
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
