@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits, make_classification
 
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.platform.api.methods import choose, kept
-from tests.benchmarks.interruption import ended
 
 EPSILONS = (0.5, 1.0, 2.0)
 METHODS = ("moment_labels", "alibi", "alibi_randomized_response", "subset")
@@ -78,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

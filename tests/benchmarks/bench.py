@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.benchmark import Benchmark, commit, machine
-from tests.benchmarks.hot_paths import BENCHMARKS
-from tests.benchmarks.interruption import ended
+from tests.benchmarks import hot_paths
+from tests.benchmarks.benchmark import BENCHMARKS, Benchmark, commit, machine
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _PAGE = _ROOT / "docs" / "performance.md"
@@ -86,6 +85,7 @@ def table_of(report: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
+    assert hot_paths  # whose import fills the list
     known = {each.name: each for each in BENCHMARKS}
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
     parser.add_argument("--only", nargs="+", action="extend", choices=known, metavar="NAME")
@@ -133,4 +133,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    ended(main)
+    sys.exit(main())

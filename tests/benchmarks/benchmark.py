@@ -41,14 +41,10 @@ class Clock(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is run, ready to be timed: inputs are made, models are built.
+    """What is timed, with its inputs made and models built.
 
-    Attributes:
-        ours: The hot path.
-        reference: What a person would write plainly for the same.
-        part: Share of the work that the reference does, where all of it would take minutes; the
-            reference must be linear in that work.
-        check: Asserts that both give the same; called once, before anything is timed.
+    `reference` is what a person would write plainly for the same, or for the share `part` of it,
+    where all of it would take minutes; `check` asserts, before, that both give the same.
     """
 
     ours: Callable[[], object]
@@ -59,17 +55,10 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One hot path.
+    """One hot path: `path` says what is timed and `reference` against what.
 
-    Attributes:
-        name: On the command line.
-        path: What is timed, with its size.
-        reference: What it is timed against.
-        prepare: Makes the work, in a scratch folder of its own.
-        mark: The least ratio that passes: half of what was seen.
-        most_seconds: The longest that it may take.
-        most_megabytes: The most memory beside what was held before.
-        rounds: How often both are run, in turn.
+    `mark` is the least ratio that passes: half of what was seen. `most_megabytes` is memory beside
+    what was held before. Both sides run `rounds` times, in turn.
     """
 
     name: str
@@ -87,9 +76,6 @@ class Benchmark:
 
         The machine is busy where its load was above its cores before, or others ran in a tenth of
         the time in which this process could have run; marks are then halved, and limits doubled.
-
-        Raises:
-            AssertionError: Both sides do not give the same.
         """
         load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
         torch.set_num_threads(1)
@@ -124,6 +110,24 @@ class Benchmark:
             "passed": not short,
             "words": "; ".join(short),
         }
+
+
+#: In the order of their modules and definitions.
+BENCHMARKS: list[Benchmark] = []
+
+
+def benchmark(
+    name: str, path: str, reference: str, **settings: Any
+) -> Callable[[Callable[[Path], Work]], Callable[[Path], Work]]:
+    """Add to the benchmarks what the decorated function makes in a scratch folder."""
+
+    def added(prepare: Callable[[Path], Work]) -> Callable[[Path], Work]:
+        BENCHMARKS.append(
+            Benchmark(name=name, path=path, reference=reference, prepare=prepare, **settings)
+        )
+        return prepare
+
+    return added
 
 
 def commit() -> str:

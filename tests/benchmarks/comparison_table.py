@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.benchmarks.interruption import ended
-
 #: Best published accuracy in percent at each epsilon without outside data. LabelDP-Pro holds at a
 #: delta, the others are pure.
 PUBLISHED = {
@@ -81,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

@@ -17,13 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.benchmarks.data_at_hand import load_or_refuse
-from tests.benchmarks.interruption import ended
 
 #: Images that judge a network trained on a part of the training split.
 JUDGES = 4000
@@ -56,7 +54,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=[p.value for p in Precision], default="auto")
     parser.add_argument("--compile", action="store_true")
     asked = parser.parse_args()
-    data, labels = part(load_or_refuse(parser, "cifar10"), asked.images)
+    data, labels = part(load("cifar10"), asked.images)
     performance = Performance(
         device=Device.CPU,
         precision=Precision(asked.precision),
@@ -85,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

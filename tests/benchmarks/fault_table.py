@@ -20,13 +20,13 @@ import argparse
 import random
 import re
 import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import psutil
 
-from tests.benchmarks.interruption import ended
 from tests.faults import kills_at_the_end
 from tests.faults.processes import title, titled
 from tests.faults.sweep_runs import Driver, Ending, records
@@ -139,4 +139,4 @@ def _find(processes: list[psutil.Process], victim: str) -> list[psutil.Process]:
 
 
 if __name__ == "__main__":
-    ended(main)
+    sys.exit(main())

@@ -1,8 +1,8 @@
-"""A campaign for an accelerator: what is worth running there, some minutes at a time.
+"""A campaign for an accelerator: the most useful experiments, some minutes at a time.
 
     python -m tests.benchmarks.gpu_campaign --folder DIR --minutes 9.5 --noise-seed 0
 
-Each call goes on where the last one stopped; docs/gpu_campaign.md says what is in it. It needs
+Each call continues where the last one stopped; docs/gpu_campaign.md describes the steps. It needs
 torch, torchvision, numpy and scipy, and the data sets in the folder that LABELDP_DATA names.
 
 | in the folder | content |
@@ -13,26 +13,25 @@ torch, torchvision, numpy and scipy, and the data sets in the folder that LABELD
 | `private/` | one vault per data set |
 | `encoders/`, `features/` | networks and features learned from images alone |
 
-A trial's state is its trainer's. Releases are in the vault's file and are not drawn again. A later
-stage's release (LP-MST, moment labels in stages) depends on a trained network, so the state is
-written right before it. If a resumed network gave another last digit, the ledger would charge a
-second release.
+Releases are in the vault's file and are not drawn again. A later stage's release (LP-MST, moment
+labels in stages) depends on a trained network, so the state is written right before it: if a
+resumed network gave another last digit, the ledger would charge a second release.
+
+The step `speeds` times each kind of training on random images. Its utilization is the arithmetic
+done (training counts as three forward passes) over that of plain matrix products in that time.
 """
 
 import argparse
-import fcntl
-import hashlib
 import io
 import json
-import math
+import statistics
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
@@ -48,10 +48,15 @@ from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.encoders.image_encoder import build
-from labeldp.trainers.encoders.pretraining import described, pretrain
+from labeldp.trainers.encoders.pretraining import Pretraining, described, pretrain
 from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
 from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.methods.rand_augment import RandAugment
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.models.features import ScaledStep
+from labeldp.trainers.models.learner import CropAndFlip
+from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import FeatureSet, ModelName
@@ -65,20 +70,10 @@ from labeldp.trainers.settings.methods import (
     PriorSource,
     StagedMomentsConfig,
 )
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SelfSupervisedConfig
 from labeldp.trainers.trainer import TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
-from tests.benchmarks.gpu import (
-    ROW_HEAD,
-    SMALL,
-    Sizes,
-    Speed,
-    Stopwatch,
-    planned,
-    row,
-    yardstick,
-)
-from tests.benchmarks.interruption import ended
 
 _SMALL_LIMIT = 100
 #: States are written at most so often, and at the end of a call.
@@ -92,7 +87,7 @@ _FAST = Performance(precision=Precision.AUTO, channels_last=True)
 
 @dataclass(kw_only=True)
 class StepLabels:
-    """The labels of one step: a vault, a source of noise, and the keys of what was read."""
+    """The labels of one step: a vault, a source of noise, and the keys of its releases."""
 
     vault: LabelVault
     noise: NoiseSource
@@ -108,6 +103,12 @@ class StepLabels:
         release = self.vault.release(mechanism, *public, indices=indices, noise=self.noise)
         self.keys = list(dict.fromkeys([*self.keys, release.key]))
         return release
+
+
+def seeded_labels(labels: NDArray[Any], num_classes: int, seed: int = 0) -> StepLabels:
+    """Return labels that are not secret, with seeded noise, which needs no other library."""
+    vault = LabelVault(labels=labels, num_classes=num_classes)
+    return StepLabels(vault=vault, noise=SeededNoise(seed=seed))
 
 
 @cache
@@ -128,21 +129,6 @@ class Place:
     limit: int | None = None
     moved: bool = False
     commit: str | None = None
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the folder: two calls at once would train the same step twice."""
-        private_folder(self.folder)
-        for name in ("results", "failed", "states", "private", "encoders", "features"):
-            (self.folder / name).mkdir(exist_ok=True, mode=0o700)
-        with (self.folder / "campaign.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ValueError(
-                    f"another call works in {self.folder}; wait for its end or take another folder"
-                ) from error
-            yield
 
     def public(self, dataset: str) -> PublicData:
         """Return the public part of a data set, with a folder for computed features."""
@@ -183,35 +169,27 @@ class Place:
         return True
 
     def write(self, folder: str, name: str, value: Mapping[str, Any]) -> None:
-        """Write JSON; it has no infinity, a word is read everywhere."""
-        plain = {
-            key: "infinite" if isinstance(each, float) and math.isinf(each) else each
-            for key, each in value.items()
-        }
+        """Write JSON."""
         with replacing(self.folder / folder / f"{name}.json") as file:
-            file.write((json.dumps(plain, indent=1) + "\n").encode())
+            file.write((json.dumps(value, indent=1) + "\n").encode())
 
     def keep_state(self, name: str, key: str, state: Mapping[str, Any]) -> None:
         """Write a step's state; `key` names the step's settings in full."""
         buffer = io.BytesIO()
-        torch.save({"key": _digest(key), "state": dict(state)}, buffer)
+        torch.save({"key": key, **state}, buffer)
         with replacing(self._state(name)) as file:
             file.write(buffer.getbuffer())
 
-    def state(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return a step's state; None if there is none, or if it has other settings."""
+    def state(self, name: str, key: str) -> dict[str, Any]:
+        """Return a step's state; nothing if there is none, or if it has other settings."""
         if not self._state(name).exists():
-            return None
+            return {}
         content = io.BytesIO(self._state(name).read_bytes())
-        found = torch.load(content, map_location="cpu", weights_only=True)
-        return dict(found["state"]) if found["key"] == _digest(key) else None
+        found = dict(torch.load(content, map_location="cpu", weights_only=True))
+        return found if found["key"] == key else {}
 
     def _state(self, name: str) -> Path:
         return self.folder / "states" / f"{name}.pt"
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,12 +197,13 @@ class Step:
     """A piece of work that can pause and resume; its settings decide its result.
 
     A call with less than `needs_seconds` left ends before it; `after` is the step that must finish
-    first.
+    first. `network` is a cell of the table.
     """
 
     name: str
     dataset: str
     needs_seconds: float
+    network: str = ""
     after: str | None = None
 
     def advance(self, place: Place, end: float) -> bool:
@@ -236,12 +215,11 @@ class Step:
 class TrialStep(Step):
     """One trainer, from its releases to its accuracy, some epochs at a time.
 
-    The features of the step `encoder` replace the images. `row`, `network` and `published` are
-    words of the table; `seed` is also the number of the draw of noise.
+    The features of the step `after` replace the images with `encoder`. `row` and `published` are
+    cells of the table; `seed` is also the number of the draw of noise.
     """
 
     row: str
-    network: str
     config: TrainerConfig
     seed: int = 0
     encoder: bool = False
@@ -263,12 +241,10 @@ class TrialStep(Step):
                 test_labels=data.test_labels,
                 class_names=data.class_names,
             )
-        key = repr(
-            (self.dataset, place.limit, place.noise_seed, self.seed, self.after, self.config)
-        )
+        key = repr((self, place.limit, place.noise_seed))
         trainer = self.config.start(data=data, labels=labels, seed=self.seed, performance=_FAST)
         seconds, curve = 0.0, list[float]()
-        if (state := place.state(self.name, key)) is not None:
+        if state := place.state(self.name, key):
             trainer.load_state_dict(state["trainer"])
             labels.keys = list(dict.fromkeys([*state["keys"], *labels.keys]))
             seconds, curve = state["seconds"], list(state["curve"])
@@ -335,7 +311,6 @@ _NO_LABELS = {
 class EncoderStep(Step):
     """An encoder trained on a data set's training images alone, and its features of all images."""
 
-    network: str
     config: SelfSupervisedConfig
     needs_seconds: float = 60.0
 
@@ -343,7 +318,7 @@ class EncoderStep(Step):
         """Train until all epochs are done or the time is over; then compute the features."""
         data, key = place.public(self.dataset), repr(self.config)
         file = place.folder / "encoders" / f"{self.name}.pt"
-        seconds = [float((place.state(self.name, key) or {"seconds": 0.0})["seconds"])]
+        seconds = [float(place.state(self.name, key).get("seconds", 0.0))]
         done = pretrain(
             data.train_features,
             file,
@@ -396,34 +371,194 @@ class FeaturesStep(Step):
         return place.finish(self, {**found, **_NO_LABELS}, Performance(device=Device.CPU))
 
 
+# Speeds. A measurement is prepared as (work, floating-point operations of one unit of it).
+
+_BF16 = Performance(precision=Precision.BF16, channels_last=True)
+_PERFORMANCES = {
+    "fp32": Performance(),
+    "bf16": Performance(precision=Precision.BF16),
+    "bf16, channels last": _BF16,
+    "bf16, channels last, compiled": replace(_BF16, compile=True),
+}
+_LEAST_ROUNDS, _MANY_EPOCHS = 3, 10_000
+Prepared = tuple[Callable[[], object], float]
+
+
+def random_images(count: int, *, num_classes: int) -> PublicData:
+    """Return noise of the shape of CIFAR with a single test image: accuracy does not matter."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    return PublicData(
+        name="noise",
+        num_classes=num_classes,
+        train_features=pixels,
+        test_features=pixels[:1].clone(),
+        test_labels=np.zeros(1, dtype=np.int64),
+    )
+
+
+def trained_flops(model: ModelName, *, width: int, num_classes: int = 10) -> float:
+    """Return the operations to learn from one image, three forward passes; a product counts two."""
+    network = build_model(
+        model, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
+    ).eval()
+    with FlopCounterMode(display=False) as counter:
+        network(torch.zeros(1, 3, 32, 32))
+    return 3 * float(counter.get_total_flops())
+
+
+def _products(size: int) -> Prepared:
+    device = Performance().torch_device()
+    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return lambda: left @ right, 1e12
+
+
+def _views(count: int) -> Prepared:
+    device = Performance().torch_device()
+    images = random_images(count, num_classes=10).train_features.to(device)
+    half = torch.full((3,), 0.5, device=device)
+    views = ImageViews(mean=half, std=half, crop=CropAndFlip(), augment=RandAugment())
+    generator = torch.Generator().manual_seed(0)
+    return lambda: (views.weak(images, generator), views.strong(images, generator)), 0.0
+
+
+def _fixmatch(width: int, steps: int, how: str) -> Prepared:
+    config = FixMatchConfig(width=width, epochs=_MANY_EPOCHS, steps_per_epoch=steps)
+    trainer = FixMatch(
+        config,
+        data=random_images(1000, num_classes=10),
+        indices=np.arange(250),
+        labels=np.arange(250) % 10,
+        seed=0,
+        performance=_PERFORMANCES[how],
+    )
+    images = config.batch_size * (1 + 2 * config.unlabeled_ratio)  # weak and strong
+    return trainer.epoch, images * trained_flops(ModelName.WIDE_RESNET28, width=width)
+
+
+def _alibi(config: AlibiConfig, images: int, classes: int, how: str) -> Prepared:
+    assert isinstance(config.model, ModelName) and config.width is not None
+    trainer = config.start(
+        data=random_images(images, num_classes=classes),
+        labels=seeded_labels(np.arange(images) % classes, classes),
+        seed=0,
+        performance=_PERFORMANCES[how],
+    )
+    return trainer.epoch, trained_flops(config.model, width=config.width, num_classes=classes)
+
+
+def _self_supervised(model: ModelName, images: int, how: str) -> Prepared:
+    training = Pretraining(
+        SelfSupervisedConfig(model=model, width=64, epochs=_MANY_EPOCHS),
+        images=random_images(images, num_classes=10).train_features,
+        seed=0,
+        performance=_PERFORMANCES[how],
+    )
+    return training.epoch, 2 * trained_flops(model, width=64)  # in two views
+
+
+def _teachers(count: int, batch: int) -> Prepared:
+    data = random_images(count * 64, num_classes=10)
+    config = EnsembleConfig(
+        kind=TeacherKind.NETWORK,
+        teachers=count,
+        queries=64,
+        network=LearnerConfig(model=ModelName.SMALL_CNN, epochs=5, batch_size=32),
+    )
+    labels = LabelVault(labels=np.arange(count * 64) % 10, num_classes=10)
+    shards, vote = labels.partition(count, seed=0), TeacherVotes(config=config)
+
+    def train() -> None:
+        for first in range(0, count, batch):
+            vote(range(first, first + batch), shards[first : first + batch], data)
+
+    return train, 0.0
+
+
+def planned(small: bool) -> Iterator[tuple[str, str, float, str, Callable[[], Prepared]]]:
+    """Yield what and how, count and unit of a round, and what prepares it, at the papers' sizes."""
+    size, views = (256, 64) if small else (8192, 448)
+    yield "matrix product", "bf16", 2 * size**3 / 1e12, "TFLOP", partial(_products, size)
+    yield "pairs of views", f"{views} at once", views, "pairs", partial(_views, views)
+    width, images = (4, 256) if small else (64, 50_000)
+    resnet = AlibiConfig(
+        model=ModelName.RESNET18, width=width, epochs=_MANY_EPOCHS, batch_size=128, augment=True
+    )
+    # Precisions and compilers of a CPU would take more than a minute.
+    cuda = Performance().torch_device().type == "cuda"
+    for how in _PERFORMANCES if cuda else ["fp32"]:
+        prepare = partial(_alibi, resnet, images, 100, how)
+        yield f"ALIBI, ResNet18, width {width}, 100 classes", how, images, "images", prepare
+        if small:
+            continue
+        for width in (2, 4, 8):
+            yield f"FixMatch, WRN-28-{width}", how, 50, "steps", partial(_fixmatch, width, 50, how)
+        for width in WIDTHS:
+            fast = AlibiConfig(**fast_training(epochs=_MANY_EPOCHS, width=width))
+            prepare = partial(_alibi, fast, images, 10, how)
+            yield f"ALIBI, fast network, width {width}", how, images, "images", prepare
+        for model in (ModelName.FAST_CNN, ModelName.RESNET18):
+            prepare = partial(_self_supervised, model, 20_480, how)
+            yield f"self-supervised, {model}, width 64", how, 20_480, "images", prepare
+    for count in (2,) if small else (2, 8, 32):
+        for how, batch in (("together", count), ("one by one", 1)):
+            what = f"{count} small CNN teachers of 64 images"
+            yield what, how, count, "teachers", partial(_teachers, count, batch)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpeedStep(Step):
-    """The speeds of `tests.benchmarks.gpu`, one measurement at a time."""
+    """Speeds of the trainers on this machine's accelerator, one measurement at a time.
+
+    Utilization is the share of the arithmetic of matrix products, which are measured first.
+    """
 
     seconds: float = 6.0
-    sizes: Sizes = field(default_factory=Sizes)
+    small: bool = False
     name: str = "speeds"
     dataset: str = ""
     needs_seconds: float = 60.0  # the slowest measurement, with compilation
 
     def advance(self, place: Place, end: float) -> bool:
         """Measure until all is measured or the time is over."""
-        watch, key = Stopwatch(self.seconds), repr(self.sizes)
-        speeds: dict[str, Any] = dict((place.state(self.name, key) or {"speeds": {}})["speeds"])
-        if "yardstick" not in speeds:
-            speeds["yardstick"] = asdict(yardstick(watch, self.sizes))
-        top = Speed(**speeds["yardstick"])
-        for name, make in planned(watch, self.sizes):
-            if name in speeds:
+        speeds: list[dict[str, Any]] = place.state(self.name, repr(self)).get("speeds", [])
+        for number, (what, how, count, unit, prepare) in enumerate(planned(self.small)):
+            if number < len(speeds):
                 continue
             if time.monotonic() + self.needs_seconds > end:
                 return False
+            speed: dict[str, Any] = {"what": what, "how": how, "unit": unit}
             try:
-                speeds[name] = asdict(make(top))
+                speed |= self._measured(prepare, count)
             except RuntimeError as error:  # a network that does not fit must not end the others
-                speeds[name] = {"failed": str(error).splitlines()[0][:200]}
-            place.keep_state(self.name, key, {"speeds": speeds})
-        return place.finish(self, {"speeds": [*speeds.values()]}, Performance())
+                speed["failed"] = str(error).splitlines()[0][:200]
+            flops = speed.pop("flops", 0.0)
+            top = speeds[0].get("per_second") if speeds else None
+            speed["utilization"] = flops / (1e12 * top) if flops and top else None
+            speeds.append(speed)
+            place.keep_state(self.name, repr(self), {"speeds": speeds})
+        return place.finish(self, {"speeds": speeds}, Performance())
+
+    def _measured(self, prepare: Callable[[], Prepared], count: float) -> dict[str, Any]:
+        """Time rounds of `count` units, with the accelerator's queue empty before and after."""
+        work, flops = prepare()
+        cuda = Performance().torch_device().type == "cuda"
+        work()  # allocations, choice of kernels, compilation
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
+        rounds: list[float] = []
+        while len(rounds) < _LEAST_ROUNDS or sum(rounds) < self.seconds:
+            if cuda:
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            work()
+            if cuda:
+                torch.cuda.synchronize()
+            rounds.append(time.perf_counter() - start)
+        per_second = count / statistics.median(rounds)
+        peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else None
+        found = {"per_second": per_second, "flops": flops * per_second}
+        return {**found, "rounds": len(rounds), "peak_gib": peak}
 
 
 # The steps, ordered by their worth: an accelerator's first minutes go to the first ones.
@@ -440,20 +575,18 @@ _LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
 _WITH_SIMCLR = {0.05: "85.5", 0.18: "86.6", 0.5: "87.4"}
 
 
-def campaign() -> tuple[Step, ...]:
-    """Return all steps; CIFAR-100 confirms the choices of CIFAR-10."""
-    return (
-        *_fast_steps("cifar10", priors=False),
-        SpeedStep(),
-        *_encoder_steps("cifar10", ModelName.RESNET18, None, epochs=200),
-        FeaturesStep(name="cifar10-random-patches", dataset="cifar10", prior=_MOMENTS),
-        *_fast_steps("cifar10", priors=True),
-        *_encoder_steps("cifar10", ModelName.FAST_CNN, 64, epochs=200),
-        *_fast_steps("cifar100", priors=False),
-        *_encoder_steps("cifar100", ModelName.RESNET18, None, epochs=200),
-        FeaturesStep(name="cifar100-random-patches", dataset="cifar100", prior=_MOMENTS),
-        *_fast_steps("cifar100", priors=True),
-    )
+def campaign() -> Iterator[Step]:
+    """Yield all steps; CIFAR-100 confirms the choices of CIFAR-10."""
+    for dataset in ("cifar10", "cifar100"):
+        first = dataset == "cifar10"
+        yield from _fast_steps(dataset, priors=False)
+        if first:
+            yield SpeedStep()
+        yield from _encoder_steps(dataset, ModelName.RESNET18, None, epochs=200)
+        yield FeaturesStep(name=f"{dataset}-random-patches", dataset=dataset, prior=_MOMENTS)
+        yield from _fast_steps(dataset, priors=True)
+        if first:
+            yield from _encoder_steps(dataset, ModelName.FAST_CNN, 64, epochs=200)
 
 
 def small_campaign() -> tuple[Step, ...]:
@@ -467,11 +600,10 @@ def small_campaign() -> tuple[Step, ...]:
         config=AlibiConfig(epsilon=2.0, **network),
     )
     staged = LpMstConfig(epsilon=2.0, **network)
-    speeds = replace(SMALL, widths=(), encoders=(), teachers=())
     tiny: dict[str, Any] = {"batch_size": 50, "projection": 8, "epsilons": (1.0,), "landmarks": 20}
     steps = (
         fast,
-        SpeedStep(seconds=0.01, sizes=speeds),
+        SpeedStep(seconds=0.01, small=True),
         *_encoder_steps("cifar10", ModelName.FAST_CNN, 2, epochs=2, **tiny),
         replace(fast, name="cifar10-lp-2st", row="LP-2ST", config=staged),
     )
@@ -481,8 +613,7 @@ def small_campaign() -> tuple[Step, ...]:
 def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
     """Yield trials of the fast network: those with a moment prior, or all others."""
     for width in WIDTHS:
-        plain = fast_training(epochs=10, width=width)
-        for method, epsilon, config in _with_priors(plain) if priors else _without(plain, width):
+        for method, epsilon, config in _with_priors(width) if priors else _without(width):
             words = method.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
             end = "" if epsilon is None else f"-e{epsilon:g}"
             yield TrialStep(
@@ -497,9 +628,9 @@ def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
             )
 
 
-def _without(plain: dict[str, Any], width: int) -> Iterator[tuple[str, float | None, Any]]:
+def _without(width: int) -> Iterator[tuple[str, float | None, Any]]:
+    plain, two = (fast_training(epochs=epochs, width=width) for epochs in (10, 20))
     smooth = fast_training(epochs=10, width=width, label_smoothing=LABEL_SMOOTHING)
-    two = fast_training(epochs=20, width=width)
     yield "no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)
     for epsilon in _MANY:
         response = AlibiConfig(epsilon=epsilon, noise=Noise.RANDOMIZED_RESPONSE, **plain)
@@ -508,7 +639,8 @@ def _without(plain: dict[str, Any], width: int) -> Iterator[tuple[str, float | N
         yield "LP-2ST", epsilon, LpMstConfig(epsilon=epsilon, **two)
 
 
-def _with_priors(plain: dict[str, Any]) -> Iterator[tuple[str, float | None, Any]]:
+def _with_priors(width: int) -> Iterator[tuple[str, float | None, Any]]:
+    plain = fast_training(epochs=10, width=width)
     short = {**plain, "epochs": 8, "earlier_epochs": 4}
     for epsilon in _LEAST:
         staged = StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
@@ -575,11 +707,7 @@ def _published(dataset: str, epsilon: float | None, known: dict[float, str]) -> 
 
 
 def run(place: Place, steps: Sequence[Step], *, end: float) -> None:
-    """Continue where the last call stopped.
-
-    A failed step is written down and the others continue: a network that does not fit into memory
-    must not cost the rest of the campaign.
-    """
+    """Continue where the last call stopped; a failed step is written down and does not stop it."""
     first = True
     for step in steps:
         if place.kept("results", step.name) or place.kept("failed", step.name):
@@ -626,15 +754,23 @@ def table(place: Place, steps: Sequence[Step]) -> str:
             if found["accelerator"] == "none":
                 found["accelerator"] = found["machine"].partition(",")[0]
             cells = [found.get(column, "") for column in _COLUMNS]
-            lines.append(_row(f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells))
+            lines.append(_row([f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells]))
     if any(isinstance(step, SpeedStep) for step in steps):
         speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
-        rows = [row(Speed(**each)) for each in speeds if "failed" not in each]
-        lines += ["", ROW_HEAD, *(rows or ["| not run | | | | |"])]
+        rows = [_speed_row(each) for each in speeds if "failed" not in each]
+        lines += ["", _row(["what", "how", "per second", "utilization", "GiB"]), "|---" * 5 + "|"]
+        lines += rows or ["| not run | | | | |"]
     return "\n".join(lines)
 
 
-def _row(cells: Iterator[str] | Sequence[str]) -> str:
+def _speed_row(speed: Mapping[str, Any]) -> str:
+    share = "" if speed["utilization"] is None else f"{speed['utilization']:.0%}"
+    memory = "" if speed["peak_gib"] is None else f"{speed['peak_gib']:.1f}"
+    figure = f"{speed['per_second']:,.4g} {speed['unit']}"
+    return _row([speed["what"], speed["how"], figure, share, memory])
+
+
+def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
 
@@ -657,13 +793,13 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the steps in order")
     parser.add_argument("--table", action="store_true", help="print results as Markdown and end")
     wanted = parser.parse_args()
-    if wanted.folder is None and not wanted.list:
-        parser.error("--folder is required (--list alone works without it)")
     every = small_campaign() if wanted.small else campaign()
     steps = [step for step in every if step.name.startswith(tuple(wanted.only) or ("",))]
     if wanted.list:
         print("\n".join(step.name for step in steps))
         return 0
+    if wanted.folder is None:
+        parser.error("--folder is required (--list alone works without it)")
     place = Place(
         folder=wanted.folder,
         noise_seed=wanted.noise_seed,
@@ -675,8 +811,10 @@ def main() -> int:
         print(table(place, steps))
         return 0
     try:
-        with place.held():
-            run(place, steps, end=time.monotonic() + 60 * wanted.minutes)
+        private_folder(place.folder)
+        for name in ("results", "failed", "states", "private", "encoders", "features"):
+            (place.folder / name).mkdir(exist_ok=True, mode=0o700)
+        run(place, steps, end=time.monotonic() + 60 * wanted.minutes)
     except (ImportError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -687,4 +825,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    ended(main)
+    sys.exit(main())

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tests.benchmarks.interruption import ended
-
 _ROW = ("trainer.ensemble.teachers", "trainer.sigma2", "trainer.answers")
 _RANGES = {
     "epsilon": "epsilon by decisions",
@@ -96,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

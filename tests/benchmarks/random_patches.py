@@ -18,11 +18,9 @@ from torch import Tensor
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data.labelled_data import LabelledData
+from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.priors import kernel_directions, moment_query
 from labeldp.trainers.models.features import RandomPatchFeatures
-from tests.benchmarks.data_at_hand import load_or_refuse
-from tests.benchmarks.interruption import ended
 
 EPSILONS = (0.5, 1.0, 2.0)
 _DELTA, _LANDMARKS, _TOLERATED, _RIDGE = 1e-5, 1500, 0.1, 0.3
@@ -64,7 +62,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="take so many training images")
     parser.add_argument("--seed", type=int, default=0, help="of the noise")
     wanted = parser.parse_args()
-    data = load_or_refuse(parser, wanted.data, limit=wanted.limit)
+    data = load(wanted.data, limit=wanted.limit)
     torch.set_num_threads(1)
     began = time.process_time()
     encoder = RandomPatchFeatures().fit(data.public.train_features)
@@ -80,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

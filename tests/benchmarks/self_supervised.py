@@ -13,11 +13,10 @@ import time
 import torch
 from torch import Tensor
 
+from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import SelfSupervisedConfig
-from tests.benchmarks.data_at_hand import load_or_refuse
-from tests.benchmarks.interruption import ended
 
 _RIDGE = 10.0
 
@@ -43,7 +42,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
-    data = load_or_refuse(parser, wanted.data, limit=wanted.images)
+    data = load(wanted.data, limit=wanted.images)
     photographs = wanted.data == "cifar10"
     config = SelfSupervisedConfig(
         width=wanted.width,
@@ -80,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

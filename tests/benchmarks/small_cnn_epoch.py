@@ -16,7 +16,6 @@ import torch
 
 from labeldp.trainers.performance import Device, Performance, Precision
 from tests.benchmarks.hot_paths.training import FASHION, cnn_config, noise_images, run_of
-from tests.benchmarks.interruption import ended
 
 
 def main() -> None:
@@ -44,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    ended(main)
+    main()

@@ -1,10 +1,75 @@
-"""Small data sets made on the spot, images and a table, that a few steps can learn."""
+"""Small public data for tests of trainers, and vaults of the labels behind them."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.releases import PateAnswers
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.pate import EnsembleConfig
+
+ON_CPU = Performance(device=Device.CPU)
+Given = tuple[PublicData, "SeededVault"]
+
+
+class SeededVault(LabelVault):
+    """A vault whose salt and noise repeat, and answers of 40 teachers of whom nearly all agree."""
+
+    def __init__(self, labels: Any, num_classes: int, *, seed: int = 0, **limits: Any) -> None:
+        super().__init__(
+            labels=labels, num_classes=num_classes, store=MemoryStore(bytes(32)), **limits
+        )
+        self.labels = np.asarray(labels)
+        self.seed = seed
+        self.asked: list[tuple[Sequence[PateAnswers], NDArray[np.float32] | None, bool]] = []
+
+    def release(self, *asked: Any, **how: Any) -> Release:
+        return super().release(*asked, **{**how, "noise": SeededNoise(seed=self.seed)})
+
+    def answers(
+        self,
+        ensemble: EnsembleConfig,
+        requests: Sequence[PateAnswers],
+        student_scores: NDArray[np.float32] | None = None,
+        *,
+        delta: float,
+        publish_cost: bool,
+    ) -> NDArray[np.int64]:
+        """Answer by the true labels, free of charge, and remember the question."""
+        self.asked.append((requests, student_scores, publish_cost))
+        truth = self.labels[ensemble.query_positions(len(self.labels))]
+        votes = 1 + (40 - self.num_classes) * np.eye(self.num_classes, dtype=int)[truth]
+        released, first = [], 0
+        for number, request in enumerate(requests):
+            part = votes[first : first + request.queries]
+            first += request.queries
+            interactive = isinstance(request.aggregator, InteractiveGNMax)
+            scores = (student_scores,) if interactive and student_scores is not None else ()
+            generator = np.random.default_rng(number)
+            released.append(request.release(part, *scores, generator=generator))
+        return np.concatenate(released)
+
+
+def digits(*, train: int | None = None, **limits: Any) -> Given:
+    """scikit-learn's digits, images of 8x8 pixels: some or all of them to train on."""
+    data = load("digits", limit=train)
+    return data.public, SeededVault(data.train_labels, 10, **limits)
+
+
+def trained(config: Any, given: Given, *, epochs: int | None = None, seed: int = 0) -> Any:
+    """Start a trainer and train it, all of its epochs or so many."""
+    data, vault = given
+    trainer = config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
+    for _ in range(config.epochs if epochs is None else epochs):
+        trainer.epoch()
+    return trainer
 
 
 def small_images(

@@ -1,7 +1,5 @@
 """Performance: names are checked, devices that are not there are refused."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -11,7 +9,6 @@ from labeldp.trainers.performance import (
     Precision,
     bf16_units,
 )
-from labeldp.trainers.settings.methods import AlibiConfig
 
 
 @pytest.mark.parametrize(
@@ -52,8 +49,3 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) ->
     assert Performance().torch_device() == torch.device("cpu")
     with pytest.raises(ValueError, match="no CUDA device; take device=auto"):
         Performance(device=Device.CUDA).torch_device()
-
-
-def test_performance_and_privacy_share_no_setting() -> None:
-    fast = {field.name for field in dataclasses.fields(Performance)}
-    assert not fast & {field.name for field in dataclasses.fields(AlibiConfig)}

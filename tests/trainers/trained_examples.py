@@ -1,7 +1,7 @@
 """A model of each method, trained in seconds, with the raw rows that it was measured on."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.releases import PateAnswers
-from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
-from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
+from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
 from labeldp.trainers.data.splits import Splits
@@ -42,9 +40,8 @@ from labeldp.trainers.settings.pate import (
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
-from tests.trainers.small_data import small_images
+from tests.trainers.small_data import ON_CPU, SeededVault, small_images
 
-ON_CPU = Performance(device=Device.CPU)
 BY_CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=10)
 PATE = PateConfig(
     ensemble=EnsembleConfig(teachers=40, queries=100),
@@ -66,40 +63,6 @@ STUDENTS = {
         ),
     ),
 }
-
-
-@dataclass
-class Desk:
-    """Releases from a vault, and answers as 40 teachers would give them of whom 37 are right."""
-
-    data: LabelledData
-    vault: LabelVault = field(init=False)
-
-    def __post_init__(self) -> None:
-        labels, classes = self.data.train_labels, self.data.public.num_classes
-        self.vault = LabelVault(labels=labels, num_classes=classes)
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
-
-    def answers(
-        self,
-        ensemble: EnsembleConfig,
-        requests: Sequence[PateAnswers],
-        student_scores: NDArray[np.float32] | None = None,
-        *,
-        delta: float,
-        publish_cost: bool,
-    ) -> NDArray[np.int64]:
-        labels = self.data.train_labels
-        truth = labels[ensemble.query_positions(len(labels))]
-        votes = 1 + 37 * np.eye(self.data.public.num_classes, dtype=int)[truth]
-        return requests[0].release(votes, generator=np.random.default_rng(0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,9 +134,8 @@ def _example(
     rows: dict[str, NDArray[Any]],
     performance: Performance = ON_CPU,
 ) -> Example:
-    trainer: Trainer = config.start(
-        data=data.public, labels=Desk(data), seed=3, performance=performance
-    )
+    vault = SeededVault(data.train_labels, data.public.num_classes)
+    trainer: Trainer = config.start(data=data.public, labels=vault, seed=3, performance=performance)
     for _ in range(config.epochs):
         trainer.epoch()
     predictor = trainer.predictor()
@@ -244,9 +206,8 @@ def _table() -> tuple[LabelledData, dict[str, NDArray[Any]]]:
 def small_model() -> tuple[TrainedModel, pd.DataFrame]:
     """Return an untrained model of a table with named classes, and raw rows for it."""
     data, rows = _table()
-    trainer = AlibiConfig(**QUICK).start(
-        data=data.public, labels=Desk(data), seed=0, performance=ON_CPU
-    )
+    vault = SeededVault(data.train_labels, 3)
+    trainer = AlibiConfig(**QUICK).start(data=data.public, labels=vault, seed=0, performance=ON_CPU)
     model = TrainedModel(
         predictor=trainer.predictor(),
         preprocessing=data.public.preprocessing,

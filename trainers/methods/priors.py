@@ -40,7 +40,7 @@ from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.features import image_features, label_free_features
+from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.shared_arrays import Place, made_once
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
@@ -318,8 +318,8 @@ def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
     """
     data = images.data
     with one_thread():
-        found = label_free_features(data, image_features(which), folder=data.features_folder)
-    return Rows(f"{images.fingerprint} {which}", found.train, data.features_folder)
+        found = described_by_features(data, image_features(which), folder=data.features_folder)
+    return Rows(f"{images.fingerprint} {which}", found.train_features, data.features_folder)
 
 
 def _place(name: str, rows: Rows, **key: object) -> Place:

@@ -18,8 +18,8 @@ Both end with square roots and principal components, which help linear models.
 >>> table = torch.arange(8.0).view(4, 2)
 >>> data = PublicData(name="table", num_classes=2, train_features=table, test_features=table[:2],
 ...                   test_labels=np.array([0, 1]))
->>> features = label_free_features(data)
->>> features.train.mean(0), round(float(features.train.square().sum(1).mean()), 6)
+>>> features = described_by_features(data).train_features
+>>> features.mean(0), round(float(features.square().sum(1).mean()), 6)
 (tensor([0., 0.]), 1.0)
 >>> images = torch.randint(256, (64, 3, 12, 12), dtype=torch.uint8)
 >>> settings = RandomPatchFeatures(patch=3, filters=8, dimensions=10, sampled_patches=500)
@@ -28,13 +28,11 @@ torch.Size([64, 10])
 """
 
 import hashlib
-import os
-import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -43,13 +41,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.data.columns import Step
+from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
 
 #: Counted up when the same settings give other features, so that stale files are not read.
-_VERSION = 1
+_VERSION = 2
 #: Entries of a step's file beside its matrices.
 _DESCRIBED = ("patch", "cells", "threshold", "precision")
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
@@ -137,6 +136,22 @@ class _ImageStep(Step):
         assert self.projection is not None, "it is fitted"
         return (self.projection.shape[1],)
 
+    def described(self) -> dict[str, Any]:
+        """Return the settings."""
+        return {name: of for name, of in vars(self).items() if not isinstance(of, Tensor)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the matrices by name."""
+        found = {name: of for name, of in vars(self).items() if isinstance(of, Tensor)}
+        return {name: of.numpy() for name, of in found.items()}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the encoder of `described` and `arrays`."""
+        plain = {name: of for name, of in described.items() if name != "kind"}
+        matrices = {name: torch.from_numpy(np.array(of)) for name, of in arrays.items()}
+        return cls(**plain, **matrices)
+
     @abstractmethod
     def _pooled_answers(self, images: Tensor) -> Tensor:
         """Return the numbers that the components are taken of, [B, numbers]."""
@@ -160,36 +175,6 @@ class PatchEncoder(_ImageStep):
     centers: Tensor
     shift: Tensor
     projection: Tensor | None
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        return {"patch": self.patch, "cells": self.cells}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the matrices by name; those that lie in columns turned over, as `.T`.
-
-        Products of a matrix that lies in rows and one that lies in columns differ in their last
-        bits.
-        """
-        found = {}
-        for name in ("mean", "whitening", "centers", "shift", "projection"):
-            matrix = getattr(self, name).numpy()
-            if matrix.flags.c_contiguous:
-                found[name] = matrix
-            else:
-                found[f"{name}.T"] = np.ascontiguousarray(matrix.T)
-        return found
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "PatchEncoder":
-        """Return the encoder of `described` and `arrays`."""
-        matrices = {}
-        for name, array in arrays.items():
-            matrix = torch.from_numpy(np.array(array))
-            matrices[name.removesuffix(".T")] = matrix.T if name.endswith(".T") else matrix
-        return cls(patch=described["patch"], cells=described["cells"], **matrices)
 
     def _pooled_answers(self, images: Tensor) -> Tensor:
         rows, columns = (length - self.patch + 1 for length in images.shape[2:])
@@ -222,7 +207,9 @@ class PatchEncoder(_ImageStep):
         # The sign of an eigenvector is arbitrary, and differs between machines.
         kept = kept * kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()
         norm = (pooled @ kept).square().sum(1).mean().sqrt()
-        return replace(self, shift=shift, projection=kept / norm.clamp(min=1e-12))
+        # Matrices that lie in columns would give other last bits, and files keep none of these.
+        projection = (kept / norm.clamp(min=1e-12)).contiguous()
+        return replace(self, shift=shift, projection=projection)
 
     def _patches(self, images: Tensor) -> Tensor:
         """All patches of each image, normalized [B * rows * columns, D]."""
@@ -367,28 +354,6 @@ class RandomPatchEncoder(_ImageStep):
     shift: Tensor
     projection: Tensor | None
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        settings = {"cells": self.cells, "threshold": self.threshold}
-        return {**settings, "precision": self.precision.value}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the matrices by name."""
-        names = ("kernels", "bias", "shift", "projection")
-        return {name: getattr(self, name).contiguous().numpy() for name in names}
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "RandomPatchEncoder":
-        """Return the encoder of `described` and `arrays`."""
-        return cls(
-            cells=described["cells"],
-            threshold=described["threshold"],
-            precision=Precision(described["precision"]),
-            **{name: torch.from_numpy(np.array(array)) for name, array in arrays.items()},
-        )
-
     @property
     def filters(self) -> int:
         """F."""
@@ -398,7 +363,7 @@ class RandomPatchEncoder(_ImageStep):
         patch = self.kernels.shape[-1]
         places = (images.shape[2] - patch + 1) * (images.shape[3] - patch + 1)
         batch = max(1, _ANSWERS_AT_ONCE // (places * len(self.kernels)))
-        kind = torch.bfloat16 if self.precision is Precision.BF16 else torch.float32
+        kind = torch.bfloat16 if self.precision == Precision.BF16 else torch.float32
         kernels = self.kernels.to(kind).contiguous(memory_format=torch.channels_last)
         bias = self.bias.to(kind)
         # Among random directions a cosine has a standard deviation of 1 over the root of D.
@@ -499,15 +464,6 @@ class ScaledStep(Step):
 ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """Features of a data set, single precision [N, D], and the step that makes them of rows."""
-
-    train: Tensor
-    test: Tensor
-    step: Step
-
-
 def image_features(which: FeatureSet) -> ImageFeatures:
     """Return the settings of PATCHES or RANDOM_PATCHES."""
     return RandomPatchFeatures() if which is FeatureSet.RANDOM_PATCHES else PatchFeatures()
@@ -516,65 +472,44 @@ def image_features(which: FeatureSet) -> ImageFeatures:
 def described_by_features(
     data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
 ) -> PublicData:
-    """Return the same data, its features replaced by label-free ones; see `label_free_features`."""
-    found = label_free_features(data, settings, folder=folder)
-    return replace(
-        data,
-        train_features=found.train,
-        test_features=found.test,
-        preprocessing=data.preprocessing.then(found.step),
-    )
-
-
-def label_free_features(
-    data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
-) -> Features:
-    """Describe public data by features that are learned from the training features alone.
+    """Return the same data, with features that are learned from the training features alone.
 
     `settings` are those of images, k-means patches by default; tables need none. Features are kept
-    in `folder` and read from there when they are asked for again, by several processes at once.
+    in `folder` and read from there when they are requested again, by several processes at once.
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    files = None
-    if folder is not None:
-        text = f"{_VERSION} {data.fingerprint} {settings!r}"
-        key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        files = folder / f"features-{key}.npy", folder / f"features-{key}.step.npz"
-        if all(file.exists() for file in files):
-            return _read(*files, examples=len(data.train_features))
-    train, test = data.train_features.cpu(), data.test_features.cpu()
-    step: Step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
-    features = Features(train=step(train), test=step(test), step=step)
-    if files is not None:
-        values = torch.cat((features.train, features.test)).numpy()
-        _write(files[0], lambda file: np.save(file, values, allow_pickle=False))
-        parts: dict[str, Any] = {**step.arrays(), **step.described()}
-        _write(files[1], lambda file: np.savez(file, **parts))
-    return features
+    text = f"{_VERSION} {data.fingerprint} {settings!r}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
+    values, parts = (f"features-{key}.npy", f"features-{key}.step.npz")
+    count = len(data.train_features)
+    if folder is not None and (folder / values).exists() and (folder / parts).exists():
+        # Copied on write: processes on one machine share the pages.
+        found = torch.from_numpy(np.load(folder / values, mmap_mode="c", allow_pickle=False))
+        step = _read_step(folder / parts)
+    else:
+        train = data.train_features.cpu()
+        step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
+        found = torch.cat((step(train), step(data.test_features.cpu())))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(folder / values) as file:
+                np.save(file, found.numpy(), allow_pickle=False)
+            described: dict[str, Any] = {**step.arrays(), **step.described()}
+            with whole_file(folder / parts) as file:
+                np.savez(file, **described)
+    return replace(
+        data,
+        train_features=found[:count],
+        test_features=found[count:],
+        preprocessing=data.preprocessing.then(step),
+    )
 
 
-def _read(values: Path, step: Path, *, examples: int) -> Features:
-    """Return features of a set with so many training examples from their files."""
-    with np.load(step, allow_pickle=False) as archive:
+def _read_step(file: Path) -> Step:
+    with np.load(file, allow_pickle=False) as archive:
         arrays = dict(archive)
     kinds = (PatchEncoder, "patch"), (RandomPatchEncoder, "kernels")
     kind: type[Step] = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
     described = {name: arrays.pop(name).item() for name in _DESCRIBED if name in arrays}
-    # Copied on write: processes on one machine share the pages.
-    found = torch.from_numpy(np.load(values, mmap_mode="c", allow_pickle=False))
-    restored = kind.restored(described, arrays)
-    return Features(train=found[:examples], test=found[examples:], step=restored)
-
-
-def _write(path: Path, save: Callable[[IO[bytes]], None]) -> None:
-    """Write under another name first: nobody ever reads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            save(file)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    return kind.restored(described, arrays)

@@ -36,42 +36,33 @@ class ParameterGroup:
     decoupled: bool = False
 
 
-def parameter_groups(
-    model: nn.Module,
-    *,
-    weight_decay: float = 0.0,
-    decay_all: bool = True,
-    bias_rate: float = 1.0,
-    decoupled: bool = False,
-) -> list[ParameterGroup]:
-    """Return a model's parameters as groups: one where all are treated alike.
-
-    Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
-    with `decay_all` alone.
-    """
-    parameters = list(model.parameters())
-    if decay_all and bias_rate == 1:
-        return [ParameterGroup(parameters, weight_decay, decoupled=decoupled)]
-    weights = [p for p in parameters if p.ndim > 1]
-    others = [p for p in parameters if p.ndim <= 1]
-    of_others = weight_decay if decay_all else 0.0
-    groups = (
-        ParameterGroup(weights, weight_decay, decoupled=decoupled),
-        ParameterGroup(others, of_others, rate=bias_rate, decoupled=decoupled),
-    )
-    return [group for group in groups if group.parameters]
-
-
 def sgd(
     model: nn.Module,
     *,
     learning_rate: float,
     momentum: float = 0.9,
     nesterov: bool = True,
-    **grouped: Any,
+    weight_decay: float = 0.0,
+    decay_all: bool = True,
+    bias_rate: float = 1.0,
+    decoupled: bool = False,
 ) -> "Sgd":
-    """Return SGD over the parameters of a model; see `Sgd` and `parameter_groups`."""
-    groups = parameter_groups(model, **grouped)
+    """Return SGD over the parameters of a model.
+
+    Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
+    with `decay_all` alone.
+    """
+    parameters = list(model.parameters())
+    groups = [ParameterGroup(parameters, weight_decay, decoupled=decoupled)]
+    if not decay_all or bias_rate != 1:
+        weights = [p for p in parameters if p.ndim > 1]
+        others = [p for p in parameters if p.ndim <= 1]
+        of_others = weight_decay if decay_all else 0.0
+        groups = [
+            ParameterGroup(weights, weight_decay, decoupled=decoupled),
+            ParameterGroup(others, of_others, rate=bias_rate, decoupled=decoupled),
+        ]
+    groups = [group for group in groups if group.parameters]
     return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
 
 

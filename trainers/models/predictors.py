@@ -14,7 +14,7 @@ array([[0.5, 0.5]], dtype=float32)
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -76,26 +76,43 @@ def fitting_images(images: Tensor) -> Tensor:
     return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
 
 
-class Predictor(Protocol):
-    """Features in, probabilities out; `kind` names it in files."""
+#: Fields of a predictor that are written as arrays.
+_ARRAYS = (np.ndarray, Tensor)
+
+
+class Predictor:
+    """Features in, probabilities out; `kind` names it in files.
+
+    A predictor is a dataclass: fields that are arrays are written apart from those that JSON has.
+    """
 
     kind: ClassVar[str]
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for features [N, ...]."""
+        raise NotImplementedError
 
     def described(self) -> dict[str, Any]:
         """Return the architecture, as values that JSON has."""
+        plain = {name: of for name, of in vars(self).items() if not isinstance(of, _ARRAYS)}
+        return {
+            "kind": self.kind,
+            **{name: asdict(of) if isinstance(of, Pixels) else of for name, of in plain.items()},
+        }
 
-    def arrays(self) -> Mapping[str, Tensor]:
+    def arrays(self) -> dict[str, Tensor]:
         """Return weights by name, on the CPU."""
+        found = {name: of for name, of in vars(self).items() if isinstance(of, _ARRAYS)}
+        return {name: torch.as_tensor(of).detach().cpu().clone() for name, of in found.items()}
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> "Predictor":
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
         """Return the predictor of `described` and `arrays`, on the CPU.
 
         Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
         """
+        plain = {name: of for name, of in described.items() if name != "kind"}
+        return cls(**plain, **{name: of.numpy() for name, of in arrays.items()})
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -123,11 +140,6 @@ class Pixels:
     def of(cls, mean: tuple[float, ...], std: tuple[float, ...]) -> "Pixels | None":
         """Return the statistics of images; None for what has none."""
         return cls(mean=mean, std=std) if mean else None
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any] | None) -> "Pixels | None":
-        """Return the statistics that `asdict` or JSON made a mapping of."""
-        return cls(**{key: tuple(value) for key, value in described.items()}) if described else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +201,7 @@ class NetworkSettings:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkPredictor:
+class NetworkPredictor(Predictor):
     """A network with its weights, on the device that `performance` names.
 
     `pixels` is None for features that are not images. With `mirrored` an image is judged by itself
@@ -226,26 +238,15 @@ class NetworkPredictor:
 
     def features(self, examples: Tensor) -> tuple[Tensor, ...]:
         """Features by the network of unaugmented examples [N, ...], each kind [N, D]."""
-
-        def found(inputs: Tensor) -> tuple[Tensor, ...]:
-            if inputs.ndim == 4:
-                inputs = inputs.contiguous(memory_format=self.performance.memory_format())
-            with self.performance.autocast():
-                return tuple(part.float() for part in described(self.network, inputs))
-
+        found = self._batched(examples, lambda inputs: described(self.network, inputs))
         # Copies, which training may use: tensors of inference may not.
-        return tuple(kind.cpu().clone() for kind in self._batched(examples, found))
+        return tuple(kind.cpu().clone() for kind in found)
 
     def described(self) -> dict[str, Any]:
         """Return the architecture."""
-        settings, cardinalities = self.settings, self.settings.cardinalities
         return {
             "kind": self.kind,
-            "model": str(settings.model),
-            "input_shape": list(settings.input_shape),
-            "num_classes": settings.num_classes,
-            "width": settings.width,
-            "cardinalities": None if cardinalities is None else list(cardinalities),
+            **asdict(self.settings),
             "pixels": None if self.pixels is None else asdict(self.pixels),
             "precision": self.performance.precision_here().value,
             "channels_last": self.performance.channels_last,
@@ -262,9 +263,7 @@ class NetworkPredictor:
         }
 
     @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
-    ) -> "NetworkPredictor":
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
         """Return the network of `described` and `arrays`, on the CPU."""
         cardinalities = described["cardinalities"]
         settings = NetworkSettings(
@@ -290,39 +289,51 @@ class NetworkPredictor:
         return cls(
             network=network.to(memory_format=performance.memory_format()),
             settings=settings,
-            pixels=Pixels.restored(described["pixels"]),
+            pixels=_pixels(described["pixels"]),
             performance=performance,
             mirrored=described["mirrored"],
         )
 
     def _logits(self, inputs: Tensor) -> tuple[Tensor]:
-        return (logits_of(self.network, inputs, self.performance),)
+        return (self.network(inputs),)
 
     @torch.inference_mode()
     def _batched(
         self, examples: Tensor, outputs: Callable[[Tensor], tuple[Tensor, ...]]
     ) -> tuple[Tensor, ...]:
-        """Return outputs, each [N, ...], of unaugmented examples [N, ...].
+        """Return outputs, single precision [N, ...] each, of unaugmented examples [N, ...].
 
         The network is left in evaluation mode. With `mirrored` they are the mean of those of an
         image and of its mirror image.
         """
+
+        def found(inputs: Tensor) -> tuple[Tensor, ...]:
+            if inputs.ndim == 4:
+                inputs = inputs.contiguous(memory_format=self.performance.memory_format())
+            with self.performance.autocast():
+                return tuple(part.float() for part in outputs(inputs))
+
         self.network.eval()
         device, batches = self.performance.torch_device(), []
         for batch in torch.split(examples, _BATCH):
             inputs = batch.to(device)
             if self.pixels is not None:
                 inputs = self.pixels.normalized(inputs)
-            found = outputs(inputs)
+            parts = found(inputs)
             if self.mirrored:
-                pairs = zip(found, outputs(inputs.flip(3)), strict=True)
-                found = tuple((one + other) / 2 for one, other in pairs)
-            batches.append(found)
+                pairs = zip(parts, found(inputs.flip(3)), strict=True)
+                parts = tuple((one + other) / 2 for one, other in pairs)
+            batches.append(parts)
         return tuple(torch.cat(kind) for kind in zip(*batches, strict=True))
 
 
+def _pixels(described: Mapping[str, Any] | None) -> Pixels | None:
+    """The statistics that `asdict` or JSON made a mapping of."""
+    return Pixels(**{name: tuple(of) for name, of in described.items()}) if described else None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MeanPredictor:
+class MeanPredictor(Predictor):
     """The mean of several: students of one ensemble."""
 
     kind: ClassVar[str] = "mean"
@@ -348,9 +359,7 @@ class MeanPredictor:
         }
 
     @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
-    ) -> "MeanPredictor":
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
         """Return the predictor of `described` and `arrays`."""
         parts = (
             restored(its, below(arrays, f"{number}."))
@@ -399,8 +408,17 @@ SHARPNESS = 8.0
 _LEAF = -1
 
 
+class _Regression(Predictor):
+    weights: Any
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2:
+            shape = tuple(self.weights.shape)
+            raise ValueError(f"weights have shape {shape}; they must be [D + 1, K]")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearPredictor:
+class LinearPredictor(_Regression):
     """Softmax of a linear model; the last row of `weights` [D + 1, K] is the bias."""
 
     kind: ClassVar[str] = "linear"
@@ -416,20 +434,10 @@ class LinearPredictor:
         ]
         return np.concatenate(chunks).astype(np.float32)
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        return {"kind": self.kind, "pixels": None if self.pixels is None else asdict(self.pixels)}
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights."""
-        return {"weights": torch.from_numpy(self.weights.copy())}
-
     @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
-    ) -> "LinearPredictor":
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
         """Return the predictor of `described` and `arrays`."""
-        return cls(weights=_matrix(arrays["weights"]), pixels=Pixels.restored(described["pixels"]))
+        return cls(weights=arrays["weights"].numpy(), pixels=_pixels(described["pixels"]))
 
 
 def with_constant(features: Tensor, pixels: Pixels | None) -> NDArray[np.float32]:
@@ -441,42 +449,26 @@ def with_constant(features: Tensor, pixels: Pixels | None) -> NDArray[np.float32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProbePredictor:
+class ProbePredictor(_Regression):
     """A ridge regression to the classes; the last row of `weights` [D + 1, K] is the bias."""
 
     kind: ClassVar[str] = "probe"
 
-    weights: Tensor
+    weights: Tensor | NDArray[np.float32]
 
     def scores(self, features: Tensor) -> Tensor:
         """Regressions to 0 and 1 [N, K]."""
-        return features @ self.weights[:-1] + self.weights[-1]
+        weights = torch.as_tensor(self.weights)
+        return features @ weights[:-1] + weights[-1]
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for features [N, D]."""
         found: NDArray[np.float32] = self.scores(features).mul(SHARPNESS).softmax(1).numpy()
         return found
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        return {"kind": self.kind}
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights."""
-        return {"weights": self.weights.detach().cpu().clone()}
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
-    ) -> "ProbePredictor":
-        """Return the predictor of `arrays`."""
-        del described
-        _matrix(arrays["weights"])
-        return cls(weights=arrays["weights"])
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ForestPredictor:
+class ForestPredictor(Predictor):
     """A forest: each tree's nodes, one tree after the other.
 
     `roots` [trees] are the first node of each tree. A value of `feature` up to `threshold` goes
@@ -522,31 +514,6 @@ class ForestPredictor:
         parts = [self._predicted(rows) for rows in torch.split(features, _CHUNK_ROWS)]
         return np.concatenate(parts)
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        return {
-            "kind": self.kind,
-            "num_classes": self.num_classes,
-            "num_features": self.num_features,
-        }
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the nodes."""
-        return {name: torch.from_numpy(getattr(self, name).copy()) for name in _NODES}
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]
-    ) -> "ForestPredictor":
-        """Return the forest; nodes that leave a tree or run in a circle raise a ValueError."""
-        forest = cls(
-            **{name: arrays[name].numpy() for name in _NODES},
-            num_classes=described["num_classes"],
-            num_features=described["num_features"],
-        )
-        forest._check()
-        return forest
-
     def _predicted(self, rows: Tensor) -> NDArray[np.float32]:
         matrix = rows.reshape(len(rows), -1).float().cpu().numpy()
         total = np.zeros((len(matrix), len(self.classes)))
@@ -567,6 +534,13 @@ class ForestPredictor:
             left = matrix[going, self.feature[node]] <= self.threshold[node]
             at[going] = root + np.where(left, self.left[node], self.right[node])
         return at
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+        """Return the forest; nodes that leave a tree or run in a circle raise a ValueError."""
+        forest = super().restored(described, arrays)
+        forest._check()
+        return forest
 
     def _check(self) -> None:
         count = len(self.feature)
@@ -589,12 +563,3 @@ class ForestPredictor:
         )
         if not sound:
             raise ValueError("the nodes of its trees don't belong together")
-
-
-_NODES = ("roots", "feature", "threshold", "left", "right", "share", "classes")
-
-
-def _matrix(weights: Tensor) -> NDArray[Any]:
-    if weights.ndim != 2:
-        raise ValueError(f"weights have shape {tuple(weights.shape)}; they must be [D + 1, K]")
-    return np.asarray(weights.numpy())

@@ -24,7 +24,6 @@ describes the format.
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +40,7 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.data.columns import RowsRefused
-from labeldp.trainers.data.files import FileRefused, open_regular, read_bytes
+from labeldp.trainers.data.files import open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModuleMissing
@@ -53,6 +52,7 @@ DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: A description holds categories of text columns, a few megabytes at most.
 _MOST_BYTES = 100_000_000
 _MODEL, _PREPROCESSING = "model.", "preprocessing."
+_REFUSED = (SafetensorError, ValueError)
 
 
 class ModelFileError(ValueError):
@@ -194,15 +194,8 @@ class TrainedModel:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         for name, content in self.files().items():
-            draft = place / f".{name}.{secrets.token_hex(4)}.draft"
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(content)
-                draft.replace(place / name)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
+            with whole_file(place / name) as file:
+                file.write(content)
 
 
 def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
@@ -238,10 +231,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         ) from error
     except OSError as error:
         raise ModelFileError(f"{path} can't be read ({error.strerror})") from error
-    except (
-        *(AttributeError, FileRefused, IndexError, KeyError, SafetensorError),
-        *(RuntimeError, TypeError, ValueError),
-    ) as error:
+    except (AttributeError, LookupError, RuntimeError, TypeError, *_REFUSED) as error:
         first = (str(error).strip() or "nothing more is known").splitlines()[0]
         raise ModelFileError(
             f"{place} holds no whole model ({type(error).__name__}: {first[:300]}); copy both "

@@ -1,26 +1,9 @@
-"""The hot paths, each a record: what is timed, against which reference, and the mark."""
+"""The hot paths: each module adds its own to `BENCHMARKS`, in this order."""
 
-from tests.benchmarks.hot_paths import (
-    accounting,
-    audits,
-    fixmatch,
-    moments,
-    noise,
-    patches,
-    posterior,
-    records,
-    start,
-    sweeps,
-    teachers,
-    tracking,
-    training,
-    vault,
-    views,
-    votes,
-)
+from importlib import import_module
 
-_IN_ORDER = (
-    *(posterior, views, training, fixmatch, patches, noise, vault, moments, accounting, votes),
-    *(teachers, audits, records, tracking, start, sweeps),
-)
-BENCHMARKS = tuple(each for module in _IN_ORDER for each in module.BENCHMARKS)
+for _name in (
+    *("posterior", "views", "training", "fixmatch", "patches", "noise", "vault", "moments"),
+    *("accounting", "votes", "teachers", "audits", "records", "tracking", "start", "sweeps"),
+):
+    import_module(f"{__name__}.{_name}")

@@ -12,7 +12,7 @@ from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 Floats = NDArray[np.float64]
 
@@ -58,51 +58,35 @@ def _log_q(row: NDArray[np.int64], noise_std: float) -> float:
     return min(log_q, math.log1p(-1 / len(row)))
 
 
-def plain_loop(votes: NDArray[np.int64]) -> float:
-    """Epsilon of the expected cost, query by query."""
+def plain_loop(votes: NDArray[np.int64], answered: NDArray[np.bool_] | None = None) -> float:
+    """Epsilon of the expected cost, query by query, or of the real one of answered queries."""
     orders = PUBLISHED_ORDERS
     total = np.zeros(len(orders))
-    for row in votes:
+    for query, row in enumerate(votes):
         log_p = float(log_ndtr((row.max() - THRESHOLD) / SIGMA1))
         surprise = min(log_p, math.log(-math.expm1(log_p)))
         total += gaussian_curve(surprise, math.sqrt(2) * SIGMA1, orders)
-        total += math.exp(log_p) * gaussian_curve(_log_q(row, SIGMA2), SIGMA2, orders)
+        share = math.exp(log_p) if answered is None else float(answered[query])
+        if share:
+            total += share * gaussian_curve(_log_q(row, SIGMA2), SIGMA2, orders)
     return float((total + conversion_offsets(orders, DELTA)).min())
 
 
-def price(votes: NDArray[np.int64]) -> float:
+def price(votes: NDArray[np.int64], answered: NDArray[np.bool_] | None = None) -> float:
     """The same by the library."""
     costs = confident_gnmax_costs(votes, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
-    return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+    if answered is None:
+        return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+    return costs.realised(answered, delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
 
 
-def _realised(scratch: Path) -> Work:
-    votes = mixed_votes(_QUERIES)
-    noise = np.random.default_rng(1).normal(scale=SIGMA1, size=_QUERIES)
-    answered = votes.max(1) + noise >= THRESHOLD
-
-    def ours(some: NDArray[np.int64]) -> float:
-        costs = confident_gnmax_costs(some, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
-        mask = answered[: len(some)]
-        return costs.realised(mask, delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
-
-    def plain() -> float:
-        """Each query pays for its check, and in full for its answer if there was one."""
-        total = np.zeros(len(PUBLISHED_ORDERS))
-        for row, was_answered in zip(votes[:_LOOPED], answered, strict=False):
-            log_p = float(log_ndtr((row.max() - THRESHOLD) / SIGMA1))
-            surprise = min(log_p, math.log(-math.expm1(log_p)))
-            total += gaussian_curve(surprise, math.sqrt(2) * SIGMA1, PUBLISHED_ORDERS)
-            if was_answered:
-                total += gaussian_curve(_log_q(row, SIGMA2), SIGMA2, PUBLISHED_ORDERS)
-        return float((total + conversion_offsets(PUBLISHED_ORDERS, DELTA)).min())
-
-    def check() -> None:
-        np.testing.assert_allclose(ours(votes[:_LOOPED]), plain(), rtol=1e-9)
-
-    return Work(ours=lambda: ours(votes), reference=plain, part=_LOOPED / _QUERIES, check=check)
-
-
+@benchmark(
+    "accounting",
+    "expected cost of 50,000 queries at 298 orders, the total",
+    "a loop over the queries, all orders at once",
+    mark=26,
+    most_seconds=0.3,
+)
 def _expected(scratch: Path) -> Work:
     votes = mixed_votes(_QUERIES)
     part = votes[:_LOOPED]
@@ -110,14 +94,36 @@ def _expected(scratch: Path) -> Work:
         ours=lambda: price(votes),
         reference=lambda: plain_loop(part),
         part=_LOOPED / _QUERIES,
-        check=lambda: np.testing.assert_allclose(
-            price(part),
-            plain_loop(part),
-            rtol=1e-9,
-        ),
+        check=lambda: np.testing.assert_allclose(price(part), plain_loop(part), rtol=1e-9),
     )
 
 
+@benchmark(
+    "accounting-realised",
+    "realised cost of the same queries, some answered, the total",
+    "a loop over the queries, a price for each check and each answer",
+    mark=20,
+    most_seconds=0.3,
+)
+def _realised(scratch: Path) -> Work:
+    votes = mixed_votes(_QUERIES)
+    noise = np.random.default_rng(1).normal(scale=SIGMA1, size=_QUERIES)
+    answered = votes.max(1) + noise >= THRESHOLD
+    part = votes[:_LOOPED], answered[:_LOOPED]
+    return Work(
+        ours=lambda: price(votes, answered),
+        reference=lambda: plain_loop(*part),
+        part=_LOOPED / _QUERIES,
+        check=lambda: np.testing.assert_allclose(price(*part), plain_loop(*part), rtol=1e-9),
+    )
+
+
+@benchmark(
+    "accounting-decisions",
+    "exact cost of 500 answers of 250 teachers, all moves, all orders",
+    "each vote moved to each class, one at a time",
+    mark=6.9,
+)
 def _decision(scratch: Path) -> Work:
     votes, orders = mixed_votes(_DECISIONS), ORDERS
 
@@ -153,6 +159,12 @@ def _decision(scratch: Path) -> Work:
     )
 
 
+@benchmark(
+    "smooth-sensitivity",
+    "sensitivity of the cost of 2,000 answers at 250 distances",
+    "a walk for each query, a vote a step",
+    mark=180,
+)
 def _smooth(scratch: Path) -> Work:
     votes = mixed_votes(_ANSWERS)
     cost = AnswerPrice(noise_std=SIGMA2, num_classes=10, order=_ORDER)
@@ -191,37 +203,3 @@ def _smooth(scratch: Path) -> Work:
         part=_WALKED / _ANSWERS,
         check=lambda: np.testing.assert_allclose(ours(votes[:_WALKED]), plain(), rtol=1e-9),
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="accounting",
-        path="expected cost of 50,000 queries at 298 orders, the total",
-        reference="a loop over the queries, all orders at once",
-        prepare=_expected,
-        mark=26,
-        most_seconds=0.3,
-    ),
-    Benchmark(
-        name="accounting-realised",
-        path="realised cost of the same queries, some answered, the total",
-        reference="a loop over the queries, a price for each check and each answer",
-        prepare=_realised,
-        mark=20,
-        most_seconds=0.3,
-    ),
-    Benchmark(
-        name="accounting-decisions",
-        path="exact cost of 500 answers of 250 teachers, all moves, all orders",
-        reference="each vote moved to each class, one at a time",
-        prepare=_decision,
-        mark=6.9,
-    ),
-    Benchmark(
-        name="smooth-sensitivity",
-        path="sensitivity of the cost of 2,000 answers at 250 distances",
-        reference="a walk for each query, a vote a step",
-        prepare=_smooth,
-        mark=180,
-    ),
-)

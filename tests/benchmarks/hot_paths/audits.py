@@ -8,12 +8,18 @@ from scipy.stats import binom
 
 from labeldp.mechanisms.auditing.memorization import THRESHOLDS, memorization_interval
 from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _CANARIES, _CLASSES = 1000, 10
 _COINS, _RIGHT, _DELTA = 1000, 900, 1e-5
 
 
+@benchmark(
+    "audit-memorization",
+    "memorization attack on 1,000 canaries of 10 classes, corrected bound included",
+    "the published rule alone, canary by canary",
+    mark=1.8,
+)
 def _memorization(scratch: Path) -> Work:
     generator = np.random.default_rng(0)
     true = generator.integers(0, _CLASSES, size=_CANARIES)
@@ -57,6 +63,12 @@ def _memorization(scratch: Path) -> Work:
     )
 
 
+@benchmark(
+    "audit-one-run",
+    "lower bound from 1,000 coin canaries at a delta",
+    "the theorem with SciPy, a tail at a time",
+    mark=160,
+)
 def _one_run(scratch: Path) -> Work:
     def ours() -> float:
         return one_run_lower_bound(canaries=_COINS, guesses=_COINS, correct=_RIGHT, delta=_DELTA)
@@ -78,21 +90,3 @@ def _one_run(scratch: Path) -> Work:
         reference=plain,
         check=lambda: np.testing.assert_allclose(ours(), plain(), rtol=1e-6),
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="audit-memorization",
-        path="memorization attack on 1,000 canaries of 10 classes, corrected bound included",
-        reference="the published rule alone, canary by canary",
-        prepare=_memorization,
-        mark=1.8,
-    ),
-    Benchmark(
-        name="audit-one-run",
-        path="lower bound from 1,000 coin canaries at a delta",
-        reference="the theorem with SciPy, a tail at a time",
-        prepare=_one_run,
-        mark=160,
-    ),
-)

@@ -17,7 +17,7 @@ from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import FixMatchConfig
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 from tests.benchmarks.hot_paths.views import PillowViews, photographs_of
 from tests.trainers.pillow_reference import sample_tiles
 
@@ -66,6 +66,12 @@ class PlainStep:
                 average.mul_(_CONFIG.average_decay).add_(weight, alpha=1 - _CONFIG.average_decay)
 
 
+@benchmark(
+    "fixmatch-step",
+    "a step of FixMatch: 64 photographs with labels and 448 without, the small CNN",
+    "Pillow's views, torch's SGD, an average by hand",
+    mark=1.6,
+)
 def _step(scratch: Path) -> Work:
     images = sample_tiles(count=_UNLABELED)
     data = PublicData(
@@ -137,14 +143,3 @@ def _drawn(state: dict[str, Any], data: PublicData) -> tuple[Tensor, Tensor, Ten
     labeled = views.weak(data.train_features[:_LABELED][chosen], generator)
     weak = views.weak(others, generator)
     return labeled, weak, views.strong(others, generator), chosen
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="fixmatch-step",
-        path="a step of FixMatch: 64 photographs with labels and 448 without, the small CNN",
-        reference="Pillow's views, torch's SGD, an average by hand",
-        prepare=_step,
-        mark=1.6,
-    ),
-)

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.trainers.methods.priors import kernel_directions, moment_query
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _EXAMPLES, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20
 _RELEASED, _MOMENTS, _CLASSES, _NOISE = 60_000, 200, 10, 3.0
@@ -22,6 +22,12 @@ def _features() -> torch.Tensor:
     return centers[group] + torch.randn(_EXAMPLES, _WIDTH, generator=generator)
 
 
+@benchmark(
+    "kernel-directions",
+    "directions of a kernel on 10,000 x 100 features, 400 landmarks",
+    "the same by the book, with SciPy and a singular value decomposition",
+    mark=2.6,
+)
 def _directions(scratch: Path) -> Work:
     features = _features()
     order = torch.randperm(_EXAMPLES, generator=torch.Generator().manual_seed(0))
@@ -49,6 +55,12 @@ def _directions(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+@benchmark(
+    "moment-release",
+    "200 noisy sums for each of 10 classes of 60,000 labels, noise on digits",
+    "the product in doubles plus normal noise, whose bits tell",
+    mark=0.27,
+)
 def _release(scratch: Path) -> Work:
     generator = np.random.default_rng(0)
     weights = generator.normal(size=(_RELEASED, _MOMENTS)).astype(np.float32)
@@ -75,6 +87,12 @@ def _release(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+@benchmark(
+    "moment-read-out",
+    "scores of 10,000 examples from noisy sums",
+    "the Gaussian process conditioned class by class",
+    mark=1.9,
+)
 def _read_out(scratch: Path) -> Work:
     directions = kernel_directions(_features(), landmarks=_LANDMARKS, seed=0)
     query = moment_query(directions, noise_std=_NOISE, tolerated=0.5)
@@ -105,28 +123,3 @@ def _read_out(scratch: Path) -> Work:
         reference=plain,
         check=lambda: np.testing.assert_allclose(ours(), plain(), rtol=0, atol=1e-3),
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="kernel-directions",
-        path="directions of a kernel on 10,000 x 100 features, 400 landmarks",
-        reference="the same by the book, with SciPy and a singular value decomposition",
-        prepare=_directions,
-        mark=2.6,
-    ),
-    Benchmark(
-        name="moment-release",
-        path="200 noisy sums for each of 10 classes of 60,000 labels, noise on digits",
-        reference="the product in doubles plus normal noise, whose bits tell",
-        prepare=_release,
-        mark=0.27,
-    ),
-    Benchmark(
-        name="moment-read-out",
-        path="scores of 10,000 examples from noisy sums",
-        reference="the Gaussian process conditioned class by class",
-        prepare=_read_out,
-        mark=1.9,
-    ),
-)

@@ -5,6 +5,7 @@ AES takes no longer beside the rest of a release.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 DRAWS, CLASSES = 1_000_000, 10
 LABELS = np.arange(DRAWS // CLASSES) % CLASSES
@@ -30,22 +31,34 @@ RELEASES: dict[str, Callable[[Any], Any]] = {
 _PRIORS, _ROW_BY_ROW = 50_000, 1000
 
 
-def _noise(name: str) -> Callable[[Path], Work]:
-    def prepare(scratch: Path) -> Work:
-        make = RELEASES[name]
-        secret, plain = OsEntropy().generator(""), np.random.default_rng()
+def _noise(make: Callable[[Any], Any], scratch: Path) -> Work:
+    secret, plain = OsEntropy().generator(""), np.random.default_rng()
 
-        def check() -> None:
-            """Draws differ: they have the same mean and spread."""
-            ours, theirs = (np.asarray(make(rng), dtype=np.float64) for rng in (secret, plain))
-            assert abs(ours.mean() - theirs.mean()) < 0.02 * theirs.std()
-            assert abs(ours.std() / theirs.std() - 1) < 0.02
+    def check() -> None:
+        """Draws differ: they have the same mean and spread."""
+        ours, theirs = (np.asarray(make(rng), dtype=np.float64) for rng in (secret, plain))
+        assert abs(ours.mean() - theirs.mean()) < 0.02 * theirs.std()
+        assert abs(ours.std() / theirs.std() - 1) < 0.02
 
-        return Work(ours=lambda: make(secret), reference=lambda: make(plain), check=check)
-
-    return prepare
+    return Work(ours=lambda: make(secret), reference=lambda: make(plain), check=check)
 
 
+for _short, (_name, _make) in zip(("laplace", "response"), RELEASES.items(), strict=True):
+    benchmark(
+        f"noise-{_short}",
+        f"{_name}, a million draws, AES",
+        "the same with PCG64, which is not secret",
+        mark=0.5,
+    )(partial(_noise, _make))
+
+
+@benchmark(
+    "rr-with-prior",
+    "RRWithPrior, release of 50,000 labels of 100 classes",
+    "row by row",
+    mark=5,
+    most_seconds=0.5,
+)
 def _priors(scratch: Path) -> Work:
     generator = np.random.default_rng(1)
     prior = generator.dirichlet(np.full(100, 0.3), size=_PRIORS)
@@ -75,25 +88,3 @@ def _priors(scratch: Path) -> Work:
             mechanism.top_k(prior[:_ROW_BY_ROW]), row_by_row()
         ),
     )
-
-
-BENCHMARKS = (
-    *(
-        Benchmark(
-            name=f"noise-{short}",
-            path=f"{name}, a million draws, AES",
-            reference="the same with PCG64, which is not secret",
-            prepare=_noise(name),
-            mark=0.5,
-        )
-        for short, name in (("laplace", "LaplaceNoise"), ("response", "RandomizedResponse"))
-    ),
-    Benchmark(
-        name="rr-with-prior",
-        path="RRWithPrior, release of 50,000 labels of 100 classes",
-        reference="row by row",
-        prepare=_priors,
-        mark=5,
-        most_seconds=0.5,
-    ),
-)

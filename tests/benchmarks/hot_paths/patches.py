@@ -7,12 +7,18 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.trainers.models.features import RandomPatchFeatures
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import sample_tiles
 
 _DESCRIBED, _BY_HAND, _PIXELS = 256, 32, 255
 
 
+@benchmark(
+    "random-patches",
+    "256 photographs of 32 x 32 described by 1,024 random patches, bfloat16",
+    "every patch of image and mirror image laid out, in single precision",
+    mark=3.7,
+)
 def _random_patches(scratch: Path) -> Work:
     images = sample_tiles(count=2 * _DESCRIBED)
     settings = RandomPatchFeatures(dimensions=200, sampled_patches=20_000, sampled_images=256)
@@ -57,14 +63,3 @@ def _random_patches(scratch: Path) -> Work:
         part=_BY_HAND / _DESCRIBED,
         check=check,
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="random-patches",
-        path="256 photographs of 32 x 32 described by 1,024 random patches, bfloat16",
-        reference="every patch of image and mirror image laid out, in single precision",
-        prepare=_random_patches,
-        mark=3.7,
-    ),
-)

@@ -6,11 +6,17 @@ import numpy as np
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.posterior import posterior
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _EXAMPLES, _CLASSES, _QUADRATIC = 10_000, 100, 1000
 
 
+@benchmark(
+    "posterior",
+    "posterior of 10,000 noisy vectors over 100 classes",
+    "the quadratic form, all coordinates for each class",
+    mark=6.5,
+)
 def _posterior(scratch: Path) -> Work:
     mechanism = LaplaceNoise(epsilon=2.0, num_classes=_CLASSES)
     generator = np.random.default_rng(0)
@@ -40,14 +46,3 @@ def _posterior(scratch: Path) -> Work:
             ours()[:_QUADRATIC], plain(_QUADRATIC), rtol=1e-9, atol=1e-300
         ),
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="posterior",
-        path="posterior of 10,000 noisy vectors over 100 classes",
-        reference="the quadratic form, all coordinates for each class",
-        prepare=_posterior,
-        mark=6.5,
-    ),
-)

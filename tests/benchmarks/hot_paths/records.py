@@ -15,7 +15,7 @@ from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.sweep import Resume
-from tests.benchmarks.benchmark import Benchmark, Clock, Work
+from tests.benchmarks.benchmark import Clock, Work, benchmark
 from tests.platform.sweep.examples import a_record
 
 _WRITTEN, _READ, _REPORTED = 100, 5000, 1000
@@ -38,6 +38,13 @@ def _many(number: int) -> list[TrialRecord]:
     ]
 
 
+@benchmark(
+    "record-write",
+    "100 records of trials written, each whole or not at all",
+    "JSON to a draft, flushed, renamed",
+    mark=0.5,
+    clock=Clock.WALL,
+)
 def _write(scratch: Path) -> Work:
     folder = ResultsFolder(scratch / "ours", sweep="small")
     plain_folder = scratch / "plain"
@@ -69,6 +76,13 @@ def _write(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+@benchmark(
+    "resume",
+    "5,000 records read and checked by a sweep that goes on",
+    "the same files read and not checked",
+    mark=0.055,
+    most_seconds=10.0,
+)
 def _resume(scratch: Path) -> Work:
     folder = ResultsFolder(scratch, sweep="small")
     for record in _many(_READ):
@@ -89,6 +103,12 @@ def _resume(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+@benchmark(
+    "report",
+    "report of 1,000 trials: page, figures, table",
+    "pandas and one scatter plot",
+    mark=0.09,
+)
 def _report(scratch: Path) -> Work:
     mpl.use("agg")
     records, plain_folder = _many(_REPORTED), scratch / "plain"
@@ -125,30 +145,3 @@ def _report(scratch: Path) -> Work:
         assert abs(gaps).max() < 1e-6
 
     return Work(ours=ours, reference=plain, check=check)
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="record-write",
-        path="100 records of trials written, each whole or not at all",
-        reference="JSON to a draft, flushed, renamed",
-        prepare=_write,
-        mark=0.5,
-        clock=Clock.WALL,
-    ),
-    Benchmark(
-        name="resume",
-        path="5,000 records read and checked by a sweep that goes on",
-        reference="the same files read and not checked",
-        prepare=_resume,
-        mark=0.055,
-        most_seconds=10.0,
-    ),
-    Benchmark(
-        name="report",
-        path="report of 1,000 trials: page, figures, table",
-        reference="pandas and one scatter plot",
-        prepare=_report,
-        mark=0.09,
-    ),
-)

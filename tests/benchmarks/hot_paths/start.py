@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.benchmark import Benchmark, Clock, Work
+from tests.benchmarks.benchmark import Clock, Work, benchmark
 from tests.source_tree import ROOT
 
 #: A sweep read, planned, its data loaded and checked, and the driver there to run it.
@@ -40,6 +40,13 @@ def _run(code: str, scratch: Path) -> dict[str, Any]:
     return found
 
 
+@benchmark(
+    "sweep-start",
+    "the demo's driver in a new process: sweep planned, data read and checked",
+    "a process that imports torch, Ray, MLflow, scikit-learn and matplotlib",
+    mark=1.1,
+    clock=Clock.CHILDREN,
+)
 def _start(scratch: Path) -> Work:
     def check() -> None:
         """The demo has 16 trials; what runs them is loaded later, beside Ray's start."""
@@ -51,15 +58,3 @@ def _start(scratch: Path) -> Work:
     return Work(
         ours=partial(_run, _READY, scratch), reference=partial(_run, _PLAIN, scratch), check=check
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="sweep-start",
-        path="the demo's driver in a new process: sweep planned, data read and checked",
-        reference="a process that imports torch, Ray, MLflow, scikit-learn and matplotlib",
-        prepare=_start,
-        mark=1.1,
-        clock=Clock.CHILDREN,
-    ),
-)

@@ -7,11 +7,18 @@ from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _TRIALS, _ONE_BY_ONE, _EPSILONS = 20_000, 500, (0.5, 1.0, 2.0, 4.0)
 
 
+@benchmark(
+    "plan",
+    "plan of 20,000 trials",
+    "each trial's configuration, hash and price by itself, nothing else",
+    mark=0.28,
+    most_seconds=60.0,
+)
 def _plan(scratch: Path) -> Work:
     seeds = _TRIALS // len(_EPSILONS)
     base = with_changes(TrialConfig(), {"audit.canaries": 20})
@@ -46,15 +53,3 @@ def _plan(scratch: Path) -> Work:
         part=_ONE_BY_ONE / _TRIALS,
         check=check,
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="plan",
-        path="plan of 20,000 trials",
-        reference="each trial's configuration, hash and price by itself, nothing else",
-        prepare=_plan,
-        mark=0.28,
-        most_seconds=60.0,
-    ),
-)

@@ -18,7 +18,7 @@ from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 ON_CPU = Performance(device=Device.CPU)
 _TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000
@@ -28,6 +28,13 @@ def _loss(labels: torch.Tensor, logits: torch.Tensor, rows: torch.Tensor) -> tor
     return functional.cross_entropy(logits, labels[rows])
 
 
+@benchmark(
+    "probes",
+    "800 linear teachers trained on 75 examples each, and 8 million votes",
+    "scikit-learn's Ridge, a teacher at a time",
+    mark=2.4,
+    most_seconds=10.0,
+)
 def _probes(scratch: Path) -> Work:
     draws = np.random.default_rng(0)
     labels = draws.integers(0, 10, _EXAMPLES)
@@ -99,30 +106,11 @@ def _networks(scratch: Path, *, config: LearnerConfig) -> Work:
     return Work(ours=together, reference=one_by_one, check=check)
 
 
-BENCHMARKS = (
-    Benchmark(
-        name="probes",
-        path="800 linear teachers trained on 75 examples each, and 8 million votes",
-        reference="scikit-learn's Ridge, a teacher at a time",
-        prepare=_probes,
-        mark=2.4,
-        most_seconds=10.0,
-    ),
-    Benchmark(
-        name="teachers-mlp",
-        path="22 small networks on digits, 10 epochs, trained together",
-        reference="the same networks one by one",
-        prepare=partial(_networks, config=LearnerConfig(width=32, epochs=10, batch_size=32)),
-        mark=2.5,
-    ),
-    Benchmark(
-        name="teachers-cnn",
-        path="22 small convolutional networks likewise",
-        reference="the same networks one by one",
-        prepare=partial(
-            _networks,
-            config=LearnerConfig(model=ModelName.SMALL_CNN, width=8, epochs=10, batch_size=32),
-        ),
-        mark=1.2,
-    ),
-)
+for _name, _path, _mark, _model, _width in (
+    ("mlp", "22 small networks on digits, 10 epochs, trained together", 2.5, ModelName.MLP, 32),
+    ("cnn", "22 small convolutional networks likewise", 1.2, ModelName.SMALL_CNN, 8),
+):
+    _config = LearnerConfig(model=_model, width=_width, epochs=10, batch_size=32)
+    benchmark(f"teachers-{_name}", _path, "the same networks one by one", mark=_mark)(
+        partial(_networks, config=_config)
+    )

@@ -9,7 +9,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from tests.benchmarks.benchmark import Benchmark, Clock, Work
+from tests.benchmarks.benchmark import Clock, Work, benchmark
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -17,6 +17,13 @@ _TRIALS, _EPOCHS = 10, 20
 _TEXTS = {"config.yaml": "seed: 0\n", "run_card.md": "# A trial\n", "ledger.json": "[]\n"}
 
 
+@benchmark(
+    "tracking-write",
+    "runs of 10 trials of 20 epochs in a tracking store on SQLite",
+    "MLflow's fluent interface, an epoch at a time",
+    mark=1.5,
+    clock=Clock.WALL,
+)
 def _tracked(scratch: Path) -> Work:
     stores = {side: new_store(scratch / side) for side in ("ours", "plain")}
     tracker = Tracker(uri=stores["ours"], experiment="small")
@@ -73,15 +80,3 @@ def _kept(uri: str, run_id: str) -> dict[str, Any]:
         "curve": [(point.step, point.value) for point in points],
         "files": sorted(file.path for file in client.list_artifacts(run_id)),
     }
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="tracking-write",
-        path="runs of 10 trials of 20 epochs in a tracking store on SQLite",
-        reference="MLflow's fluent interface, an epoch at a time",
-        prepare=_tracked,
-        mark=1.5,
-        clock=Clock.WALL,
-    ),
-)

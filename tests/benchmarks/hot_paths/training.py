@@ -22,7 +22,7 @@ from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 ON_CPU = Performance(device=Device.CPU)
 FASHION, _TESTED, _SHARE = 60_000, 10_000, 0.1
@@ -167,6 +167,13 @@ def cnn_config() -> AlibiConfig:
     return _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01, weight_decay=5e-4)
 
 
+@benchmark(
+    "alibi-step",
+    "a step of ALIBI: 128 photographs, 100 classes, the small CNN",
+    "noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
+    mark=0.65,
+    rounds=21,
+)
 def _step(scratch: Path) -> Work:
     data = noise_images(128, shape=(3, 32, 32), classes=100, tested=0)
     labels = np.random.default_rng(0).integers(0, 100, 128)
@@ -174,41 +181,27 @@ def _step(scratch: Path) -> Work:
     return _alibi(scratch, data=data, labels=labels, config=config)
 
 
+@benchmark(
+    "alibi-epoch",
+    "an epoch of ALIBI on 1,438 digits, MLP, evaluation included",
+    "the same loop with a DataLoader and torch's SGD",
+    mark=0.65,
+    rounds=11,
+)
 def _epoch(scratch: Path) -> Work:
     data = load("digits")
     config = _config(model=ModelName.MLP, batch_size=64)
     return _alibi(scratch, data=data.public, labels=data.train_labels, config=config)
 
 
+@benchmark(
+    "cnn-epoch",
+    "an epoch of ALIBI on 60,000 images of 28 x 28, the small CNN, 10,000 evaluated",
+    "the same loop with a DataLoader and torch's SGD",
+    mark=0.55,
+    most_seconds=6.0,
+)
 def _epoch_of_cnn(scratch: Path) -> Work:
     data = noise_images(FASHION, shape=(1, 28, 28), classes=10, tested=_TESTED)
     labels = np.random.default_rng(0).integers(0, 10, FASHION)
     return _alibi(scratch, data=data, labels=labels, config=cnn_config(), part=_SHARE)
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="alibi-step",
-        path="a step of ALIBI: 128 photographs, 100 classes, the small CNN",
-        reference="noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
-        prepare=_step,
-        mark=0.65,
-        rounds=21,
-    ),
-    Benchmark(
-        name="alibi-epoch",
-        path="an epoch of ALIBI on 1,438 digits, MLP, evaluation included",
-        reference="the same loop with a DataLoader and torch's SGD",
-        prepare=_epoch,
-        mark=0.65,
-        rounds=11,
-    ),
-    Benchmark(
-        name="cnn-epoch",
-        path="an epoch of ALIBI on 60,000 images of 28 x 28, the small CNN, 10,000 evaluated",
-        reference="the same loop with a DataLoader and torch's SGD",
-        prepare=_epoch_of_cnn,
-        mark=0.55,
-        most_seconds=6.0,
-    ),
-)

@@ -15,12 +15,18 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.vault.vault_store import SqliteStore
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _LABELS, _CLASSES = 1_000_000, 10
 _LINES, _CHARGED, _STAGES = 100_000, 1000, 10
 
 
+@benchmark(
+    "vault-release",
+    "randomized response on 10^6 labels in a vault: address, charge, store",
+    "four lines of NumPy, not secret and not charged",
+    mark=0.13,
+)
 def _release(scratch: Path) -> Work:
     labels = np.random.default_rng(0).integers(0, _CLASSES, size=_LABELS)
     vault = LabelVault(labels=labels, num_classes=_CLASSES)
@@ -43,6 +49,12 @@ def _release(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+@benchmark(
+    "ledger",
+    "a vault's file of 10^5 lines read and composed for 1,000 labels",
+    "a loop over the lines, adding to each label",
+    mark=0.24,
+)
 def _ledger(scratch: Path) -> Work:
     path = scratch / "vault.db"
     SqliteStore(path)
@@ -83,21 +95,3 @@ def _ledger(scratch: Path) -> Work:
         assert ours() == plain() == 0.5 * _LINES / _STAGES
 
     return Work(ours=ours, reference=plain, check=check)
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="vault-release",
-        path="randomized response on 10^6 labels in a vault: address, charge, store",
-        reference="four lines of NumPy, not secret and not charged",
-        prepare=_release,
-        mark=0.13,
-    ),
-    Benchmark(
-        name="ledger",
-        path="a vault's file of 10^5 lines read and composed for 1,000 labels",
-        reference="a loop over the lines, adding to each label",
-        prepare=_ledger,
-        mark=0.24,
-    ),
-)

@@ -12,7 +12,7 @@ from torchvision import transforms
 from labeldp.trainers.methods.fixmatch import ImageViews
 from labeldp.trainers.methods.rand_augment import Operation, RandAugment
 from labeldp.trainers.models.learner import CropAndFlip
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow
 
 #: Unlabeled examples in one step of FixMatch, and how many the reference takes.
@@ -59,6 +59,13 @@ def photographs_of(images: Tensor) -> list[Image.Image]:
     return [to_pillow(image) for image in images]
 
 
+@benchmark(
+    "views",
+    "448 pairs of weak and strong views of 32 x 32 photographs",
+    "Pillow and torchvision, an image at a time",
+    mark=15,
+    rounds=9,
+)
 def _views(scratch: Path) -> Work:
     images = sample_tiles(count=_BATCH)
     mean, std = torch.full((3,), 0.5), torch.full((3,), 0.25)
@@ -82,15 +89,3 @@ def _views(scratch: Path) -> Work:
                 assert gaps.abs().max() < 0.25, (figure.__name__, gaps)
 
     return Work(ours=batched, reference=one_by_one, part=_ONE_BY_ONE / _BATCH, check=check)
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="views",
-        path="448 pairs of weak and strong views of 32 x 32 photographs",
-        reference="Pillow and torchvision, an image at a time",
-        prepare=_views,
-        mark=15,  # what was promised for pairs of views, though more than half of what was seen
-        rounds=9,
-    ),
-)

@@ -11,11 +11,19 @@ from labeldp.mechanisms.pate.vote_leakage import (
     reconstruct,
 )
 from labeldp.mechanisms.pate.votes import count_votes
-from tests.benchmarks.benchmark import Benchmark, Work
+from tests.benchmarks.benchmark import Work, benchmark
 
 _TEACHERS, _QUERIES, _CLASSES, _BY_QUERY = 800, 50_000, 100, 2000
 
 
+@benchmark(
+    "votes",
+    "40 million votes counted: 800 teachers, 50,000 queries, 100 classes",
+    "a bincount for each query",
+    mark=0.57,
+    most_seconds=1.0,
+    most_megabytes=60,
+)
 def _counting(scratch: Path) -> Work:
     draws = np.random.default_rng(0)
     votes = draws.integers(0, _CLASSES, (_TEACHERS, _QUERIES), dtype=np.uint8)
@@ -35,6 +43,13 @@ def _counting(scratch: Path) -> Work:
     )
 
 
+@benchmark(
+    "reconstruction",
+    "20 histograms of 10 classes from 10,000 answers each",
+    "SciPy's SLSQP on the same likelihood and gradient",
+    mark=8.5,
+    most_seconds=1.0,
+)
 def _reconstruction(scratch: Path) -> Work:
     generator = np.random.default_rng(0)
     teachers, noise_std, classes = 250, 40.0, 10
@@ -70,24 +85,3 @@ def _reconstruction(scratch: Path) -> Work:
             reconstruct(few, noise_std, teachers), plain(), atol=0.5
         ),
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="votes",
-        path="40 million votes counted: 800 teachers, 50,000 queries, 100 classes",
-        reference="a bincount for each query",
-        prepare=_counting,
-        mark=0.57,
-        most_seconds=1.0,
-        most_megabytes=60,
-    ),
-    Benchmark(
-        name="reconstruction",
-        path="20 histograms of 10 classes from 10,000 answers each",
-        reference="SciPy's SLSQP on the same likelihood and gradient",
-        prepare=_reconstruction,
-        mark=8.5,
-        most_seconds=1.0,
-    ),
-)

@@ -22,11 +22,10 @@ from labeldp.platform.report.card import run_card
 from labeldp.platform.report.page import page
 from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
-from labeldp.trainers.data.labelled_data import LabelledData, labelled, load
-from labeldp.trainers.data.splits import Splits, fixed_order
+from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.trainers.data.splits import fixed_order
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
-    ArraySource,
     EncoderRequest,
     WeightsRefused,
     digest_of,
@@ -42,6 +41,7 @@ from tests.platform.cli.asked import refusal
 from tests.platform.sweep.examples import a_record
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import write_cifar_binary
+from tests.trainers.small_data import small_images, small_table
 
 LEARNED, TRAIN, TEST = 250, 200, 60
 PUBLIC = ("--encoder", "pretrained:cifar100", "--public-labels")
@@ -173,8 +173,8 @@ def test_a_second_call_trains_nothing_and_an_interrupted_one_leaves_nothing(
     [
         ("cifar10", [], "add --public-labels"),
         ("cifar100", ["--public-labels"], "would be trained on the labels of cifar100, and"),
-        ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights out"),
-        ("cifar10", ["--public-labels", "--no-outside-data"], "leave --no-outside-data"),
+        ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights, "),
+        ("cifar10", ["--public-labels", "--no-outside-data"], "leave --weights, --no-outside-data"),
         ("cifar10", ["--public-labels", "--trained-on", "cats"], "and --trained-on out"),
         ("cifar10", ["--public-labels", "--encoder", "pretrained:cifar1000"], "mean cifar100?"),
         ("cifar10", ["--public-labels", "--encoder", "timm:x"], "public_labels is for pretrained"),
@@ -188,29 +188,12 @@ def test_protected_labels_are_refused_before_any_training(
     options: list[str],
     message: str,
 ) -> None:
-    copied(6)
+    images = colors(500, 3)[0]
+    images[-6:] = load("cifar100").public.train_features[:6].numpy()
+    np.save("copy.npy", images)
     command = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
     assert message in refusal(capsys, *command)
     assert not Path("x.npy").exists() and not Path("kept").exists()
-
-
-def copied(count: int) -> ArraySource:
-    """Images of which so many are in the toy CIFAR-100 too, with their labels."""
-    images, learned = colors(500, 3)[0], load("cifar100").public.train_features.numpy()
-    images[-count:] = learned[:count]
-    np.save("copy.npy", images)
-    return ArraySource(parts=(images,))
-
-
-def test_a_few_images_in_both_sets_are_reported(
-    small: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy, reported = copied(5), list[str]()
-    request = EncoderRequest(address="pretrained:cifar100", public_labels=True)
-    monkeypatch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
-    with pytest.raises(KeyboardInterrupt):
-        load_encoder(request, images=copy, source="copy.npy", report=reported.append)
-    assert reported[0] == "5 of the images are in cifar100 too, with a label"
 
 
 def test_secret_images_without_color_are_recognized_in_color(
@@ -251,22 +234,8 @@ def trained(data: LabelledData, recipe: LearnerConfig = QUICK, *, seed: int = 0)
 
 @pytest.fixture(scope="module")
 def data() -> LabelledData:
-    """Images [N, 3, 8, 8] that are bright above or below, and which of the two it is."""
-    generator = np.random.default_rng(0)
-    labels = generator.integers(0, 2, 160)
-    images = generator.integers(0, 100, (160, 3, 8, 8), dtype=np.uint8)
-    for image, label in zip(images, labels, strict=True):
-        image[:, 4 * label : 4 * label + 4] += 120
-    return labelled(
-        "stripes",
-        Splits(
-            train_features=images[:120],
-            train_labels=labels[:120],
-            test_features=images[120:],
-            test_labels=labels[120:],
-            num_classes=2,
-        ),
-    )
+    public, labels = small_images(examples=120, side=8)
+    return LabelledData(public=public, train_labels=labels)
 
 
 def test_other_data_and_settings_are_trained_anew(data: LabelledData) -> None:
@@ -274,7 +243,7 @@ def test_other_data_and_settings_are_trained_anew(data: LabelledData) -> None:
     assert digest_of(first) == digest_of(trained(data))
     negatives = replace(data.public, train_features=255 - data.public.train_features)
     for data_set, recipe, seed in (
-        (replace(data, train_labels=1 - data.train_labels), QUICK, 0),
+        (replace(data, train_labels=2 - data.train_labels), QUICK, 0),
         (replace(data, public=negatives), QUICK, 0),
         (data, QUICK, 1),
         (data, replace(QUICK, epochs=1), 0),
@@ -287,7 +256,7 @@ def test_damaged_weights_and_those_of_other_labels_are_refused(data: LabelledDat
     """A file whose weights learned other labels is whole, undamaged and of the same network."""
     trained(data)
     (file,) = cache_folder().iterdir()
-    trained(replace(data, train_labels=1 - data.train_labels))
+    trained(replace(data, train_labels=2 - data.train_labels))
     (other,) = set(cache_folder().iterdir()) - {file}
     right = torch.load(file, weights_only=True)
     right["weights"]["network.filters"] += 1
@@ -303,17 +272,9 @@ def test_damaged_weights_and_those_of_other_labels_are_refused(data: LabelledDat
 
 
 def test_tables_are_refused() -> None:
-    table = np.arange(18, dtype=np.float32).reshape(6, 3)
-    labels = np.array([0, 1] * 3)
-    splits = Splits(
-        train_features=table,
-        train_labels=labels,
-        test_features=table[:0],
-        test_labels=labels[:0],
-        num_classes=2,
-    )
+    public, labels = small_table()
     with pytest.raises(ValueError, match="table holds no images"):
-        trained(labelled("table", splits))
+        trained(LabelledData(public=public, train_labels=labels))
 
 
 def test_the_place_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,13 @@
-"""PATE-FM's trainer: what it asks for, what it will pay, and what students make of the answers."""
+"""PATE-FM: its questions, its plan, its prior, and what its students refuse."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
-from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.pate import further_labels
-from labeldp.trainers.performance import Device, Performance
+from labeldp.mechanisms.pate.releases import PublishedCost
+from labeldp.trainers.methods.pate import further_labels, start_student
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import (
     AggregatorKind,
@@ -25,7 +17,14 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
 )
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.trainers.small_data import small_table
+from tests.trainers.small_data import (
+    ON_CPU,
+    Given,
+    SeededVault,
+    small_images,
+    small_table,
+    trained,
+)
 
 CONFIG = PateConfig(
     ensemble=EnsembleConfig(teachers=40, queries=100, seed=2),
@@ -39,62 +38,16 @@ CONFIG = PateConfig(
     ),
 )
 INTERACTIVE = replace(CONFIG, aggregator=AggregatorKind.INTERACTIVE, threshold=10.0)
-ON_CPU = Performance(device=Device.CPU)
 
 
-@dataclass
-class Desk:
-    """Answers queries of a table from votes that are made up; remembers what it was asked."""
-
-    labels: NDArray[np.int64]
-    vault: LabelVault
-    asked: list[tuple[Sequence[PateAnswers], NDArray[np.float32] | None, bool]] = field(
-        default_factory=list
-    )
-
-    def release(
-        self,
-        mechanism: Mechanism,
-        *public: NDArray[Any],
-        indices: NDArray[np.integer[Any]] | None = None,
-    ) -> Release:
-        """Release as the vault does, with noise that repeats."""
-        return self.vault.release(mechanism, *public, indices=indices, noise=SeededNoise(seed=0))
-
-    def answers(
-        self,
-        ensemble: EnsembleConfig,
-        requests: Sequence[PateAnswers],
-        student_scores: NDArray[np.float32] | None = None,
-        *,
-        delta: float,
-        publish_cost: bool,
-    ) -> NDArray[np.int64]:
-        """Answer as 40 teachers would of whom 34 are right."""
-        self.asked.append((requests, student_scores, publish_cost))
-        truth = self.labels[ensemble.query_positions(len(self.labels))]
-        votes = 3 + 31 * np.eye(3, dtype=int)[truth]
-        released, first = [], 0
-        for number, request in enumerate(requests):
-            part = votes[first : first + request.queries]
-            first += request.queries
-            interactive = isinstance(request.aggregator, InteractiveGNMax)
-            scores = (student_scores,) if interactive and student_scores is not None else ()
-            generator = np.random.default_rng(number)
-            released.append(request.release(part, *scores, generator=generator))
-        return np.concatenate(released)
-
-
-def a_desk() -> tuple[PublicData, Desk]:
+def given() -> Given:
     data, labels = small_table()
-    return data, Desk(labels, LabelVault(labels=labels, num_classes=3))
+    return data, SeededVault(labels, 3)
 
 
 def test_students_learn_from_answers() -> None:
-    data, desk = a_desk()
-    trainer = CONFIG.start(data=data, labels=desk, seed=0, performance=ON_CPU)
-    epochs = [trainer.epoch() for _ in range(CONFIG.epochs)]
-    assert CONFIG.epochs == 15 and [each.epoch for each in epochs] == list(range(1, 16))
+    data, vault = given()
+    trainer = trained(CONFIG, (data, vault))
     found = trainer.predict(data.test_features)
     each = [student.predict(data.test_features) for student in trainer.students]
     np.testing.assert_allclose(found, np.mean(each, axis=0), atol=1e-6)
@@ -103,36 +56,18 @@ def test_students_learn_from_answers() -> None:
     figures = trainer.figures()
     assert figures["student_accuracy_std"] == pytest.approx(np.std(accuracies, ddof=1))
     assert figures["answered"] == 60
-    assert desk.asked == [(CONFIG.rounds, None, True)]
-
-
-def test_a_run_resumes_to_the_bit() -> None:
-    data, desk = a_desk()
-    one, other = (
-        CONFIG.start(data=data, labels=desk, seed=0, performance=ON_CPU) for _ in range(2)
-    )
-    for _ in range(7):  # in the middle of the second student
-        one.epoch()
-    other.load_state_dict(one.state_dict())
-    for _ in range(CONFIG.epochs - 7):
-        one.epoch()
-        other.epoch()
-    np.testing.assert_array_equal(
-        one.predict(data.test_features), other.predict(data.test_features)
-    )
+    assert vault.asked == [(CONFIG.rounds, None, True)]
 
 
 def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
-    data, desk = a_desk()
-    trainer = INTERACTIVE.start(data=data, labels=desk, seed=0, performance=ON_CPU)
-    (first, nothing, _), (both, scores, publish) = desk.asked
+    data, vault = given()
+    trainer = trained(INTERACTIVE, (data, vault))
+    (first, nothing, _), (both, scores, publish) = vault.asked
     assert first == INTERACTIVE.rounds[:1] and nothing is None
     assert both == INTERACTIVE.rounds and scores is not None and scores.shape == (50, 3)
     np.testing.assert_allclose(scores.sum(1), 1, atol=1e-5)
     assert not publish  # no bound is proven for two rounds
     assert [r.queries for r in both] == [50, 50] and [r.max_answers for r in both] == [30, 30]
-    for _ in range(INTERACTIVE.epochs):
-        trainer.epoch()
     # The student's own sure labels come on top of what teachers answered.
     assert trainer.evaluate() > 0.7 and trainer.figures()["answered"] > 30
 
@@ -157,22 +92,6 @@ def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
     assert other.release != planned.release
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"threshold": 71.0},
-            r"threshold is 71, but 40 teachers that all agree reach 40 votes.*70",
-        ),
-        ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
-        ({"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        replace(CONFIG, **changes)  # type: ignore[arg-type]
-
-
 def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
     prior = PriorSettings(source=source, clusters=20)
     return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
@@ -183,15 +102,13 @@ def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
 def test_students_learn_from_a_prior_too_and_it_is_paid_for(
     source: PriorSource, config: PateConfig
 ) -> None:
-    data, desk = a_desk()
+    data, vault = given()
     config = with_prior(source, config)
-    trainer = config.start(data=data, labels=desk, seed=0, performance=ON_CPU)
-    (charge,) = desk.vault.charges()
+    trainer = trained(config, (data, vault))
+    (charge,) = vault.charges()
     planned = config.planned_charge(num_classes=3, seed=0)
     assert planned.before is not None and charge.event == planned.before.event
     assert epsilon_of([charge.event], delta=1e-5) == pytest.approx(4.0, rel=1e-6)
-    for _ in range(config.epochs):
-        trainer.epoch()
     assert trainer.evaluate() > 0.8
     # Queries that were answered are counted, the hundreds of labels that the prior adds are not.
     assert trainer.figures()["answered"] <= 100
@@ -206,17 +123,36 @@ def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
     assert rows.tolist() == [0, 2, 4] and labels.tolist() == [0, 1, 0]
 
 
-def test_the_bound_on_the_cost_of_answers_is_not_published_beside_a_prior() -> None:
-    with pytest.raises(ValueError, match=r"publish_cost is True.*set publish_cost=False"):
-        replace(with_prior(PriorSource.CLUSTERS), publish_cost=True)
-    with pytest.raises(ValueError, match=r"prior_trusted is 1\.5"):
-        replace(CONFIG, prior_trusted=1.5)
-    with pytest.raises(ValueError, match="prior_epsilon is 0"):
-        replace(CONFIG, prior_epsilon=0.0)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"threshold": 71.0}, r"threshold is 71, but 40 teachers that all agree reach 40 votes"),
+        ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
+        ({"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
+        (
+            {"prior": with_prior(PriorSource.CLUSTERS).prior, "publish_cost": True},
+            r"publish_cost is True.*set publish_cost=False",
+        ),
+        ({"prior_trusted": 1.5}, r"prior_trusted is 1\.5"),
+        ({"prior_epsilon": 0.0}, "prior_epsilon is 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(CONFIG, **changes)  # type: ignore[arg-type]
 
 
-def test_nothing_answered_is_said() -> None:
-    data, desk = a_desk()
-    config = replace(CONFIG, threshold=49.0, sigma1=3.0)
-    with pytest.raises(ValueError, match="no query was answered"):
-        config.start(data=data, labels=desk, seed=0, performance=ON_CPU)
+def test_students_without_answers_or_features_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no query was answered.*lower the threshold"):
+        trained(replace(CONFIG, threshold=49.0, sigma1=3.0), given())
+    images, _ = small_images(examples=50)
+    for kind in (StudentKind.PROBE, StudentKind.SELF_TRAINED):
+        with pytest.raises(ValueError, match=r"holds images.*features=patches"):
+            start_student(
+                StudentConfig(kind=kind),
+                data=images,
+                indices=np.arange(5),
+                labels=np.arange(5) % 3,
+                seed=0,
+                performance=ON_CPU,
+            )

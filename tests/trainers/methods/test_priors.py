@@ -1,4 +1,4 @@
-"""Priors: price, knowledge, sources and refusals; groups and directions are computed once."""
+"""Priors: price, sources, refusals, kernel moments; computed once, and the same to the bit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,51 +10,61 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.vault import LabelVault, MemoryStore
-from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
+    Directions,
+    kernel_directions,
     learned_prior,
+    moment_query,
     prior_features,
 )
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
-from tests.trainers.tiny_data import digits, table
+from tests.trainers.small_data import Given, SeededVault, digits, small_table
 
-LEARNED = [
-    PriorSettings(source=PriorSource.CLUSTERS, clusters=40),
-    PriorSettings(source=PriorSource.MOMENTS, landmarks=300),
-]
-
-
-def vault_of_digits() -> LabelVault:
-    return LabelVault(labels=load("digits").train_labels, num_classes=10)
+CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
+MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=300)
+ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in (CLUSTERS, MOMENTS)]
 
 
-def learned(settings: PriorSettings, *, epsilon: float = 1.0) -> NDArray[np.float64]:
-    data, labels = digits()
-    return learned_prior(settings, data, labels, epsilon=epsilon, delta=1e-5)
+def learned(settings: PriorSettings, given: Given, epsilon: float = 1.0) -> NDArray[np.float64]:
+    data, vault = given
+    return learned_prior(settings, data, vault, epsilon=epsilon, delta=1e-5)
+
+
+def as_in_another_process() -> None:
+    priors.remembered_features.cache_clear()
+    priors.remembered_clusters.cache_clear()
+    priors.remembered_directions.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    as_in_another_process()
+    yield
+    as_in_another_process()
 
 
 def test_uniform_asks_nothing() -> None:
-    vault, (data, _) = vault_of_digits(), digits()
-    prior = learned_prior(PriorSettings(), data, vault, epsilon=0.0, delta=1e-5)
-    np.testing.assert_allclose(prior, 0.1)
-    assert not vault.charges()
+    given = digits()
+    np.testing.assert_allclose(learned(PriorSettings(), given), 0.1)
+    assert not given[1].charges()
     assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
 
 
-def file_prior(path: Path) -> PriorSettings:
+def file_prior(path: Path, values: NDArray[Any]) -> PriorSettings:
+    np.save(path, values)
     return PriorSettings(source=PriorSource.FILE, path=str(path), smoothing=1e-6)
 
 
 def test_a_prior_of_the_users_own(tmp_path: Path) -> None:
-    path = tmp_path / "prior.npy"
     mine = np.random.default_rng(0).dirichlet(np.ones(10), 1438)
-    np.save(path, mine.astype(np.float32))
-    np.testing.assert_allclose(learned(file_prior(path)), mine, atol=1e-5)
+    settings = file_prior(tmp_path / "prior.npy", mine.astype(np.float32))
+    np.testing.assert_allclose(learned(settings, digits()), mine, atol=1e-5)
 
 
 def broken(row: int, values: list[float]) -> NDArray[np.float64]:
@@ -77,22 +87,8 @@ def broken(row: int, values: list[float]) -> NDArray[np.float64]:
     ],
 )
 def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], message: str) -> None:
-    path = tmp_path / "prior.npy"
-    np.save(path, prior)
     with pytest.raises(ValueError, match=message):
-        learned(file_prior(path))
-
-
-def test_what_cannot_be_made_of_these_data_is_refused_before_anything_is_asked(
-    tmp_path: Path,
-) -> None:
-    size = {"examples": 1438, "num_classes": 10}
-    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
-        PriorSettings(source=PriorSource.CLUSTERS, clusters=1439).check_size(**size)
-    with pytest.raises(ValueError, match=r"nowhere\.npy cannot be read"):
-        file_prior(tmp_path / "nowhere.npy").check_size(**size)
-    PriorSettings(source=PriorSource.CLUSTERS, clusters=1438).check_size(**size)
-    PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
+        learned(file_prior(tmp_path / "prior.npy", prior), digits())
 
 
 @pytest.mark.parametrize(
@@ -109,134 +105,167 @@ def test_bad_settings(changes: dict[str, Any], message: str) -> None:
         PriorSettings(**changes)
 
 
+def test_data_that_do_not_fit_are_refused_before_any_release(tmp_path: Path) -> None:
+    size = {"examples": 1438, "num_classes": 10}
+    with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
+        replace(CLUSTERS, clusters=1439).check_size(**size)
+    nowhere = PriorSettings(source=PriorSource.FILE, path=str(tmp_path / "nowhere.npy"))
+    with pytest.raises(ValueError, match=r"nowhere\.npy cannot be read"):
+        nowhere.check_size(**size)
+    replace(CLUSTERS, clusters=1438).check_size(**size)
+    PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
+    data, labels = small_table()
+    given, settings = (data, SeededVault(labels, 3)), ON_PATCHES[1]
+    with pytest.raises(ValueError, match=r"is tabular here; set data\.features=as_they_are"):
+        learned(settings, given)
+    assert not given[1].charges()
+    images, _ = digits(train=200)
+    small = replace(
+        images,
+        train_features=images.train_features[..., :5],
+        test_features=images.test_features[..., :5],
+        preprocessing=NOTHING,
+    )
+    with pytest.raises(ValueError, match="8 x 5 pixels"):
+        prior_features(replace(settings, features=FeatureSet.RANDOM_PATCHES), small)
+
+
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> PublicData:
-    data, _ = digits()
+    data, _ = digits(train=400)
     return replace(data, features_folder=tmp_path_factory.mktemp("features"))
-
-
-ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in LEARNED]
 
 
 @pytest.mark.parametrize("settings", ON_PATCHES)
 def test_a_prior_on_other_features_is_that_of_data_described_so(
     settings: PriorSettings, images: PublicData
 ) -> None:
-    """The same query, to the bit: where both are asked for there is one release."""
-    vault = vault_of_digits()
-    prior_features(settings, images)
-    prior = learned_prior(settings, images, vault, epsilon=2.0, delta=1e-5)
+    """The same query, to the bit; other features are another release, and planned as one."""
+    vault = digits(train=400)[1]
+    prior = learned(settings, (images, vault))
     described = described_by_features(images, folder=images.features_folder)
     plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
-    assert np.array_equal(learned_prior(plain, described, vault, epsilon=2.0, delta=1e-5), prior)
+    assert np.array_equal(learned(plain, (described, vault)), prior)
     assert len(vault.charges()) == 1
-    assert vault.epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-9)
-
-
-@pytest.mark.parametrize("settings", ON_PATCHES)
-def test_other_features_are_another_release_and_planned_as_one(
-    settings: PriorSettings, images: PublicData
-) -> None:
-    vault, plans = vault_of_digits(), []
-    plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
-    for each in (plain, settings, replace(settings, features=FeatureSet.RANDOM_PATCHES)):
-        learned_prior(each, images, vault, epsilon=1.0, delta=1e-5)
-        plans.append(each.planned_charge(epsilon=1.0, delta=1e-5, num_classes=10))
-    assert len(vault.charges()) == 3
-    assert len({plan.release for plan in plans if plan}) == 3
+    assert vault.epsilon(delta=1e-5) == pytest.approx(1.0, rel=1e-9)
+    kinds = (settings, plain, replace(settings, features=FeatureSet.RANDOM_PATCHES))
+    for each in kinds[1:]:
+        learned(each, (images, vault))
+    plans = [each.planned_charge(epsilon=1.0, delta=1e-5, num_classes=10) for each in kinds]
+    assert len(vault.charges()) == 3 == len({plan.release for plan in plans if plan})
     assert [plan.event for plan in plans if plan] == [each.event for each in vault.charges()]
 
 
-def test_features_are_computed_once_and_read_by_the_next_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data, found, threads = load("digits", limit=200), [], torch.get_num_threads()
-    public = replace(data.public, features_folder=tmp_path)
-    settings = replace(ON_PATCHES[1], landmarks=20)
-    encoded = PatchFeatures.fit
-
-    def counted(settings: PatchFeatures, images: torch.Tensor) -> Any:
-        found.append(torch.get_num_threads())
-        return encoded(settings, images)
-
-    monkeypatch.setattr(PatchFeatures, "fit", counted)
-    learned = []
-    for _ in range(2):
-        priors.remembered_features.cache_clear()  # as in another process
-        vault = LabelVault(labels=data.train_labels, num_classes=10, store=MemoryStore(bytes(32)))
-        prior_features(settings, public)
-        learned_prior(settings, public, vault, epsilon=1.0, delta=1e-5)
-        learned += [charge.key for charge in vault.charges()]
-    assert found == [1], "once, and on one thread"
-    assert learned[0] == learned[1], "the same release, by its query's bits"
-    assert torch.get_num_threads() == threads
-    priors.remembered_features.cache_clear()
-
-
-def test_features_of_images_need_images_that_are_large_enough() -> None:
-    settings = replace(ON_PATCHES[1], features=FeatureSet.RANDOM_PATCHES)
-    rows, vault = table()
-    with pytest.raises(ValueError, match=r"clouds is tabular here; set data\.features=as_they_are"):
-        prior_features(settings, rows)
-    with pytest.raises(ValueError, match="clouds is tabular here"):
-        learned_prior(settings, rows, vault, epsilon=1.0, delta=1e-5)
-    data, _ = digits(train=200)
-    small = replace(
-        data,
-        train_features=data.train_features[..., :5],
-        test_features=data.test_features[..., :5],
-        preprocessing=NOTHING,
-    )
-    with pytest.raises(ValueError, match="8 x 5 pixels"):
-        prior_features(settings, small)
-    prior_features(PriorSettings(), rows)  # which looks at no features
-
-
-REMEMBERED = (priors.remembered_clusters, priors.remembered_directions)
-
-
-def as_in_another_process() -> None:
-    for remembered in REMEMBERED:
-        remembered.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_remembered() -> Iterator[None]:
-    as_in_another_process()
-    yield
-    as_in_another_process()
-
-
 @pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        (PriorSettings(source=PriorSource.CLUSTERS, clusters=20), "clusters_of"),
-        (PriorSettings(source=PriorSource.MOMENTS, landmarks=60), "kernel_directions"),
-    ],
+    ("settings", "name"), [(CLUSTERS, "clusters_of"), (MOMENTS, "kernel_directions")]
 )
 def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: PriorSettings, name: str
 ) -> None:
-    data, calls, computed = load("digits", limit=300), list[int](), getattr(priors, name)
+    alone, vault = digits(train=300)
+    calls, computed, fitted = list[int](), getattr(priors, name), PatchFeatures.fit
 
     def counted(*args: Any, **settings: Any) -> Any:
-        calls.append(1)
+        calls.append(torch.get_num_threads())
         return computed(*args, **settings)
 
+    def fit(settings: PatchFeatures, images: torch.Tensor) -> Any:
+        assert torch.get_num_threads() == 1, "other last digits would be another release"
+        calls.append(0)
+        return fitted(settings, images)
+
     monkeypatch.setattr(priors, name, counted)
-    alone = data.public  # which keeps nothing, as it was before there were files
-    shared = replace(data.public, features_folder=tmp_path)
-    store, learned = MemoryStore(bytes(32)), []
-    for public in (alone, shared, shared, replace(shared)):
+    monkeypatch.setattr(PatchFeatures, "fit", fit)
+    settings = replace(settings, clusters=20, landmarks=60)
+    shared, found = replace(alone, features_folder=tmp_path), []
+    for data in (alone, shared, shared, replace(shared)):
         as_in_another_process()
-        vault = LabelVault(labels=data.train_labels, num_classes=10, store=store)
-        learned.append(learned_prior(settings, public, vault, epsilon=1.0, delta=1e-5))
-    assert calls == [1, 1], "once alone, once for all workers"
-    assert len(store.charges()) == 1, "one release, by its query's bits"
-    assert all(np.array_equal(learned[0], each) for each in learned)
-    other = replace(settings, seed=1)
+        found.append(learned(settings, (data, vault)))
+    assert len(calls) == 2, "once alone, once for all workers"
+    assert len(vault.charges()) == 1, "one release, by its query's bits"
+    assert all(np.array_equal(found[0], each) for each in found)
+    for _ in range(2):
+        as_in_another_process()
+        learned(replace(settings, features=FeatureSet.PATCHES), (shared, vault))
+    assert len(calls) == 4, "features and what is found of them, once for all workers"
+    assert len(vault.charges()) == 2
     as_in_another_process()
-    learned_prior(
-        other, shared, LabelVault(labels=data.train_labels, num_classes=10), epsilon=1.0, delta=1e-5
+    learned(replace(settings, seed=1), (shared, vault))
+    assert len(calls) == 5
+
+
+def directions_of_digits() -> tuple[Directions, NDArray[np.int64]]:
+    data, vault = digits()
+    features = data.train_features.float() / 255
+    return kernel_directions(features, landmarks=300, seed=0), vault.labels
+
+
+def test_directions_are_those_of_the_kernel() -> None:
+    """With all examples as landmarks Nystroem's method is exact: the kernel's own eigenvectors."""
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32))
+    directions = kernel_directions(rows, landmarks=60, seed=0)
+    squares = torch.cdist(rows, rows).square().double()
+    kernel = torch.exp(-squares / (1.5 * squares.median())).numpy()
+    values, vectors = np.linalg.eigh(kernel)
+    np.testing.assert_allclose(directions.strengths[:10], values[::-1][:10], rtol=1e-3)
+    overlap = np.abs((directions.values[:, :5] * vectors[:, ::-1][:, :5]).sum(0))
+    np.testing.assert_allclose(overlap, 1, atol=1e-3)
+
+
+def test_one_seed_finds_the_same_directions_whatever_the_threads() -> None:
+    """Else a trial that is resumed with more cores would draw, and pay, once more."""
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 1, 2, 3):
+            torch.set_num_threads(count)
+            found.append(directions_of_digits()[0])
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert np.array_equal(found[0].values, other.values)
+        assert np.array_equal(found[0].strengths, other.strengths)
+
+
+def divided_by_length(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    divided: NDArray[np.float32] = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return divided
+
+
+def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_bits() -> None:
+    """A later stage would be refused when earlier ones are paid for."""
+    count = 3000
+    candidates = np.arange(0.005, 0.05, 0.0003, dtype=np.float32)
+    rows = np.repeat(candidates[:, None], count, axis=1)
+    single = np.linalg.norm(divided_by_length(rows).astype(np.float64), axis=1)
+    entry = candidates[single.argmax()]
+    assert single.max() > 1 + ROUNDING
+    values = np.full((50, count), entry)
+    values[0, 1:] = 0  # a short row
+    directions = Directions(values=values, strengths=np.linspace(2, 1, count))
+    query = moment_query(directions, noise_std=1e-6, tolerated=0.1)
+    assert query.weights.shape == values.shape and query.weights.dtype == np.float32
+    assert np.linalg.norm(query.weights.astype(np.float64), axis=1).max() <= 1 + 2.0**-23
+    assert query.weights[0, 0] == entry / np.float32(query.scale)
+    np.testing.assert_allclose(query.weights[1:], divided_by_length(values[1:]), rtol=1e-5)
+    LabelMoments(noise_std=1.0, num_classes=2).release(
+        np.zeros(50, dtype=np.int64), query.weights, generator=np.random.default_rng(0)
     )
-    assert len(calls) == 3 and len(list(tmp_path.iterdir())) == 2
+
+
+def test_without_noise_it_is_kernel_regression_and_noise_stays_within_what_is_tolerated() -> None:
+    directions, labels = directions_of_digits()
+
+    def scores(noise_std: float, seed: int) -> NDArray[np.float32]:
+        query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
+        mechanism = LabelMoments(noise_std=noise_std, num_classes=10)
+        generator = np.random.default_rng(seed)
+        moments = mechanism.release(labels, query.weights, generator=generator)
+        return query.scores(moments, noise_std=noise_std)
+
+    # The least-squares fit to centered labels, but for the rows that were shortened.
+    exact = scores(1e-6, 0)
+    assert (exact.argmax(1) == labels).mean() > 0.99
+    np.testing.assert_allclose(exact.sum(1), 1, atol=0.15)
+    assert 0.01 < np.std([scores(3.0, seed) for seed in range(20)], axis=0).mean() < 0.1

@@ -1,48 +1,72 @@
 """Teachers: votes depend on their own shard and seed alone, whatever they are trained with."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.teachers import TeacherVotes
-from labeldp.trainers.models.schedules import Recipe
+from labeldp.trainers.methods.teachers import TeacherVotes, train_and_vote
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.trainers.small_data import small_images, small_table
+from tests.trainers.small_data import ON_CPU, small_images, small_table
 
 NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)
-FIXMATCH = FixMatchConfig(
-    model=ModelName.MLP,
-    width=16,
-    epochs=1,
-    steps_per_epoch=20,
-    batch_size=8,
-    unlabeled_ratio=2,
-    learning_rate=0.1,
-    average_decay=0.5,
-)
+MLP = LearnerConfig(width=16, epochs=8, batch_size=8, learning_rate=0.1, weight_decay=1e-3)
+CNN = replace(MLP, model=ModelName.SMALL_CNN, width=4)
 CONFIG = EnsembleConfig(
     teachers=6,
     queries=50,
     forest=ForestSettings(trees=5),
     network=NETWORK,
-    fixmatch=FIXMATCH,
+    fixmatch=FixMatchConfig(
+        model=ModelName.MLP,
+        width=16,
+        epochs=1,
+        steps_per_epoch=20,
+        batch_size=8,
+        unlabeled_ratio=2,
+        learning_rate=0.1,
+        average_decay=0.5,
+    ),
 )
 KINDS = list(TeacherKind)
 
 
-def problem(
-    teachers: int = 6, *, examples: int = 300
-) -> tuple[PublicData, NDArray[np.int64], tuple[Shard, ...]]:
-    data, labels = small_table(examples=examples)
-    vault = LabelVault(labels=labels, num_classes=data.num_classes)
-    return data, labels, vault.partition(teachers, seed=3)
+def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -> tuple[Shard, ...]:
+    return LabelVault(labels=labels, num_classes=num_classes).partition(teachers, seed=3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
+    kind: TeacherKind,
+) -> None:
+    data, labels = small_table(examples=300)
+    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
+    torch.manual_seed(1)
+    first = vote(range(6), cut(labels), data)
+    assert first.dtype == np.uint8 and first.shape == (6, 50) and first.max() < 3
+    assert (first == labels[CONFIG.query_positions(300)]).mean() > 0.7
+    torch.manual_seed(2)  # nothing global has a say
+    np.random.seed(5)
+    np.testing.assert_array_equal(vote(range(6), cut(labels), data), first)
+    changed = labels.copy()
+    changed[17] = (changed[17] + 1) % 3
+    differ = (vote(range(6), cut(changed), data) != first).any(axis=1)
+    owner = np.array([17 in shard.indices for shard in cut(labels)])
+    assert owner.sum() == 1 and not differ[~owner].any()
+    if kind in (TeacherKind.FOREST, TeacherKind.FIXMATCH):  # in another batch
+        np.testing.assert_array_equal(vote([4], [cut(labels)[4]], data)[0], first[4])
 
 
 @pytest.mark.parametrize("images", [False, True])
@@ -51,69 +75,68 @@ def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
     recipe = Recipe(label_smoothing=0.2, average_decay=0.9, mirrored=images)
     network = replace(NETWORK, recipe=recipe)
     if images:
-        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3)
+        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3, epochs=10)
     config = replace(CONFIG, kind=TeacherKind.NETWORK, network=network)
     assert config.batch == 1
-    vault = LabelVault(labels=labels, num_classes=data.num_classes)
-    votes = TeacherVotes(config=config)(range(3), vault.partition(3, seed=0), data)
+    votes = TeacherVotes(config=config)(range(3), cut(labels, 3), data)
     assert (votes == labels[config.query_positions(400)]).mean() > 0.6
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_votes_repeat_to_the_bit(kind: TeacherKind) -> None:
-    data, labels, shards = problem()
-    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
-    torch.manual_seed(1)
-    first = vote(range(6), shards, data)
-    assert first.dtype == np.uint8 and first.shape == (6, 50) and first.max() < 3
-    assert (first == labels[CONFIG.query_positions(300)]).mean() > 0.7
-    torch.manual_seed(2)  # nothing global has a say
-    np.random.seed(5)
-    np.testing.assert_array_equal(vote(range(6), shards, data), first)
+def _loss(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    return functional.cross_entropy(logits, targets[rows])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_label_changes_no_other_teachers_vote(kind: TeacherKind) -> None:
-    data, labels, _ = problem()
-    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
-
-    def votes(given: NDArray[np.int64]) -> NDArray[np.uint8]:
-        shards = LabelVault(labels=given, num_classes=3).partition(6, seed=3)
-        return vote(range(6), shards, data)
-
-    changed = labels.copy()
-    changed[17] = (changed[17] + 1) % 3
-    differ = (votes(labels) != votes(changed)).any(axis=1)
-    owner = [
-        17 in shard.indices
-        for shard in LabelVault(labels=labels, num_classes=3).partition(6, seed=3)
-    ]
-    assert not differ[~np.array(owner)].any()
+def batched(
+    config: LearnerConfig, data: PublicData, shards: tuple[Shard, ...], seeds: list[int]
+) -> NDArray[np.uint8]:
+    queries = data.test_features
+    return train_and_vote(
+        config, data=data, shards=shards, seeds=seeds, queries=queries, performance=ON_CPU
+    )
 
 
-@pytest.mark.parametrize("kind", [TeacherKind.FOREST, TeacherKind.FIXMATCH])
-def test_a_teacher_alone_votes_as_in_a_batch(kind: TeacherKind) -> None:
-    data, _, shards = problem()
-    vote = TeacherVotes(config=replace(CONFIG, kind=kind))
-    together = vote(range(6), shards, data)
-    np.testing.assert_array_equal(vote([4], [shards[4]], data)[0], together[4])
+@pytest.mark.parametrize("config", [MLP, CNN, replace(MLP, momentum=0.0, batch_size=1000)])
+def test_batched_networks_are_learners(config: LearnerConfig) -> None:
+    on_images = config.model is ModelName.SMALL_CNN
+    data, labels = small_images(examples=142) if on_images else small_table(examples=142)
+    # 142 examples for 7 networks: two have 21 examples, five have 20.
+    shards, seeds = cut(labels, 7), [11, 5, 7, 1, 2, 3, 4]
+    votes = batched(config, data, shards, seeds)
+    for shard, seed, vote in zip(shards, seeds, votes, strict=True):
+        learner = Learner(config, data=data, seed=seed, performance=ON_CPU, examples=shard.indices)
+        for _ in range(config.epochs):
+            learner.epoch(partial(_loss, torch.from_numpy(shard.labels)))
+        scores = learner.predict(data.test_features)
+        top = np.sort(scores, axis=1)
+        clear = top[:, -1] - top[:, -2] > 1e-3
+        assert clear.mean() > 0.9
+        np.testing.assert_array_equal(vote[clear], scores.argmax(1)[clear])
+    if config is MLP:
+        with pytest.raises(TrainingDiverged, match="lower learning_rate"):
+            batched(replace(MLP, learning_rate=1e30), data, shards, seeds)
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        ({"teachers": 301}, "ensemble.teachers is 301, but there are 300 labels"),
-        ({"queries": 301}, "ensemble.queries is 301, but there are 300 training examples"),
+        {"model": ModelName.RESNET18},
+        {"model": ModelName.WIDE_RESNET28},
+        {"dropout": 0.5},
+        {"mixup": 1.0},
+        {"augment": True},
     ],
 )
-def test_too_few_examples_are_refused(changes: dict[str, int], words: str) -> None:
-    data, _, _ = problem()
-    with pytest.raises(ValueError, match=words):
-        replace(CONFIG, **changes).check_data(data)  # type: ignore[arg-type]
+def test_networks_with_a_state_of_their_own_are_trained_alone(changes: dict[str, Any]) -> None:
+    assert EnsembleConfig(network=MLP).one_batch and EnsembleConfig(network=CNN).one_batch
+    assert not EnsembleConfig(network=replace(MLP, **changes)).one_batch
 
 
-@pytest.mark.parametrize("kind", list(TeacherKind))
-def test_more_classes_than_a_byte_tells_apart_are_refused(kind: TeacherKind) -> None:
-    table = replace(small_table(examples=400)[0], num_classes=257)
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_that_do_not_fit_are_refused(kind: TeacherKind) -> None:
+    data, _ = small_table(examples=300)
+    with pytest.raises(ValueError, match=r"ensemble\.teachers is 301, but there are 300 labels"):
+        replace(CONFIG, kind=kind, teachers=301).check_data(data)
+    with pytest.raises(ValueError, match=r"ensemble\.queries is 301, but there are 300 training"):
+        replace(CONFIG, kind=kind, queries=301).check_data(data)
     with pytest.raises(ValueError, match="257 classes, but a vote is kept in one byte"):
-        replace(CONFIG, kind=kind).check_data(table)
+        replace(CONFIG, kind=kind).check_data(replace(data, num_classes=257))

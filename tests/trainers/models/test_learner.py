@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional
-from torchvision.transforms import functional as vision
 
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, Learner
-from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.models.schedules import Flip, Recipe, Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
@@ -20,9 +17,9 @@ from labeldp.trainers.settings.training import LearnerConfig
 from tests.trainers.small_data import small_images, small_table
 
 
-def some_images(dtype: torch.dtype = torch.uint8, height: int = 9, width: int = 12) -> torch.Tensor:
+def some_images(dtype: torch.dtype = torch.uint8, height: int = 9) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
-    return torch.randint(256, (64, 3, height, width), generator=generator).to(dtype)
+    return torch.randint(256, (64, 3, height, 12), generator=generator).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -39,14 +36,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         window = padded[:, top : top + 9, left : left + 12]
         expected = window[:, :, ::-1] if mirror else window
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
-
-
-def test_normalize_is_torchvisions() -> None:
-    images = some_images()
-    mean, std = [0.49, 0.48, 0.44], [0.25, 0.24, 0.26]
-    expected = vision.normalize(images / 255, mean, std)
-    ours = normalize(images, torch.tensor(mean), torch.tensor(std))
-    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_refusals_of_crops() -> None:
@@ -135,7 +124,6 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
 
 
 def test_tables_have_no_mirror_image() -> None:
-    data: PublicData
     data, _ = small_table()
     config = LearnerConfig(recipe=Recipe(mirrored=True))
     with pytest.raises(ValueError, match=r"recipe.mirrored is True, but small table holds no im"):

@@ -66,11 +66,6 @@ def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> No
         restored({**predictor.described(), **changes}, predictor.arrays())
 
 
-def test_an_unknown_architecture_is_named() -> None:
-    with pytest.raises(ValueError, match="'oracle'; this version knows network, mean"):
-        restored({"kind": "oracle"}, {})
-
-
 def test_weights_out_of_all_bounds_are_told_as_such() -> None:
     data, predictor = a_network()
     with torch.no_grad():

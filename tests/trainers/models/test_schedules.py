@@ -1,14 +1,12 @@
 """Shared pieces of training: the published schedule, batches, groups of parameters, errors."""
 
 import json
-import pickle
 
 import pytest
 import torch
 
 from labeldp.trainers.models.schedules import (
     Schedule,
-    TrainingDiverged,
     batches,
     rate_factor,
 )
@@ -51,10 +49,3 @@ def test_batches_hold_each_example_once() -> None:
     assert not torch.equal(torch.cat(passes[0]), torch.cat(passes[1]))
     again = list(batches(103, 10, torch.Generator().manual_seed(0)))
     assert torch.equal(torch.cat(again), torch.cat(passes[0]))
-
-
-def test_divergence_says_where_and_what_to_do_and_travels() -> None:
-    error = TrainingDiverged.at(epoch=3, learning_rate=0.96)
-    assert str(error) == str(pickle.loads(pickle.dumps(error)))
-    for part in ("epoch 3", "learning rate 0.96", "lower learning_rate"):
-        assert part in str(error)

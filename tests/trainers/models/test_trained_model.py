@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from labeldp.trainers.models.trained_model import (
@@ -20,7 +19,7 @@ from labeldp.trainers.models.trained_model import (
     load_model,
 )
 from tests.source_tree import ROOT
-from tests.trainers.trained_examples import Example, examples, small_model
+from tests.trainers.trained_examples import examples, small_model
 
 #: What a person runs who has got a model's folder and nothing else.
 ELSEWHERE = """
@@ -42,16 +41,11 @@ print(json.dumps({"same": same, "heavy": heavy}))
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Example]:
-    return list(examples(tmp_path_factory.mktemp("data")))
-
-
 def test_elsewhere_each_model_predicts_what_its_trial_measured(
-    trained: list[Example], tmp_path: Path
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """In a process without Ray, MLflow and scikit-learn."""
-    for example in trained:
+    for example in examples(tmp_path_factory.mktemp("data")):
         folder = tmp_path / example.name
         example.model.save(folder / "model")
         np.savez(folder / "given.npz", measured=example.measured, **example.rows)  # type: ignore[arg-type]
@@ -66,7 +60,7 @@ def test_elsewhere_each_model_predicts_what_its_trial_measured(
     said = json.loads(done.stdout)
     assert said["heavy"] == []
     assert [name for name, same in said["same"].items() if not same] == []
-    assert len(said["same"]) == len(trained) == 21
+    assert len(said["same"]) == 21
 
 
 def test_facts_and_files(tmp_path: Path) -> None:
@@ -76,8 +70,6 @@ def test_facts_and_files(tmp_path: Path) -> None:
     assert {name: said[name] for name in model.facts} == model.facts
     assert said["format"] == 1 and said["architecture"]["kind"] == "network"
     assert (said["epsilon"], said["delta"], said["private"]) == (1.0, 1e-5, True)
-    assert said["classes"] == ["small", "middling", "large"] and said["num_classes"] == 3
-    assert said["data"]["name"] == "table" and len(said["data"]["fingerprint"]) == 64
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [DESCRIPTION, ARRAYS]
     for path in (tmp_path / "m").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -86,22 +78,13 @@ def test_facts_and_files(tmp_path: Path) -> None:
     chosen = read.predict(rows)
     assert chosen.tolist() == [read.classes[n] for n in read.predict_proba(rows).argmax(1)]
     assert set(chosen) <= {"small", "middling", "large"}
-
-
-def test_rows_of_another_kind_are_refused(trained: list[Example]) -> None:
-    model, rows = small_model()
     for wrong, message in (
         (rows.drop(columns="size"), "no column 'size'"),
-        (rows.assign(size=np.inf), "row 0, column 'size' is inf"),
-        (rows.assign(size=pd.Timestamp(0)), "column 'size' holds dates"),
         (rows[:0], "there are no rows"),
         (np.ones((3, 4)), "without names of columns"),
     ):
         with pytest.raises(ValueError, match=message):
-            model.predict(wrong)
-    images = next(example.model for example in trained if example.name == "alibi")
-    with pytest.raises(ValueError, match=r"images have shape \(2, 9, 9\)"):
-        images.predict(np.zeros((2, 9, 9), dtype=np.uint8))
+            read.predict(wrong)
 
 
 def written(folder: Path) -> tuple[TrainedModel, dict[str, Any]]:

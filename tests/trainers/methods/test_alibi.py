@@ -1,0 +1,150 @@
+"""ALIBI and bit flips: targets, the gradient behind them, a prior's weight, refusals."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.channels import SubsetSelection
+from labeldp.mechanisms.posterior import PostProcessing
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.trainers.methods.alibi import BitFlipTrainer, targets_of
+from labeldp.trainers.models.schedules import soft_cross_entropy
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    BitFlipConfig,
+    LabelMechanism,
+    Noise,
+    PriorSettings,
+    PriorSource,
+)
+from tests.trainers.small_data import ON_CPU, SeededVault, digits, small_table, trained
+
+MECHANISMS: list[LabelMechanism] = [
+    LaplaceNoise(epsilon=2.0, num_classes=4),
+    GaussianNoise(noise_std=0.7, num_classes=4),
+    RandomizedResponse(epsilon=2.0, num_classes=4),
+    NoNoise(num_classes=4),
+    SubsetSelection(epsilon=2.0, num_classes=4, subset_size=2),
+]
+LABELS = np.random.default_rng(0).integers(4, size=50)
+LOG_PRIOR = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).log_softmax(1)
+
+
+def released(mechanism: LabelMechanism) -> NDArray[Any]:
+    return np.asarray(mechanism.release(LABELS, generator=np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("rule", list(PostProcessing))
+def test_every_rule_gives_probabilities_and_smooths_true_labels_only(
+    mechanism: LabelMechanism, rule: PostProcessing
+) -> None:
+    rows = torch.tensor([3, 0, 49, 3])
+    plain, smooth = (
+        targets_of(released(mechanism), mechanism, rule, smoothing=share).batch(
+            rows, log_prior=LOG_PRIOR[rows]
+        )
+        for share in (0.0, 0.2)
+    )
+    assert plain.shape == (4, 4) and plain.dtype == torch.float32 and (plain >= 0).all()
+    torch.testing.assert_close(plain.sum(1), torch.ones(4))
+    torch.testing.assert_close(plain[0], plain[3])
+    if isinstance(mechanism, NoNoise):
+        torch.testing.assert_close(smooth, 0.8 * plain + 0.05)
+    else:
+        assert torch.equal(smooth, plain)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_the_gradient_is_that_of_the_likelihood_of_the_release(mechanism: LabelMechanism) -> None:
+    """Cross-entropy to the detached posterior moves as -log sum_c p_c L_c does."""
+    values, logits = released(mechanism), LOG_PRIOR.double()
+    targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+    ours = logits.clone().requires_grad_()
+    log_probabilities = ours.log_softmax(1)
+    batch = targets.batch(torch.arange(50), log_prior=log_probabilities)
+    (gradient,) = torch.autograd.grad(soft_cross_entropy(log_probabilities, batch), ours)
+    direct = logits.clone().requires_grad_()
+    likelihood = torch.from_numpy(np.asarray(mechanism.log_likelihood(values))).double()
+    negative_log = -(likelihood + direct.log_softmax(1)).logsumexp(1).mean()
+    (expected,) = torch.autograd.grad(negative_log, direct)
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("values", "mechanism", "message"),
+    [
+        (np.zeros((5, 3)), MECHANISMS[0], r"shape \(5, 3\); LaplaceNoise of 4 classes"),
+        (np.zeros(5, dtype=int), MECHANISMS[1], r"shape \(5,\); GaussianNoise"),
+        (np.full((2, 4), np.nan), MECHANISMS[0], "not finite in row 0"),
+        (np.zeros((5, 4)), MECHANISMS[2], "RandomizedResponse releases whole numbers"),
+        (np.array([0, 4]), MECHANISMS[3], r"label 4 in row 1; NoNoise.*0\.\.3"),
+    ],
+)
+def test_a_release_that_does_not_fit_is_refused(
+    values: NDArray[Any], mechanism: LabelMechanism, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+
+
+def test_without_noise_it_is_plain_cross_entropy() -> None:
+    """One step by hand: the baseline shares nothing with Bayes' rule that could bend it."""
+    data, vault = digits(train=50)
+    config = AlibiConfig(noise=Noise.NONE, epochs=1, momentum=0.0, warmup=0.0, weight_decay=0.0)
+    trainer = trained(config, (data, vault), epochs=0)
+    model = trainer._learner.network
+    mean, std = torch.tensor(data.mean), torch.tensor(data.std)
+    inputs = (data.train_features.float() / 255 - mean) / std
+    loss = functional.cross_entropy(model(inputs), torch.from_numpy(vault.labels))
+    gradients = torch.autograd.grad(loss, list(model.parameters()))
+    expected = [p.detach() - 0.05 * g for p, g in zip(model.parameters(), gradients, strict=True)]
+    assert trainer.epoch().loss == pytest.approx(float(loss.detach()), rel=1e-5)
+    for parameter, value in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.detach(), value, rtol=1e-4, atol=1e-6)
+
+
+def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
+    data, labels = small_table()
+    config = AlibiConfig(epochs=20, width=32, batch_size=32, epsilon=4.0, learning_rate=0.1)
+    for changes, message in (
+        ({"augment": True}, r"holds no images.*augment=False"),
+        ({"model": ModelName.SMALL_CNN}, "small_cnn needs images"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trained(replace(config, **changes), (data, SeededVault(labels, 3)), epochs=0)
+    with pytest.raises(ValueError, match="speaks of 10 labels, but there are 400"):
+        trained(config, (data, SeededVault(labels[:10], 3)), epochs=0)
+
+
+def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
+    """And with a last weight of 0 it is ALIBI's own in the end."""
+    prior = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
+    config = AlibiPriorConfig(epochs=10, width=32, epsilon=2.0, prior=prior, prior_weight=0.0)
+    trainer = trained(config, digits(), epochs=0)
+    rows = torch.arange(4)
+    logits = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    log_p = logits.log_softmax(1)
+    likelihood, log_prior = trainer._log_likelihood[rows], trainer._log_prior[rows]
+    halfway = 0.5 * log_prior + 0.5 * log_p
+    for epoch, under in ((1, log_prior), (3, halfway), (5, log_p), (10, log_p)):
+        trainer._learner.epoch_number = epoch
+        expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
+        torch.testing.assert_close(trainer._loss(logits, rows), expected)
+
+
+def test_the_loss_of_bits_is_the_cross_entropy_of_every_bit() -> None:
+    data, vault = digits()
+    trainer = BitFlipTrainer(BitFlipConfig(), data=data, labels=vault, seed=0, performance=ON_CPU)
+    logits = torch.tensor([[0.5] * 9 + [3.0]])
+    bits, sigmoids = trainer._bits[:1].double(), logits.double().sigmoid()
+    expected = -(bits * sigmoids.log() + (1 - bits) * (1 - sigmoids).log()).sum()
+    assert float(trainer._loss(logits, torch.tensor([0]))) == pytest.approx(float(expected))
