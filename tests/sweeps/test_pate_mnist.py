@@ -12,7 +12,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.sweep.sweep import plan_trials, smoke_sized
+from labeldp.platform.sweep.sweep import plan_trials, resized
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250 + 800
@@ -58,7 +58,8 @@ def test_the_smoke_run_is_a_grid_of_at_least_12_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
-    trials = plan_trials(smoke_sized(load_sweep(PATE_MNIST)))
+    sweep = load_sweep(PATE_MNIST)
+    trials = plan_trials(resized(sweep, sweep.smoke))
     configs = [trial.config.trainer for trial in trials]
     settings = {
         (each.ensemble.teachers, each.sigma1, each.sigma2, each.threshold) for each in configs

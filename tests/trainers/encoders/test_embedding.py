@@ -75,11 +75,9 @@ def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("sequences", {}, r"of shape \(8, 5, 7\)"),
         ("not_finite", {}, "makes of image 0 a vector with NaN, infinity"),
         ("large", {"half": True}, "above 65,504; .* leave --half out"),
         ("one_vector", {}, "returns 1 vectors for 8 images"),
-        ("no_tensor", {}, "a NoneType and not a tensor"),
         ("small", {"encoder_image_size": 2}, r"fails on a batch of shape .*--image-size N"),
     ],
 )
