@@ -216,7 +216,7 @@ VERBS = (
     Verb(
         "calibrate subset",
         "prices:calibrate_subset",
-        "subset selection for an epsilon: the size of the sets, and what one tells in nats",
+        "subset selection for an epsilon: the size of the sets, and the information of one in nats",
         "--epsilon 2 --classes 100",
         _EPSILON,
         whole("--classes", default=10),
@@ -369,7 +369,7 @@ VERBS = (
         "sweep_plan:plan",
         "a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        # What kind of file it is, is checked where it is read.
+        # The kind of the file is checked where it is read.
         argument("sweep", "SWEEP.py", "of sweeps/, or your own", type=click.Path(exists=True)),
         *PLAN_OPTIONS,
         option("--config", "settings, below key=value", "FILE.yaml"),

@@ -323,7 +323,7 @@ class NoiseSettings:
 class Estimate(StrEnum):
     """Where an estimate of accuracy comes from.
 
-    COUNT asks the vault for a noisy number of right answers: charged for each trial. RELEASE reads
+    COUNT requests a noisy number of right answers: charged for each trial. RELEASE reads
     it off a release of the held-out labels by the trial's own mechanism: one for all trials that
     share their noise, but hundreds of times as noisy.
     """

@@ -40,7 +40,7 @@ class HomeProxy:
 
 
 class HomeActor:
-    """A home made at its first call: an actor that raises while it is made can't say why."""
+    """A home made at its first call: an actor that raises while it is made can't report why."""
 
     def __init__(self, labels: SecretLabels, **settings: Any) -> None:
         self._labels, self._settings = labels, settings

@@ -132,7 +132,7 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     if not out.exists():
         return None
     record = checked_record(out)
-    other = "choose another name, or say --replace"
+    other = "choose another name, or pass --replace"
     if record is None:
         raise EmbeddingRefused(f"{out} is there, and nothing beside it says what it is; {other}")
     if record.key != key:

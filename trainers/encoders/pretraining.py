@@ -348,7 +348,7 @@ def concern(losses: Sequence[float]) -> str | None:
     return (
         f"the loss does not fall: it was {first:.6g} in epoch 1, {lowest:.6g} at its lowest in "
         f"epoch {losses.index(lowest) + 1}, and is {last:.6g} in epoch {len(losses)}; the learning "
-        "rate may be too high or the batch too small: lower --learning-rate (to a third, say) or "
+        "rate may be too high or the batch too small: lower --learning-rate (to a third) or "
         "raise --batch-size, and start anew with --replace"
     )
 
@@ -452,13 +452,13 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
         if out.exists():
             raise WeightsRefused(
                 f"{out} is there, and nothing beside it says how it was trained; choose another "
-                "name, or say --replace"
+                "name, or pass --replace"
             )
         return None
     kept = read_whole(state)
     if kept.get("key") != key:
         raise WeightsRefused(
             f"{state} is of an encoder of other images, with other settings or another seed; call "
-            "it as before, choose another name, or say --replace to start anew"
+            "it as before, choose another name, or pass --replace to start anew"
         )
     return kept

@@ -152,7 +152,7 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
         record = TypeAdapter(EmbeddingRecord).validate_json(read_bytes(place))
     except (OSError, ValueError) as error:
         raise EmbeddingRefused(
-            f"{place} should say what made {file.name}, and can't be read "
+            f"{place} should describe {file.name}, and can't be read "
             f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
             "--replace`), or take it away"
         ) from error

@@ -29,7 +29,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.models.predictors import ForestPredictor
 from labeldp.trainers.settings.pate import MOST_CLASSES, ForestSettings
 
-#: Teachers that are trained or asked at once, and queries of one matrix product.
+#: Teachers that are trained or queried at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100
 _QUERIES_AT_ONCE = 2000
 
@@ -45,7 +45,7 @@ def train_probes(
     """Train a ridge regression on each shard; return weights [T, D + 1, K], the bias last.
 
     Each minimizes sum_i |y_i - W x_i|^2 + ridge |W|^2 over its own examples, where x ends with a
-    constant 1 and y is the one-hot label less 1/K. What comes out of a shard depends on the labels
+    constant 1 and y is the one-hot label less 1/K. The result of a shard depends on the labels
     of that shard alone.
 
     `features` [N, D] are computed without labels, centered and with a mean squared norm of about 1,
@@ -143,7 +143,7 @@ def fit_forest(
 ) -> Forest:
     """Fit a forest to features [N, D], or to images pixel by pixel, and labels [N].
 
-    K classes are as many as the largest label tells, if not given.
+    K is the largest label plus 1, if not given.
     """
     from sklearn.ensemble import RandomForestClassifier
 

@@ -198,7 +198,7 @@ def start(
     seed: int,
     performance: Performance,
 ) -> Convex:
-    """Request the release; training runs on the CPU whatever `performance` says of devices."""
+    """Request the release; training runs on the CPU whatever device `performance` names."""
     performance.limit_threads()
     release = labels.release(config.mechanism(data.num_classes))
     return Convex(config, data=data, release=release, seed=seed)

@@ -2,11 +2,11 @@
 
 Moment labels are a smooth function of features, fitted to noisy sums of labels (`priors`).
 A network of convolutions that learns from them sees more than these features show, and is right
-where they are wrong. So the budget is divided: the first stage asks about label-free features; a
-network learns from the answer; the next stage asks again, about those features and the network's
+where they are wrong. So the budget is divided: the first stage queries label-free features; a
+network learns from the answer; the next stage queries again, with those features and the network's
 own side by side; and so on. The last network is the model.
 
-Every stage asks for all labels: what they cost adds up, as Gaussian noise does, in squares
+Every stage requests all labels: what they cost adds up, as Gaussian noise does, in squares
 (`StagedMomentsConfig.mechanism`). A network of an earlier stage is made of releases and public
 features alone; to learn from it, or to ask along its features, costs nothing.
 """
