@@ -9,8 +9,8 @@ from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
-from labeldp.trainers.encoders.pretraining import PretrainingMetrics, pretrain, training_images
-from labeldp.trainers.models.schedules import TrainingDiverged
+from labeldp.trainers.encoders.pretraining import pretrain, training_images
+from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import SelfSupervisedConfig
@@ -68,7 +68,7 @@ def self_supervise(
     if learning_rate is not None:
         more["learning_rate"] = learning_rate
 
-    def progress(metrics: PretrainingMetrics) -> None:
+    def progress(metrics: EpochMetrics) -> None:
         _note(f"epoch {metrics.epoch}: loss {metrics.loss:.4f}, {metrics.seconds:.0f} s")
 
     try:

@@ -19,7 +19,6 @@ from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
-    FolderSource,
     ImageSource,
     image_source,
 )
@@ -89,7 +88,8 @@ def embed(
     encoder = load_encoder(request, images=images, source=source, root=root, report=report)
     dtype, inputs = np.dtype(np.float16 if half else np.float32), images.digest()
     prepared = asdict(encoder.preparation)
-    parts = [encoder.name, encoder.weights, encoder.pool, prepared, inputs, dtype.name]
+    made_by = encoder.provenance.encoder, encoder.provenance.weights
+    parts = [*made_by, encoder.pool, prepared, inputs, dtype.name]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     record = None if replace else _existing(out, key)
     cached = record is not None
@@ -108,10 +108,12 @@ def embed(
             # Before the features, which without it would count as of unknown origin.
             record.write(out)
     names = None
-    if isinstance(images, FolderSource):
+    if images.files:
         names = out.with_name(out.name + ".files.txt")
+        folder = Path(source).expanduser()
         with whole_file(names) as file:
-            file.write("".join(f"{name}\n" for name in images.names).encode())
+            for image in images.files:
+                file.write(f"{image.relative_to(folder).as_posix()}\n".encode())
     return Embedded(
         file=str(out),
         rows=record.rows,
@@ -162,9 +164,9 @@ def _write(
             written = np.ascontiguousarray(found.astype(dtype))
         for row in np.flatnonzero(~np.isfinite(written).all(axis=1))[:1]:
             raise ValueError(
-                f"{encoder.name} makes of image {done + row} a vector with NaN, infinity or a "
-                f"number above {np.finfo(dtype).max:,.0f}; look at that image and at the encoder's "
-                "weights, or leave --half out"
+                f"{encoder.provenance.encoder} makes of image {done + row} a vector with NaN, "
+                f"infinity or a number above {np.finfo(dtype).max:,.0f}; look at that image and at "
+                "the encoder's weights, or leave --half out"
             )
         file.write(written.data)
         done += len(found)

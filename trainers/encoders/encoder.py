@@ -274,61 +274,37 @@ _ARRAYS = (("train_features", "test_features"), ("features",), ("images",))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ArraySource:
-    """Images in memory: parts of one shape, uint8 [N, C, H, W] each."""
+class ImageSource:
+    """Images in a fixed order: of a data set training images, then testing ones.
 
-    parts: tuple[NDArray[np.uint8], ...]
+    They are `parts` in memory, uint8 [N, C, H, W] of one shape, or `files` by path.
+    """
 
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(map(len, self.parts))
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all of them."""
-        return digest_of_images(*self.parts)
-
-    def batches(self, size: int) -> Iterator[Tensor]:
-        """Return them some at a time: bytes [B, C, H, W]."""
-        for part in self.parts:
-            for start in range(0, len(part), size):
-                yield torch.tensor(part[start : start + size])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FolderSource:
-    """Files of images in a folder, by path."""
-
-    folder: Path
-    files: tuple[Path, ...]
+    parts: tuple[NDArray[np.uint8], ...] = ()
+    files: tuple[Path, ...] = ()
 
     @property
     def rows(self) -> int:
         """How many there are."""
-        return len(self.files)
-
-    @property
-    def names(self) -> list[str]:
-        """Of the files, below the folder."""
-        return [file.relative_to(self.folder).as_posix() for file in self.files]
+        return len(self.files) or sum(map(len, self.parts))
 
     def digest(self) -> str:
-        """Return the SHA-256 of all files' contents, in order."""
+        """Return the SHA-256 of all images, or of all files' contents, in order."""
+        if not self.files:
+            return digest_of_images(*self.parts)
         digest = hashlib.sha256(b"files")
         for file in self.files:
             with open_regular(file) as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
         return digest.hexdigest()
 
-    def batches(self, size: int) -> Iterator[list[Tensor]]:
-        """Return them some at a time: B of [3, H, W]."""
+    def batches(self, size: int) -> Iterator[Tensor | list[Tensor]]:
+        """Return them some at a time: bytes [B, C, H, W], or of files B of [3, H, W]."""
         for start in range(0, len(self.files), size):
             yield [_read_image(file) for file in self.files[start : start + size]]
-
-
-#: Images in a fixed order: of a data set training images, then testing ones; of an array as they
-#: lie; of a folder by path.
-ImageSource = ArraySource | FolderSource
+        for part in self.parts:
+            for start in range(0, len(part), size):
+                yield torch.tensor(part[start : start + size])
 
 
 def image_source(named: str, *, root: Path | None = None) -> ImageSource:
@@ -337,17 +313,17 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
     if place.is_dir():
         found = sorted(path for path in place.rglob("*") if path.suffix.lower() in ENDINGS)
         if files := tuple(path for path in found if path.is_file()):
-            return FolderSource(folder=place, files=files)
+            return ImageSource(files=files)
         raise DataFileError(f"{place} holds no image (no file in it ends in {', '.join(ENDINGS)})")
     if place.suffix.lower() in (".npy", ".npz"):
-        return ArraySource(parts=_of_file(place))
+        return ImageSource(parts=_of_file(place))
     if named not in DATASETS and ("/" in named or place.suffix):
         raise DataFileError(
             f"{named} is not a folder, an .npz, an .npy or a data set; check where the images are"
         )
     if named == "own":
         raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
-    return ArraySource(parts=images_of(named, find(named).read(data_root(root))))
+    return ImageSource(parts=images_of(named, find(named).read(data_root(root))))
 
 
 def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:
@@ -379,35 +355,31 @@ def _read_image(file: Path) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Encoder:
-    """An encoder that is ready.
+    """An encoder that is ready; `forward` takes a prepared batch [B, C, H, W]."""
 
-    `forward` takes a prepared batch [B, C, H, W]; `weights` is a SHA-256.
-    """
-
-    name: str
     forward: Callable[[Tensor], Any]
     preparation: Preparation
-    weights: str
     provenance: FeatureProvenance
     device: torch.device
     pool: Pool | None = None
 
     def __call__(self, images: Any) -> Tensor:
         """Return vectors [B, D] in single precision, on the CPU, of images on the CPU."""
+        name = self.provenance.encoder
         batch = self.preparation(images).to(self.device)
         try:
             with torch.inference_mode():
                 output = self.forward(batch)
         except Exception as error:  # whatever a library's or the user's network raises
             raise ValueError(
-                f"{self.name} fails on a batch of shape {tuple(batch.shape)} "
+                f"{name} fails on a batch of shape {tuple(batch.shape)} "
                 f"({type(error).__name__}: {first_line(error)}); if it wants another size of "
                 "images, say --image-size N"
             ) from error
-        vectors = vectors_of(output, pool=self.pool, encoder=self.name)
+        vectors = vectors_of(output, pool=self.pool, encoder=name)
         if len(vectors) != len(batch):
             raise ValueError(
-                f"{self.name} returns {len(vectors)} vectors for {len(batch)} images; it must be "
+                f"{name} returns {len(vectors)} vectors for {len(batch)} images; it must be "
                 "one each, in order"
             )
         return vectors.to("cpu", torch.float32)
@@ -479,10 +451,8 @@ def finished(
         trained_by=by or UNSAID,
     )
     return Encoder(
-        name=provenance.encoder,
         forward=forward,
         preparation=preparation,
-        weights=weights,
         provenance=provenance,
         device=device,
         pool=request.pool,

@@ -20,7 +20,6 @@ from torch.nn import functional
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
 from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import (
-    ArraySource,
     Encoder,
     EncoderRequest,
     ImageSource,
@@ -95,7 +94,7 @@ def shared_images(data: LabelledData, images: ImageSource) -> int:
 
     An image without color equals its copy in three channels, which reading a file of it gives.
     """
-    known = set(_marks(ArraySource(parts=(data.public.train_features.numpy(),))))
+    known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
     return sum(mark in known for mark in _marks(images))
 
 
@@ -119,15 +118,10 @@ def _check(request: EncoderRequest, source: str) -> None:
             "its vectors tell about them: no epsilon covers it. If these labels are public, add "
             "--public-labels"
         )
-    if request.weights is not None:
+    if request.weights is not None or request.no_outside_data or request.trained_on:
         raise ValueError(
-            f"--weights is {request.weights}, and {request.address} trains its own (they are kept "
-            f"in {cache_folder()}); leave --weights out"
-        )
-    if request.no_outside_data or request.trained_on:
-        raise ValueError(
-            f"{request.address} is trained on {request.name} with its labels, and says so beside "
-            "every result; leave --no-outside-data and --trained-on out"
+            f"{request.address} trains its own weights on {request.name} with its labels, and says "
+            "so beside every result; leave --weights, --no-outside-data and --trained-on out"
         )
 
 

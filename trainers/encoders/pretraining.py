@@ -30,7 +30,7 @@ from torch.nn import functional
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.splits import digest_of_images
-from labeldp.trainers.encoders.encoder import ArraySource, WeightsRefused, image_source
+from labeldp.trainers.encoders.encoder import WeightsRefused, image_source
 from labeldp.trainers.encoders.image_encoder import (
     FORMAT,
     ImageEncoder,
@@ -42,7 +42,13 @@ from labeldp.trainers.encoders.image_encoder import (
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import Pixels, logits_of
-from labeldp.trainers.models.schedules import Schedule, TrainingDiverged, batches, rate_factor
+from labeldp.trainers.models.schedules import (
+    EpochMetrics,
+    Schedule,
+    TrainingDiverged,
+    batches,
+    rate_factor,
+)
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
@@ -64,15 +70,6 @@ _TO_LIGHT = (
 )
 #: Numbers drawn for an image: window (4), mirror, colors (4), whether changed, whether grey.
 _DRAWS = 11
-
-
-@dataclass(frozen=True, kw_only=True)
-class PretrainingMetrics:
-    """Figures of one epoch."""
-
-    epoch: int
-    loss: float
-    seconds: float
 
 
 class Pretraining:
@@ -122,7 +119,7 @@ class Pretraining:
         self._images = images.to(self.device)
         self._generator = torch.Generator().manual_seed(order)
 
-    def epoch(self) -> PretrainingMetrics:
+    def epoch(self) -> EpochMetrics:
         """Train for one epoch."""
         started = time.perf_counter()
         before = self.epoch_number
@@ -142,8 +139,11 @@ class Pretraining:
             raise TrainingDiverged.at(
                 epoch=self.epoch_number, learning_rate=rate, what="weights are"
             )
-        return PretrainingMetrics(
-            epoch=self.epoch_number, loss=loss, seconds=time.perf_counter() - started
+        return EpochMetrics(
+            epoch=self.epoch_number,
+            loss=loss,
+            val_accuracy=math.nan,
+            seconds=time.perf_counter() - started,
         )
 
     def encoder(self) -> ImageEncoder:
@@ -356,7 +356,7 @@ def concern(losses: Sequence[float]) -> str | None:
 def training_images(named: str, *, root: Path | None = None) -> Tensor:
     """Return an `image_source` as uint8 [N, C, H, W]; of a data set the training images."""
     source = image_source(named, root=root)
-    if isinstance(source, ArraySource):
+    if source.parts:
         # Testing images come second, and nothing is to have seen them.
         return torch.from_numpy(np.array(source.parts[0]))
     found = [image for batch in source.batches(_AT_ONCE) for image in batch]
@@ -396,7 +396,7 @@ def pretrain(
     seconds: float | None = None,
     performance: Performance,
     replace: bool = False,
-    report: Callable[[PretrainingMetrics], None] = lambda _: None,
+    report: Callable[[EpochMetrics], None] = lambda _: None,
 ) -> Pretrained:
     """Train for `seconds`, one epoch at least; resume where the last call stopped.
 

@@ -47,9 +47,9 @@ def train_probes(
     of that shard alone.
 
     `features` [N, D] are computed without labels, centered and with a mean squared norm of about 1,
-    as `label_free_features` gives them, for the default ridge to fit; it is fixed beforehand, never
-    chosen by labels. `shards` are indices of each teacher's examples, T times [n_t], which the
-    vault cuts, disjoint; K is 256 at most.
+    as `described_by_features` gives them, for the default ridge to fit; it is fixed beforehand,
+    never chosen by labels. `shards` are indices of each teacher's examples, T times [n_t], which
+    the vault cuts, disjoint; K is 256 at most.
     """
     _validate.whole(num_classes=num_classes, minimum=2)
     _validate.positive(ridge=ridge)

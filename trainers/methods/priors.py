@@ -38,7 +38,7 @@ from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.features import image_features, label_free_features
+from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.shared_arrays import Place, made_once
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
@@ -141,10 +141,11 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
         )
     # On one thread, as `kernel_directions`: other last digits would be another release.
     with one_thread():
-        found = label_free_features(
+        found = described_by_features(
             data, image_features(settings.features), folder=data.features_folder
         )
-    return Rows(f"{data.fingerprint} {settings.features}", found.train, data.features_folder)
+    name = f"{data.fingerprint} {settings.features}"
+    return Rows(name, found.train_features, data.features_folder)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

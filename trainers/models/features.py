@@ -18,8 +18,8 @@ Both end with square roots and principal components, which help linear models.
 >>> table = torch.arange(8.0).view(4, 2)
 >>> data = PublicData(name="table", num_classes=2, train_features=table, test_features=table[:2],
 ...                   test_labels=np.array([0, 1]))
->>> features = label_free_features(data)
->>> features.train.mean(0), round(float(features.train.square().sum(1).mean()), 6)
+>>> features = described_by_features(data).train_features
+>>> features.mean(0), round(float(features.square().sum(1).mean()), 6)
 (tensor([0., 0.]), 1.0)
 >>> images = torch.randint(256, (64, 3, 12, 12), dtype=torch.uint8)
 >>> settings = RandomPatchFeatures(patch=3, filters=8, dimensions=10, sampled_patches=500)
@@ -464,15 +464,6 @@ class ScaledStep(Step):
 ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
 
-@dataclass(frozen=True, kw_only=True)
-class Features:
-    """Features of a data set, single precision [N, D], and the step that makes them of rows."""
-
-    train: Tensor
-    test: Tensor
-    step: Step
-
-
 def image_features(which: FeatureSet) -> ImageFeatures:
     """Return the settings of PATCHES or RANDOM_PATCHES."""
     return RandomPatchFeatures() if which is FeatureSet.RANDOM_PATCHES else PatchFeatures()
@@ -481,54 +472,44 @@ def image_features(which: FeatureSet) -> ImageFeatures:
 def described_by_features(
     data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
 ) -> PublicData:
-    """Return the same data, its features replaced by label-free ones; see `label_free_features`."""
-    found = label_free_features(data, settings, folder=folder)
-    return replace(
-        data,
-        train_features=found.train,
-        test_features=found.test,
-        preprocessing=data.preprocessing.then(found.step),
-    )
-
-
-def label_free_features(
-    data: PublicData, settings: ImageFeatures | None = None, *, folder: Path | None = None
-) -> Features:
-    """Describe public data by features that are learned from the training features alone.
+    """Return the same data, with features that are learned from the training features alone.
 
     `settings` are those of images, k-means patches by default; tables need none. Features are kept
-    in `folder` and read from there when they are asked for again, by several processes at once.
+    in `folder` and read from there when they are requested again, by several processes at once.
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    files = None
-    if folder is not None:
-        text = f"{_VERSION} {data.fingerprint} {settings!r}"
-        key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        files = folder / f"features-{key}.npy", folder / f"features-{key}.step.npz"
-        if all(file.exists() for file in files):
-            return _read(*files, examples=len(data.train_features))
-    train, test = data.train_features.cpu(), data.test_features.cpu()
-    step: Step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
-    features = Features(train=step(train), test=step(test), step=step)
-    if files is not None:
-        files[0].parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(files[0]) as file:
-            np.save(file, torch.cat((features.train, features.test)).numpy(), allow_pickle=False)
-        parts: dict[str, Any] = {**step.arrays(), **step.described()}
-        with whole_file(files[1]) as file:
-            np.savez(file, **parts)
-    return features
+    text = f"{_VERSION} {data.fingerprint} {settings!r}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
+    values, parts = (f"features-{key}.npy", f"features-{key}.step.npz")
+    count = len(data.train_features)
+    if folder is not None and (folder / values).exists() and (folder / parts).exists():
+        # Copied on write: processes on one machine share the pages.
+        found = torch.from_numpy(np.load(folder / values, mmap_mode="c", allow_pickle=False))
+        step = _read_step(folder / parts)
+    else:
+        train = data.train_features.cpu()
+        step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
+        found = torch.cat((step(train), step(data.test_features.cpu())))
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(folder / values) as file:
+                np.save(file, found.numpy(), allow_pickle=False)
+            described: dict[str, Any] = {**step.arrays(), **step.described()}
+            with whole_file(folder / parts) as file:
+                np.savez(file, **described)
+    return replace(
+        data,
+        train_features=found[:count],
+        test_features=found[count:],
+        preprocessing=data.preprocessing.then(step),
+    )
 
 
-def _read(values: Path, step: Path, *, examples: int) -> Features:
-    """Return features of a set with so many training examples from their files."""
-    with np.load(step, allow_pickle=False) as archive:
+def _read_step(file: Path) -> Step:
+    with np.load(file, allow_pickle=False) as archive:
         arrays = dict(archive)
     kinds = (PatchEncoder, "patch"), (RandomPatchEncoder, "kernels")
     kind: type[Step] = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
     described = {name: arrays.pop(name).item() for name in _DESCRIBED if name in arrays}
-    # Copied on write: processes on one machine share the pages.
-    found = torch.from_numpy(np.load(values, mmap_mode="c", allow_pickle=False))
-    restored = kind.restored(described, arrays)
-    return Features(train=found[:examples], test=found[examples:], step=restored)
+    return kind.restored(described, arrays)

@@ -57,10 +57,6 @@ class CropAndFlip:
 
     The same law as padding by reflection, cutting out a window and mirroring half of the images,
     one at a time; here every pixel is fetched from its source, which needs no padded copy.
-
-    Attributes:
-        padding: Pixels reflected at each border; 0 for no crop.
-        flip: Whether left and right may be swapped: wrong for digits and letters.
     """
 
     padding: int = 4
@@ -70,10 +66,7 @@ class CropAndFlip:
         _validate.whole(padding=self.padding)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return an augmented copy of each image [B, C, H, W], of the same type.
-
-        A generator of the CPU gives the same draws on every device of the images.
-        """
+        """Return an augmented copy of each image [B, C, H, W], of the same type."""
         return self.carry_out(images, self.draw(len(images), generator))
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -245,8 +238,9 @@ class Learner:
         )
 
     def _diverged(self) -> TrainingDiverged:
-        rate = self._optimizer.learning_rate
-        return TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
+        return TrainingDiverged.at(
+            epoch=self.epoch_number, learning_rate=self._optimizer.learning_rate
+        )
 
     def _mixup_share(self) -> float:
         """Share of the batch in its own order; 1 without mixup."""
@@ -316,14 +310,14 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse ways to train that these features don't allow."""
-    for name, chosen in (("augment", config.augment), ("recipe.mirrored", config.recipe.mirrored)):
-        if chosen and data.kind is not FeatureKind.IMAGE:
-            raise ValueError(
-                f"{name} is True, but {data.name} holds no images, and nothing else can be "
-                f"mirrored: set {name}=False"
-            )
-    if config.mixup and data.kind is FeatureKind.IDENTIFIERS:
+    mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
+    if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
-            f"mixup is {config.mixup}, but {data.name} holds identifiers, and there is nothing "
-            "halfway between two names: set mixup=0"
+            f"augment is {config.augment} and recipe.mirrored {config.recipe.mirrored}, but "
+            f"{data.name} holds no images: set both to False"
+        )
+    if mixes and data.kind is FeatureKind.IDENTIFIERS:
+        raise ValueError(
+            f"mixup is {mixes}, but {data.name} holds identifiers, and there is nothing halfway "
+            "between two names: set mixup=0"
         )

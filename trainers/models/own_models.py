@@ -71,10 +71,9 @@ class OwnModel(str):
             raise OwnModuleMissing(f"model is {self}, but {error}") from error
         kind = getattr(module, self.name, None)
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
-            what = "has no such name" if kind is None else "has something else by that name"
             raise OwnModuleMissing(
-                f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) {what}; "
-                "it must be a class made from torch.nn.Module"
+                f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) has no "
+                "class of that name that is made from torch.nn.Module"
             )
         return kind
 
@@ -106,19 +105,12 @@ class OwnModel(str):
         network.train()
         return network
 
-    def __deepcopy__(self, memo: Any) -> "OwnModel":
-        """Return itself: it never changes."""
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Take the module's source along."""
-        return _arrived, (str(self), self._source())
-
-    def _source(self) -> str | None:
-        spec = _found(self.module)
+        spec, source = _found(self.module), None
         with contextlib.suppress(OSError):
-            return Path(spec.origin).read_text() if spec and spec.origin else None
-        return None
+            source = Path(spec.origin).read_text() if spec and spec.origin else None
+        return _arrived, (str(self), source)
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:

@@ -26,11 +26,9 @@ release, and pay.
 import hashlib
 import json
 import mmap
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from io import BufferedRandom
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -40,7 +38,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.trainers.data.files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular, whole_file
 from labeldp.trainers.data.own_data import write_once
 
 Arrays: TypeAlias = tuple[NDArray[Any], ...]
@@ -113,26 +111,18 @@ def _read_only(arrays: Arrays) -> Arrays:
 def _made(make: Callable[[], Arrays], path: Path, digest: bytes) -> Arrays:
     """Make arrays, keep them, and return them as they are read, or as made where they can't be."""
     arrays = _read_only(make())
-    draft = path.with_suffix(f".{os.getpid()}.part")
     try:
-        with draft.open("w+b") as file:
-            _write(file, arrays, digest)
-        draft.replace(path)
+        with whole_file(path) as file:
+            for array in arrays:
+                file.write(b"\0" * (-file.tell() % _ALIGNED))
+                np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
+            file.flush()
+            with open(file.name, "rb") as written:
+                signed = hashlib.file_digest(written, lambda: hashlib.sha256(digest))
+            file.write(signed.digest())
     except OSError:
         return arrays
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
     return _read(path, digest) or arrays
-
-
-def _write(file: BufferedRandom, arrays: Arrays, digest: bytes) -> None:
-    for array in arrays:
-        file.write(b"\0" * (-file.tell() % _ALIGNED))
-        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
-    file.seek(0)
-    signed = hashlib.file_digest(file, lambda: hashlib.sha256(digest))
-    file.write(signed.digest())
 
 
 def _read(path: Path, digest: bytes) -> Arrays | None:

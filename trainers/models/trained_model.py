@@ -40,7 +40,7 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.data.columns import RowsRefused
-from labeldp.trainers.data.files import open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModuleMissing
@@ -229,13 +229,10 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
             f"{description} was trained with a network of its user's own, whose module has to be "
             f"here to read it: {error}"
         ) from error
-    except OSError as error:
-        raise ModelFileError(f"{path} can't be read ({error.strerror})") from error
-    except (AttributeError, LookupError, RuntimeError, TypeError, *_REFUSED) as error:
-        first = (str(error).strip() or "nothing more is known").splitlines()[0]
+    except (OSError, AttributeError, LookupError, RuntimeError, TypeError, *_REFUSED) as error:
         raise ModelFileError(
-            f"{place} holds no whole model ({type(error).__name__}: {first[:300]}); copy both "
-            f"files again, or use labeldp {facts.get('labeldp')}, which wrote it"
+            f"{place} holds no whole model ({type(error).__name__}: {first_line(error)}); copy "
+            f"both files again, or use labeldp {facts.get('labeldp')}, which wrote it"
         ) from error
 
 
@@ -243,12 +240,11 @@ def _description(path: Path) -> dict[str, Any]:
     """The content of `model.json`, of a version that this one reads."""
     try:
         facts: dict[str, Any] = json.loads(read_bytes(path, most_bytes=_MOST_BYTES))
-    except FileNotFoundError as error:
-        raise ModelFileError(
-            f"{path} is not there; name the folder of a model, such as RESULTS/models/TRIAL"
-        ) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} can't be read ({error}); copy the file again") from error
+        raise ModelFileError(
+            f"{path} can't be read ({error}); copy the file again, or name the folder of a model, "
+            "such as RESULTS/models/TRIAL"
+        ) from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if version != FORMAT:
         raise ModelFileError(

@@ -11,7 +11,8 @@ import pytest
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
 from labeldp.trainers.encoders import embedding
-from labeldp.trainers.encoders.pretraining import Pretraining, PretrainingMetrics
+from labeldp.trainers.encoders.pretraining import Pretraining
+from labeldp.trainers.models.schedules import EpochMetrics
 from tests.platform.cli.asked import answer, refusal, words
 from tests.trainers.encoders.small_encoders import SMALL, some_images
 
@@ -92,7 +93,7 @@ def test_a_loss_that_does_not_fall_is_reported_in_words_and_in_json(
 ) -> None:
     trained = Pretraining.epoch
 
-    def epoch(self: Pretraining) -> PretrainingMetrics:
+    def epoch(self: Pretraining) -> EpochMetrics:
         metrics = trained(self)
         return replace(metrics, loss=20.0 + step * metrics.epoch)
 

@@ -50,10 +50,6 @@ def one_vector(weights: Path | None) -> Any:
     return lambda images: torch.zeros(1, 2)
 
 
-def no_tensor(weights: Path | None) -> Any:
-    return lambda images: None
-
-
 def interrupted(weights: Path | None) -> Any:
     def encode(images: Tensor) -> Tensor:
         if len(images) < 8:  # the last batch

@@ -34,7 +34,7 @@ def test_random_weights_depend_on_the_seed_alone() -> None:
         for seed in (1, 1, 2)
     )
     assert one(IMAGES).shape == (2, 512)
-    assert one.weights == again.weights != other.weights
+    assert one.provenance.weights == again.provenance.weights != other.provenance.weights
     assert (one(IMAGES) == again(IMAGES)).all() and one.provenance.league is League.NONE
 
 
@@ -99,7 +99,7 @@ def test_encoders_of_timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert encoder(IMAGES).shape == (2, 512) and encoder.provenance.league is League.NONE
     torch.save(timm.create_model("resnet10t", num_classes=4).state_dict(), tmp_path / "w.pt")
     other = loaded("timm:resnet10t", weights=f"{tmp_path}/w.pt")
-    assert other.weights != encoder.weights and other.preparation.crop == 176
+    assert other.provenance.weights != encoder.provenance.weights and other.preparation.crop == 176
     with pytest.raises(WeightsRefused, match=r"named with the model: .*10t\.TAG"):
         loaded("timm:resnet10t", weights="a1_in1k")
     with pytest.raises(ValueError, match="timm has no model 'resnet10'"):
@@ -130,15 +130,21 @@ def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
     address = f"huggingface:{folder}"
     encoder = loaded(address)
     assert encoder(IMAGES).shape == (2, 8)
-    assert encoder.name == "huggingface:tiny-vit"
+    assert encoder.provenance.encoder == "huggingface:tiny-vit"
     made = encoder.preparation
     assert (made.resize, made.square, made.interpolation) == (16, True, "bicubic")
     assert made.mean == (0.5, 0.5, 0.5)
     assert str(folder.parent) not in encoder.provenance.words
     first = loaded(address, pool=Pool.CLS)
-    assert (first(IMAGES) != encoder(IMAGES)).any() and first.weights == encoder.weights
+    assert (
+        first(IMAGES) != encoder(IMAGES)
+    ).any() and first.provenance.weights == encoder.provenance.weights
     of_file = loaded(address, weights=str(folder / "model.safetensors"))
-    assert loaded(address, weights="random", seed=5).weights != of_file.weights == encoder.weights
+    assert (
+        loaded(address, weights="random", seed=5).provenance.weights
+        != of_file.provenance.weights
+        == encoder.provenance.weights
+    )
     torch.save({"x": torch.ones(1)}, tmp_path / "w.pt")
     with pytest.raises(WeightsRefused, match="do not fit"):
         loaded(address, weights=str(tmp_path / "w.pt"))
@@ -203,8 +209,8 @@ def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         loaded(SMALL, seed=seed, weights=weights)
         for seed, weights in ((0, None), (0, None), (1, None), (0, str(tmp_path / "w.pt")))
     )
-    assert one.weights == again.weights
-    assert len({one.weights, other.weights, trained.weights}) == 3
+    assert one.provenance.weights == again.provenance.weights
+    assert len({one.provenance.weights, other.provenance.weights, trained.provenance.weights}) == 3
     # The training data of a user's function is unknown.
     assert one.provenance.league is League.PUBLIC_ENCODER
     torch.save({"other": torch.zeros(3)}, tmp_path / "w.pt")

@@ -15,7 +15,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.lp_mst import evidence_of, partition, rmse, robust_loss, stars_of
-from labeldp.trainers.models.features import label_free_features
+from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.networks import TwoBranch, build_model
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
@@ -220,7 +220,7 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
         with pytest.raises(ValueError, match=message):
             trained(config, given, epochs=0)
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
-        label_free_features(data)
+        described_by_features(data)
     with pytest.raises(ValueError, match="model is two_branch, but the features are numbers"):
         build_model(ModelName.TWO_BRANCH, input_shape=(2,), num_classes=5, seed=0)
     with pytest.raises(ValueError, match="got 3 columns of identifiers; it takes two"):

@@ -19,7 +19,6 @@ from labeldp.trainers.models.features import (
     RandomPatchEncoder,
     RandomPatchFeatures,
     described_by_features,
-    label_free_features,
 )
 from labeldp.trainers.performance import Precision
 from tests.trainers.small_data import small_images, small_table
@@ -106,7 +105,7 @@ def test_the_strongest_directions_are_those_of_a_full_decomposition() -> None:
 def test_the_step_makes_the_features_again(tmp_path: Path, settings: Any, kept: bool) -> None:
     for data, _ in (small_images(channels=3), small_table()):
         if kept:
-            label_free_features(data, settings, folder=tmp_path)
+            described_by_features(data, settings, folder=tmp_path)
         described = described_by_features(data, settings, folder=tmp_path)
         raw = data.test_features.numpy()
         assert torch.equal(described.preprocessing(raw), described.test_features)

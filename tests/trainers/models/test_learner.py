@@ -126,5 +126,5 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
 def test_tables_have_no_mirror_image() -> None:
     data, _ = small_table()
     config = LearnerConfig(recipe=Recipe(mirrored=True))
-    with pytest.raises(ValueError, match=r"recipe.mirrored is True, but small table holds no im"):
+    with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no im"):
         Learner(config, data=data, seed=0, performance=ON_CPU)
