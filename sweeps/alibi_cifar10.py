@@ -18,7 +18,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.cifar_sizes import SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
@@ -55,7 +55,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,
     presets={"home": network_preset({"trainer.noise": Noise.SUBSET})},
-    smoke=Smoke(
+    smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16, "trainer.learning_rate": 0.05},
         space={"seed": Grid(0)},
     ),

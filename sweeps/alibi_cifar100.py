@@ -18,7 +18,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
@@ -68,7 +68,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=6.0,
     presets={"home": network_preset(variants=tuple(at_home(noise) for noise in AT_HOME))},
-    smoke=Smoke(
+    smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16},
         space={
             "trainer.learning_rate": Grid(0.02, 0.05),

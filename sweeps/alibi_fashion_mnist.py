@@ -10,7 +10,7 @@ Hardware: two cores; each trial takes minutes.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
@@ -34,7 +34,7 @@ SWEEP = Sweep(
         Variant(name="no privacy", changes={"trainer.noise": Noise.NONE}),
     ],
     space={"seed": Grid(0, 1, 2)},
-    smoke=Smoke(
+    smoke=Preset(
         changes={"data.limit": 4000, "audit.canaries": 100, "trainer.epochs": 2},
         space={"seed": Grid(0)},
     ),

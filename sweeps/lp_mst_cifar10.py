@@ -15,7 +15,7 @@ Hardware: a GPU, about 2 hours a trial (an estimate); at home 7 minutes a stage 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
@@ -76,7 +76,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,
     presets={"home": network_preset(variants=levels(EPOCHS))},
-    smoke=Smoke(
+    smoke=Preset(
         changes={
             **SMALL_CNN,
             "trainer.batch_size": 128,

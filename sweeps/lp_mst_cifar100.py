@@ -17,7 +17,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Choice, Grid, Uniform
-from labeldp.platform.sweep.sweep import Resources, Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
@@ -64,7 +64,7 @@ SWEEP = Sweep(
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=3.0,
     presets={"home": network_preset(variants=stages(EPOCHS), samples=3)},
-    smoke=Smoke(
+    smoke=Preset(
         changes={**SMALL_CNN, "trainer.batch_size": 128, "trainer.learning_rate": 0.05},
         space={"trainer.epsilon": Grid(4.0)},
     ),

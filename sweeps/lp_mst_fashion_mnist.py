@@ -17,7 +17,7 @@ from typing import Any
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import LpMstConfig
@@ -55,7 +55,7 @@ SWEEP = Sweep(
         for name, changes in LINES.items()
     ],
     space={"trainer.epsilon": Grid(1.0, 2.0, 4.0)},
-    smoke=Smoke(
+    smoke=Preset(
         changes={
             "data.limit": 4000,
             "audit.canaries": 100,

@@ -20,7 +20,7 @@ from typing import Any
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.methods import RecommenderConfig, RobustLoss
 
 REPETITIONS = 3
@@ -46,7 +46,7 @@ SWEEP = Sweep(
         for name, changes in LINES.items()
     ],
     space={"trainer.epsilon": Grid(1.0, 2.0, 3.0, 4.0, 8.0)},
-    smoke=Smoke(
+    smoke=Preset(
         changes={
             "data.limit": 20_000,
             "audit.canaries": 100,

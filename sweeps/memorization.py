@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from labeldp.platform.cli.sweep_command import run
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
@@ -40,7 +40,7 @@ SWEEP = Sweep(
         Variant(name="ALIBI", space={"trainer.epsilon": Grid(2.0, 8.0)}),
         Variant(name="no privacy", changes={"trainer.noise": Noise.NONE}),
     ],
-    smoke=Smoke(
+    smoke=Preset(
         changes={
             "data.name": "digits",
             "data.limit": None,

@@ -13,7 +13,7 @@ Hardware: two cores; 60,000 vectors of 768 numbers take under three minutes in a
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
 
@@ -36,7 +36,7 @@ SWEEP = Sweep(
             space={"trainer.epsilon": Grid(0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)},
         )
     ],
-    smoke=Smoke(changes={"trainer.epochs": 2}, space={"trainer.epsilon": Grid(1.0)}),
+    smoke=Preset(changes={"trainer.epochs": 2}, space={"trainer.epsilon": Grid(1.0)}),
 )
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ Hardware: two cores, two minutes.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep
+from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,
     PateConfig,
@@ -40,7 +40,7 @@ SWEEP = Sweep(
         ),
     ),
     space={"trainer.ensemble.seed": Grid(0, 1, 2, 3, 4)},
-    smoke=Smoke(
+    smoke=Preset(
         changes={
             "data.limit": 2000,
             "audit.canaries": 100,

@@ -18,7 +18,7 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
 )
 from labeldp.platform.sweep.space import Choice, LogUniform
-from labeldp.platform.sweep.sweep import Smoke, Sweep
+from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.trainers.settings.methods import AlibiConfig
 
 SWEEP = Sweep(
@@ -35,7 +35,7 @@ SWEEP = Sweep(
         "trainer.width": Choice(32, 64, 128, 256),
     },
     search=OptunaSearch(trials=20),
-    smoke=Smoke(changes={"trainer.epochs": 3}, samples=3),
+    smoke=Preset(changes={"trainer.epochs": 3}, samples=3),
 )
 
 if __name__ == "__main__":

@@ -138,8 +138,7 @@ def _disk() -> Check:
 def _ray() -> Check:
     try:
         with connected(None) as found:
-            detail = f"{found.nodes} nodes, {found.cpus:g} CPUs, {found.gpus:g} GPUs"
-            return Check("ray", detail)
+            return Check("ray", f"{len(found.nodes)} nodes with {found.sizes}")
     except ClusterUnusable as error:
         return Check("ray", str(error), "check RAY_ADDRESS")
 

@@ -112,7 +112,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         size = size_of_data(first.data, evaluation=first.evaluation)
     except (ValueError, FileNotFoundError) as error:
         size, problems = None, [str(error)]
-    known = plan_sweep(sweep, options, prepared, size)
+    known = plan_sweep(options, prepared, size)
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
@@ -123,7 +123,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         releases=cost.releases,
         epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
-        gpu_hours=0.0 if options.smoke else cost.trials * known.sweep.gpu_hours_per_trial,
+        gpu_hours=cost.trials * known.sweep.gpu_hours_per_trial,
         fits=not problems,
         problems=problems,
         labels=known.size.num_labels,
@@ -133,7 +133,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=list(known.notes),
+        notes=[known.note] if known.note else [],
     )
 
 

@@ -2,8 +2,7 @@
 
 Records, votes, audits, reports and tracking are computed from true labels, so other users of the
 machine get no access to a results folder. Files of another user are refused: that user could read
-and write them. So are links in the place of our own files: they would lead writes to a place that
-another user chose.
+and write them. So are links: they would lead writes to a place that another user chose.
 """
 
 import errno
@@ -15,20 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-#: Our own files and folders in results folders and folders of votes.
-_OUR_NAMES = frozenset(
-    {
-        *("driver.lock", "sweep.json", "trials", "private", "checkpoints", "models"),
-        *("artifacts", "tune"),
-        *("vault.db", "vault.db-journal", "vault.db-wal", "vault.db-shm", "vault.lines"),
-        *("mlflow.db", "mlflow.db-journal", "mlflow.db-wal", "mlflow.db-shm", "mlflow.db.lock"),
-        "tracked.jsonl",
-        *("report.html", "pareto.png", "pareto.csv", "blocks.md", "blocks.csv"),
-        *("vote_leakage.md", "votes", "salt"),
-    }
-)
 DRAFT_ENDING = ".draft"
-_OUR_ENDINGS = (".votes", DRAFT_ENDING)
 
 
 class NotOurs(ValueError):
@@ -48,12 +34,11 @@ def owner_only() -> Iterator[None]:
 def private_folder(folder: Path) -> None:
     """Create `folder` if needed, and close it and everything below it to other users.
 
-    The owner's rights stay as they are. The folder may be a link that the user made. Links below it
-    and their targets are left alone, unless they are refused.
+    The owner's rights stay as they are. The folder may be a link that the user made.
 
     Raises:
-        NotOurs: Something in it belongs to another user or is a link in the place of one of our own
-            files, or users share the folder, or it is a home folder.
+        NotOurs: Something in it is a link or belongs to another user, or users share the folder, or
+            it is a home folder.
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,10 +55,10 @@ def private_folder(folder: Path) -> None:
             for entry in entries:
                 try:
                     path, found = Path(entry.path), entry.stat(follow_symlinks=False)
-                    if stat.S_ISLNK(found.st_mode):
-                        _check_link(path, found, below=folder)
-                        continue
-                    _tighten(path, found)
+                    _check_owner(path, found)
+                    refuse_link(path)
+                    if stat.S_IMODE(found.st_mode) & 0o7077:
+                        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
                 except FileNotFoundError:
                     continue  # another process's draft, which has got its name by now
                 if entry.is_dir(follow_symlinks=False):
@@ -158,12 +143,6 @@ def refuse_link(path: Path) -> None:
         )
 
 
-def _check_link(path: Path, found: os.stat_result, *, below: Path) -> None:
-    _check_owner(path, found)
-    if path.name.endswith(_OUR_ENDINGS) or _OUR_NAMES & set(path.relative_to(below).parts):
-        refuse_link(path)
-
-
 def _close(folder: Path, descriptor: int) -> None:
     try:
         found = os.fstat(descriptor)
@@ -174,24 +153,15 @@ def _close(folder: Path, descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _tighten(path: Path, found: os.stat_result) -> None:
-    _check_owner(path, found)
-    if stat.S_IMODE(found.st_mode) & 0o7077:
-        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
-
-
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise _not_ours(path, found)
 
 
 def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
-    what, given = "", "have it given to you (chown)"
-    if stat.S_ISLNK(found.st_mode):
-        what, given = f", a link to {os.readlink(path)},", "remove it"
     return NotOurs(
-        f"{path}{what} belongs to user {found.st_uid}, and this is user {os.geteuid()}; {given}, "
-        "or choose another folder"
+        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; have it given to "
+        "you (chown), or choose another folder"
     )
 
 

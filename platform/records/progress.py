@@ -1,4 +1,4 @@
-"""Progress of a sweep on standard error: a bar on a terminal, otherwise one plain line per event.
+"""Progress of a sweep on standard error, a plain line per event.
 
 >>> Steps(stream=sys.stdout).say("checking the data")
 checking the data ...
@@ -11,20 +11,11 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
-
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
 from labeldp.trainers.models.schedules import listening
 
-#: Off a terminal, a line on trials in training is printed at most this often.
+#: A line on trials in training is printed at most this often.
 TELL_SECONDS = 60.0
 #: A step before the first trial that takes longer is mentioned again.
 PATIENCE_SECONDS = 15.0
@@ -70,76 +61,40 @@ class SweepProgress:
     def __init__(
         self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
     ) -> None:
-        self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
-        self._total, self._ended = total, skipped
-        self._skipped, self._started = skipped, time.monotonic()
-        self._bar: Progress | None = None
-        self._task: Any = None
-        self._quiet = quiet
+        self._stream, self._quiet = stream, quiet
+        self._total, self._ended, self._skipped = total, skipped, skipped
+        self._started = self._told = time.monotonic()
         self._training: dict[str, tuple[str, int, int]] = {}
-        self._told = self._started
-        if self._console.is_terminal and not quiet:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=self._console,
-            )
-            self._task = self._bar.add_task("trials", total=total, completed=skipped)
-            self._bar.start()
 
     def say(self, text: str) -> None:
         """Print one line."""
         if not self._quiet:
-            self._console.print(text, markup=False)
+            print(text, file=self._stream or sys.stderr, flush=True)
 
     def in_training(self, digest: str, name: str, *, epochs: int, of: int) -> None:
-        """Show the progress of a trial: on the bar, or now and then in a line."""
+        """Report trials in training, now and then."""
         self._training[digest] = (name, epochs, max(1, of))
-        if self._bar is not None:
-            self._move_bar()
-        elif time.monotonic() - self._told > TELL_SECONDS:
+        if time.monotonic() - self._told > TELL_SECONDS:
             self._told = time.monotonic()
-            self.say(f"in training: {self._epochs()}{self._time_left()}")
+            shown = [f"{each}: epoch {done}/{of}" for each, done, of in self._training.values()]
+            more = [f"{len(shown) - 2} more"] if len(shown) > 2 else []
+            self.say(f"in training: {', '.join([*shown[:2], *more])}{self._time_left()}")
 
     def ended(self, record: TrialRecord) -> None:
-        """Print how a trial ended."""
+        """Print how a trial ended; of failed ones also where nothing else is printed."""
         self._training.pop(record.hash, None)
         self._told = time.monotonic()
         self._ended += 1
         if not self._quiet or not record.finished:
             head = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
-            name = trial_name(record.variant, record.point)
-            line = f"{head} {name}: {outcome(record)}{self._time_left()}"
-            self._console.print(line, markup=False)
-        if self._bar is not None:
-            self._move_bar()
-
-    def close(self) -> None:
-        """Restore the terminal."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _move_bar(self) -> None:
-        assert self._bar is not None
-        text = f"trials ({self._epochs()})" if self._training else "trials"
-        self._bar.update(self._task, completed=self._ended + self._begun(), description=text)
-
-    def _epochs(self) -> str:
-        shown = [
-            f"{name}: epoch {done}/{of}" for name, done, of in list(self._training.values())[:2]
-        ]
-        more = len(self._training) - len(shown)
-        return ", ".join([*shown, f"{more} more"] if more else shown)
-
-    def _begun(self) -> float:
-        return sum(min(1.0, done / of) for _, done, of in self._training.values())
+            line = f"{head} {trial_name(record.variant, record.point)}: {outcome(record)}"
+            print(f"{line}{self._time_left()}", file=self._stream or sys.stderr, flush=True)
 
     def _time_left(self) -> str:
-        done = self._ended - self._skipped + self._begun()
+        begun = sum(min(1.0, done / of) for _, done, of in self._training.values())
+        done = self._ended - self._skipped + begun
         left = self._total - self._skipped - done
-        if self._bar is not None or left < 1e-9 or not done:
+        if left < 1e-9 or not done:
             return ""
         seconds = (time.monotonic() - self._started) / done * left
         return f" (about {_duration(seconds)} left)"

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, NonNegativeInt, PlainValidator, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, ValidationError
 from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
@@ -103,16 +103,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def _number(value: Any) -> Any:
-    try:
-        if isinstance(value, int | float) and type(value) is not bool and not math.isnan(value):
-            return value
-    except OverflowError:  # an integer that no float holds
-        pass
-    raise ValueError("it must be a number")
+def _not_nan(value: float) -> float:
+    if math.isnan(value):
+        raise ValueError("it must be a number")
+    return value
 
 
-_Number = Annotated[float, PlainValidator(_number)]
+_Number = Annotated[float, AfterValidator(_not_nan)]
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
@@ -125,7 +122,7 @@ class TrialRecord:
     Attributes:
         reason: Why it did not finish; empty if it did.
         over_budget: Whether it failed because a release would have exceeded the budget.
-        curves: One mapping per epoch; NaN where a value was not a number.
+        curves: One mapping per epoch.
         seconds: Wall time.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
     """
@@ -157,10 +154,6 @@ class TrialRecord:
             missing.insert(0, _ACCURACIES[0])
         if self.finished and missing:
             raise ValueError(f"it is finished and has no metric {missing[0]!r}")
-        try:
-            json.dumps(asdict(self), ensure_ascii=False, default=str).encode()
-        except UnicodeEncodeError as error:
-            raise ValueError("it holds half a character that no page can show") from error
 
     @property
     def noise(self) -> NoiseKind:
@@ -188,9 +181,6 @@ class TrialRecord:
         """Return the record in a file."""
         content = read_json(path)
         try:
-            # JSON has no NaN: `dumps` writes null for it.
-            for epoch in content.get("curves", ()):
-                epoch |= {key: math.nan for key, value in epoch.items() if value is None}
             record = cls(**content)
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")

@@ -5,7 +5,6 @@ written again, and each is written once.
 """
 
 import fcntl
-import json
 import logging
 import os
 import sqlite3
@@ -13,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
@@ -23,14 +23,13 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 # Progress of artifact uploads, one line per file, hides the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
-from labeldp.platform.records.private_files import open_private
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, file_of, shown
 
@@ -46,10 +45,6 @@ _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 #: The tag with the description of a run or an experiment.
 NOTE = "mlflow.note.content"
-#: Opens MLflow's pages for model training in place of those for agents.
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
-#: In the results folder, a line for each run that was written.
-WRITTEN_RUNS = "tracked.jsonl"
 #: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
 TIME_LIMIT_SECONDS = 300.0
 
@@ -112,17 +107,15 @@ def _explained(uri: str) -> Iterator[None]:
 class Tracker:
     """One sweep's runs in a tracking store."""
 
-    def __init__(self, *, uri: str, experiment: str, results: Path) -> None:
+    def __init__(self, *, uri: str, experiment: str) -> None:
         """Open the store; create it and the experiment if they do not exist.
 
         This happens before the first trial: processes that open a new SQLite store together crash.
-        `results` keeps a list of the runs that were written.
 
         Raises:
             TrackingUnusable: The store has a newer schema, is not writable or does not answer.
         """
         self.uri = uri
-        self._written = results.absolute() / WRITTEN_RUNS
         self._children: dict[str, str] = {}
         self._complete: set[str] = set()
         self.parent_run_id = ""
@@ -158,27 +151,6 @@ class Tracker:
         with _explained(uri), _one_at_a_time(uri):
             MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
-    def refuse_doubles(self, hashes: Sequence[str], *, sweep_id: str | None) -> None:
-        """Refuse to write trials of an unknown sweep a second time.
-
-        `hashes` are of a folder that lost its `sweep.json`; the vault may still have `sweep_id`.
-
-        Raises:
-            TrackingUnusable: The store holds one of them, and no run with that tag.
-        """
-        with _explained(self.uri):
-            if sweep_id is not None and self._begun({"sweep_id": sweep_id}) is not None:
-                return
-            for digest in hashes:
-                query = f"tags.config_hash = '{digest}'"
-                if self._client.search_runs([self.experiment_id], query, max_results=1):
-                    raise TrackingUnusable(
-                        f"trial {digest} is in the results folder and in tracking store "
-                        f"{shown(self.uri)}, but sweep.json, which says what belongs together, is "
-                        "gone, and every run would be written twice; restore it from a copy, or "
-                        "choose another folder with --results"
-                    )
-
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one; return its id."""
         with _explained(self.uri):
@@ -188,7 +160,10 @@ class Tracker:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
             self.parent_run_id = run_id
-            self._tag_experiment(_KIND)
+            # Opens MLflow's pages for model training in place of those for agents.
+            self._client.set_experiment_tag(
+                self.experiment_id, "mlflow.experimentKind", "custom_model_development"
+            )
             self.reconcile()
         return run_id
 
@@ -209,47 +184,24 @@ class Tracker:
         return True
 
     def reconcile(self) -> None:
-        """Read which trials' runs were written; delete those that are incomplete."""
-        listed = {
-            line["trial"]: line["run"]
-            for line in self._lines()
-            if line["parent"] == self.parent_run_id
-        }
-        self._children = {digest: run for digest, run in listed.items() if run}
-        self._complete = set(self._children)
-        query = f"attributes.status != '{_FINISHED}' AND attributes.status != '{_FAILED}'"
-        while incomplete := self._search(query):
-            for run_id in incomplete:
-                self._client.delete_run(run_id)
-
-    def _lines(self) -> Iterator[dict[str, str]]:
-        if not self._written.exists():
-            return
-        for text in self._written.read_text().splitlines():
-            try:
-                yield {name: str(json.loads(text)[name]) for name in ("parent", "trial", "run")}
-            except (ValueError, KeyError, TypeError):
-                continue
-
-    def _search(self, condition: str) -> list[str]:
-        """Ids of the trials' runs that meet the condition, the newest first, a thousand at most.
-
-        MLflow reads all metrics and parameters of these: 2 ms for each run.
-        """
+        """Read which trials' runs were written; delete doubles, and those that are incomplete."""
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
-        query = f"{of_sweep} AND {condition}"
-        found = self._client.search_runs([self.experiment_id], query, max_results=1000)
-        return [str(run.info.run_id) for run in found]
+        search = partial(self._client.search_runs, [self.experiment_id], of_sweep)
+        page, complete = search(), dict[str, str]()
+        found: list[Run] = list(page)
+        while page.token:
+            page = search(page_token=page.token)
+            found += page
+        for run in found:
+            run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
+            if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
+                self._client.delete_run(run_id)
+            else:
+                complete[digest] = run_id
+        self._children, self._complete = complete, set(complete)
 
     def has(self, digest: str) -> bool:
-        """Whether a trial's run is there, complete; the store is searched for one not listed."""
-        if digest not in self._complete and digest not in self._children:
-            found = self._search(f"tags.config_hash = '{digest}'")
-            for double in found[1:]:
-                self._client.delete_run(double)
-            if found:
-                self._children[digest] = found[0]
-                self._complete.add(digest)
+        """Whether a trial's run is there, complete."""
         return digest in self._complete
 
     def run_id(self, digest: str) -> str:
@@ -268,16 +220,9 @@ class Tracker:
         """Delete a trial's run, if there is one: the trial runs again."""
         run_id = self._children.get(digest)
         if run_id is not None:
-            self._list(digest, "")
             self._client.delete_run(run_id)
             del self._children[digest]
             self._complete.discard(digest)
-
-    def _list(self, digest: str, run_id: str) -> None:
-        """Add a line to the list of written runs; an empty id says that the run is deleted."""
-        line = {"parent": self.parent_run_id, "trial": digest, "run": run_id}
-        with open(open_private(self._written, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "w") as file:
-            file.write(f"{json.dumps(line)}\n")
 
     def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
         """Log one point per epoch of every curve."""
@@ -316,7 +261,6 @@ class Tracker:
             log_model(self._client, run_id, model, private=private)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._complete.add(record.hash)
-        self._list(record.hash, run_id)
 
     def close_parent(
         self,
@@ -328,10 +272,8 @@ class Tracker:
         finished: bool,
         note: str = "",
     ) -> None:
-        """Write the sweep's own totals, its report, and `note` as its description.
-
-        Totals that an earlier start has written are not written again.
-        """
+        """Write the sweep's own totals, its report, and `note` as its description."""
+        # Totals that an earlier start has written are not written again.
         self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
@@ -341,15 +283,9 @@ class Tracker:
             self._client.log_text(self.parent_run_id, text, name)
         if note:
             self._client.set_tag(self.parent_run_id, NOTE, note)
-            self._tag_experiment({NOTE: note})
+            self._client.set_experiment_tag(self.experiment_id, NOTE, note)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
-
-    def _tag_experiment(self, tags: Mapping[str, str]) -> None:
-        there = self._client.get_experiment(self.experiment_id).tags
-        for key, value in tags.items():
-            if there.get(key) != value:
-                self._client.set_experiment_tag(self.experiment_id, key, value)
 
     def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
         """Return totals that are new; the latest point of a name is its value."""

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from labeldp.trainers.data.files import FileRefused, open_regular
 
@@ -25,10 +25,6 @@ _NOTE_LENGTH = 4500
 #: Browsers refuse a link with many more runs.
 _MOST_COMPARED = 50
 _SQLITE = "sqlite:///"
-_OTHER_FOLDER = (
-    "rename the folder or choose another with --results DIR, or name a store in another place with "
-    "MLFLOW_TRACKING_URI"
-)
 
 
 class TrackingUnusable(ValueError):
@@ -39,43 +35,27 @@ def default_uri(results: Path) -> str:
     """Return the address of the SQLite store in a results folder.
 
     Raises:
-        TrackingUnusable: No address leads there, because of a character in the folder's path.
+        TrackingUnusable: The address leads elsewhere, because of a character in the folder's path.
     """
-    uri = f"{_SQLITE}{results / 'mlflow.db'}"
-    if "?" in uri:
+    # SQLAlchemy ends a path at ?, and reads %20 as a space.
+    if (odd := re.search(r"%[0-9a-fA-F]{2}|\?", str(results))) is not None:
         raise TrackingUnusable(
-            f"results folder {results} has a question mark in its path, and in the address of the "
-            f"tracking store beside it that ends the path; {_OTHER_FOLDER}"
+            f"results folder {results} has {odd[0]} in its path, with which the address of the "
+            "tracking store in it leads elsewhere; rename the folder or choose another with "
+            "--results DIR, or name a store in another place with MLFLOW_TRACKING_URI"
         )
-    _check_path(uri)
-    return uri
-
-
-def _check_path(uri: str) -> None:
-    """Refuse a path that SQLAlchemy reads as another one; MLflow would try for minutes.
-
-    SQLAlchemy reads %20 as a space. %2520 leads there, but MLflow then makes an empty folder of
-    that name beside it, and an older SQLAlchemy takes it as it is.
-    """
-    path = uri.removeprefix(_SQLITE).partition("?")[0]
-    escaped = re.search("%[0-9a-fA-F]{2}", path)
-    if uri.startswith(_SQLITE) and escaped is not None:
-        raise TrackingUnusable(
-            f"tracking store {path} has {escaped[0]} in its path, which MLflow's engine reads as "
-            f"an escaped {unquote(escaped[0])!r}: it would look elsewhere; {_OTHER_FOLDER}"
-        )
+    return f"{_SQLITE}{results / 'mlflow.db'}"
 
 
 def check_file(uri: str) -> None:
     """Refuse a SQLite store whose file is not a database; MLflow would try for minutes.
 
     Raises:
-        TrackingUnusable: A folder, pipe, socket or device is there, or no address leads there.
+        TrackingUnusable: A folder, pipe, socket or device is there.
     """
     path = file_of(uri)
     if path is None:
         return
-    _check_path(uri)
     try:
         with contextlib.suppress(OSError):  # SQLite's messages for those are better
             open_regular(path, most_bytes=sys.maxsize).close()

@@ -8,7 +8,7 @@ bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.sweep.sweep import Preset, Variant
+from labeldp.platform.sweep.sweep import Preset, Resources, Variant
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import ModelName
@@ -35,7 +35,7 @@ def network_preset(
     changes: Mapping[str, Any] | None = None,
     *,
     variants: tuple[Variant, ...] = (),
-    samples: int | None = None,
+    samples: int = 1,
 ) -> Preset:
     """Return `home` of a sweep whose trainer has one network.
 
@@ -45,7 +45,11 @@ def network_preset(
     if variants:
         del recipe["trainer.epochs"]
     return Preset(
-        changes={**recipe, **_PERFORMANCE, **(changes or {})}, variants=variants, samples=samples
+        changes={**recipe, **_PERFORMANCE, **(changes or {})},
+        variants=variants,
+        samples=samples,
+        resources=Resources(),
+        teacher=Resources(),
     )
 
 
@@ -71,5 +75,7 @@ def pate_preset(*, epochs: int) -> Preset:
             "trainer.student.fixmatch.epochs": 30,
             "trainer.student.fixmatch.steps_per_epoch": 78,
             "trainer.student.fixmatch.weak_branch": WeakBranch.WITHOUT_GRADIENT,
-        }
+        },
+        resources=Resources(),
+        teacher=Resources(),
     )

@@ -24,7 +24,7 @@ from labeldp.platform.studies.cifar_sizes import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.cifar_sizes import network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING, Schedule
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
@@ -132,7 +132,7 @@ def comparison(
         ),
         variants=[line for lines_of_one in repetitions for line in lines_of_one],
         presets={"once": Preset(variants=repetitions[0]), **(presets or {})},
-        smoke=Smoke(
+        smoke=Preset(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={
                 "trainer.epsilon": Grid(1.0),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.sweep.space import Axis, Grid
-from labeldp.platform.sweep.sweep import Smoke, Variant
+from labeldp.platform.sweep.sweep import Preset, Variant
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.performance import Precision
@@ -48,7 +48,7 @@ _TINY: Mapping[str, Any] = {
     "unlabeled_ratio": 2,
 }
 #: PATE-FM on 300 images, four teachers of a small CNN, two steps.
-FIXMATCH_SMOKE = Smoke(
+FIXMATCH_SMOKE = Preset(
     changes={
         "data.limit": 300,
         "audit.canaries": 100,
@@ -97,9 +97,9 @@ def smoke(
     *,
     changes: Mapping[str, Any] | None = None,
     space: Mapping[str, Axis] | None = None,
-) -> Smoke:
+) -> Preset:
     """Return 2,000 images and 24 settings; scikit-learn's digits where the data set is missing."""
-    return Smoke(
+    return Preset(
         changes={
             "data.name": data if find(data).available(data_root(None)) else "digits",
             "data.limit": 2000,

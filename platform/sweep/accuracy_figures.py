@@ -17,10 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 
@@ -47,25 +43,9 @@ PUBLIC = (
     "accuracy_estimated_sampling_error",
     "accuracy_estimated_count_scale",
     "majority_share",
-    "majority_share_by_model",
     "epsilon",
     "delta",
     "epsilon_sanitized",
-)
-#: Betray no label, but are not published: times, ceilings of proofs, prices of answers for any
-#: votes. A trainer's own figures (`Trainer.figures`) are open too and need no line here.
-OPEN = (
-    "train_seconds",
-    "audit_seconds",
-    "processor_seconds",
-    "label_inference_bound",
-    "epsilon_one_run_ceiling",
-    "epsilon_f_dp_ceiling",
-    "epsilon_tight_ceiling",
-    "epsilon_release_ceiling",
-    "epsilon_realised",
-    "epsilon_of_counts",
-    "answered_by_teachers",
 )
 _ESTIMATED = "accuracy_estimated"
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
@@ -158,46 +138,21 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
     )
 
 
-def majority_figures(
-    test_labels: NDArray[np.integer[Any]], probabilities: NDArray[np.floating[Any]] | None
-) -> dict[str, float]:
-    """Return the share of the largest class, from public labels [M] or a model's output [H, K].
-
-    The share among the secret labels is private. A public test split shows it; otherwise the mean
-    probability of the model's likeliest class does, which is post-processing of paid releases.
-    """
-    if len(test_labels):
-        return {"majority_share": float(np.bincount(test_labels).max() / len(test_labels))}
-    if probabilities is None or not len(probabilities):
-        return {}
-    return {"majority_share_by_model": float(np.mean(probabilities, axis=0).max())}
-
-
 def majority_text(figures: Mapping[str, float]) -> str:
-    """Report an accuracy that hardly beats the answer "largest class"; empty if it does.
-
-    It does by more than a point and more than twice its standard error.
+    """Report an accuracy within a point of the answer "largest class"; empty for any other.
 
     >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
     'no better than always answering the largest class (77.1% of the public test split)'
     >>> majority_text({"accuracy": 0.9, "majority_share": 0.771})
     ''
     """
-    found = estimate_of(figures)
-    accuracy = figures.get("accuracy", None if found is None else found.accuracy)
-    error = 0.0 if found is None or "accuracy" in figures else found.error
-    for name, where in (
-        ("majority_share", "of the public test split"),
-        ("majority_share_by_model", "by the model's own probabilities"),
-    ):
-        if name not in figures or accuracy is None:
-            continue
-        if accuracy <= figures[name] + max(0.01, 2 * error):
-            return (
-                "no better than always answering the largest class "
-                f"({100 * figures[name]:.1f}% {where})"
-            )
-    return ""
+    share = figures.get("majority_share")
+    if share is None or figures.get("accuracy", 1.0) > share + 0.01:
+        return ""
+    return (
+        f"no better than always answering the largest class ({100 * share:.1f}% of the public test "
+        "split)"
+    )
 
 
 def accuracy_text(figures: Mapping[str, float]) -> str:
@@ -239,13 +194,11 @@ class ChoiceNoise:
     Attributes:
         noise: Standard deviation of the noise of the noisiest estimate. The choice of held-out
             labels is chance as well, but one that all trials share.
-        spread: Range of the estimates; None for a plan.
         lead: Distance of the best from the next; None for a plan, and for one alone.
     """
 
     candidates: int
     noise: float
-    spread: float | None = None
     lead: float | None = None
 
     @classmethod
@@ -256,7 +209,6 @@ class ChoiceNoise:
             candidates=len(estimates),
             # Of a release all noise is in the sampling error; trials share an unknown part of it.
             noise=max(math.sqrt(2) * each.count_scale or each.sampling_error for each in estimates),
-            spread=found[-1] - found[0],
             lead=found[-1] - found[-2] if len(found) > 1 else None,
         )
 
@@ -290,8 +242,6 @@ class ChoiceNoise:
                 f", so that the luckiest of {self.candidates} equally good trials looks "
                 f"{_points(self.luck)} better than it is"
             )
-        if self.spread is not None and self.candidates > 1:
-            words += f"; their estimates differ by {_points(self.spread)} at most"
         return words
 
     def refuse(self, *, instead: str) -> None:
@@ -300,20 +250,15 @@ class ChoiceNoise:
             return
         raise ValueError(
             f"noise is too large to choose by estimated accuracy: {self.text}, and more than "
-            f"{_points(MOST_NOISE)} of noise or luck is refused. A count's noise is 1.4 / "
-            "(evaluation.epsilon x held-out labels): hold more labels out "
-            f"(evaluation.held_out_share), or ask for dearer counts "
-            f"(evaluation.epsilon), which only those labels pay; or {instead}"
+            f"{_points(MOST_NOISE)} of noise or luck is refused; hold more labels out "
+            f"(evaluation.held_out_share), pay more for a count (evaluation.epsilon), or {instead}"
         )
 
 
 def refuse_lottery(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> None:
     """Raise a ValueError where noise would decide which of these finished trials is the best."""
-    noise = _among(figures, by=by)
-    if noise is not None:
-        noise.refuse(
-            instead="name a trial yourself, or an epsilon that leaves fewer to choose from"
-        )
+    if (noise := _among(figures, by=by)) is not None:
+        noise.refuse(instead="name a trial, or an epsilon that leaves fewer to choose from")
 
 
 def doubt_of(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> str:

@@ -43,6 +43,7 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
+from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
@@ -74,18 +75,15 @@ class ClusterUnusable(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """The nodes of a cluster; `largest` has the CPUs and GPUs of each."""
+    """CPUs and GPUs of each node of a cluster, and whether it may add nodes."""
 
-    nodes: int
-    cpus: float
-    gpus: float
-    largest: tuple[tuple[float, float], ...]
+    nodes: tuple[tuple[float, float], ...]
     grows: bool
 
     @property
     def sizes(self) -> str:
         """Each node's size, for messages."""
-        return ", ".join(f"{cpus:g} CPU + {gpus:g} GPU" for cpus, gpus in self.largest) or "nothing"
+        return ", ".join(f"{cpus:g} CPU + {gpus:g} GPU" for cpus, gpus in self.nodes) or "nothing"
 
 
 @contextmanager
@@ -156,13 +154,7 @@ def capacity(*, private: bool = False) -> Capacity:
     """Return the connected cluster's nodes; a private one never grows."""
     nodes = [node["Resources"] for node in known_nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
-    return Capacity(
-        nodes=len(nodes),
-        cpus=sum(cpus for cpus, _ in sizes),
-        gpus=sum(gpus for _, gpus in sizes),
-        largest=sizes,
-        grows=not private and _has_autoscaler(),
-    )
+    return Capacity(nodes=sizes, grows=not private and _has_autoscaler())
 
 
 def place(
@@ -170,12 +162,12 @@ def place(
 ) -> Resources:
     """Return what a trial, or an actor, will occupy; no share of a GPU where there is none."""
     gpus = resources.gpus
-    if gpus and not gpu_required and not available.gpus and not available.grows:
+    if not gpu_required and not available.grows and not any(has for _, has in available.nodes):
         gpus = 0.0
     if gpu_required and not gpus:
         gpus = 1.0
     wanted = Resources(cpus=resources.cpus, gpus=gpus)
-    fits = any(cpus >= wanted.cpus and has >= wanted.gpus for cpus, has in available.largest)
+    fits = any(cpus >= wanted.cpus and has >= wanted.gpus for cpus, has in available.nodes)
     if not fits and not available.grows:
         raise CannotFit(
             f"{what} needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
@@ -214,7 +206,7 @@ def start_private() -> None:
     with (
         _ray_settings(),
         _environment(_NO_PORT),
-        _files_for_the_owner(),
+        owner_only(),  # the token, logs, and spilled objects that may hold true labels
         _patient(),
     ):
         ray.init(
@@ -326,16 +318,3 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
-
-
-@contextmanager
-def _files_for_the_owner() -> Iterator[None]:
-    """Close new files to others: the token, logs, and spilled objects that may hold true labels.
-
-    Processes that are started meanwhile inherit it.
-    """
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)

@@ -282,17 +282,6 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
     )
 
 
-def refuse_useless(audit: AuditSettings, *, num_classes: int) -> None:
-    """Refuse canaries that can prove nothing: two classes leave the memorization attack none."""
-    if audit.canaries and num_classes == 2:
-        raise ValueError(
-            f"audit.canaries is {audit.canaries}, and there are 2 classes: the memorization attack "
-            "compares a wrong label with other wrong ones, and of 2 classes only one is wrong, so "
-            "that labels would be spoiled for nothing; leave it out or set audit.canaries=0 (the "
-            "one-run audit takes any classes: audit.coin_canaries)"
-        )
-
-
 @settings
 class NoiseSettings:
     """Where the labels' noise comes from; never the seed that training uses."""

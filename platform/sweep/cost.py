@@ -216,19 +216,12 @@ def check_what_is_left(
     requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
     if not new or budget.allows(requested):
         return
-    fix = ""
-    if any(charge.hands_out for charge in earlier):
-        fix = (
-            "a baseline without noise has read the labels in this results folder; choose "
-            "another folder with --results DIR"
-        )
     left = sum(trial.stands_for for trial in trials)
     raise BudgetExceeded(
         budget=budget,
         spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
         requested=requested,
         request=f"a sweep with {left} trials left and {len(new)} releases that are new",
-        fix=fix,
     )
 
 

@@ -55,7 +55,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
         held_out=data.num_held_out,
         has_test_split=public.has_test_split,
     )
-    plan = plan_sweep(sweep, options, (sized, trials), size, fingerprint=public.fingerprint)
+    plan = plan_sweep(options, (sized, trials), size, fingerprint=public.fingerprint)
     for refusal in plan.refusals:
         raise refusal
     for prior in {trial.config.trainer.prior for trial in trials}:

@@ -93,7 +93,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
     with ExitStack() as stack:
         stack.enter_context(folder.held())
         done = finished_before(folder, options.resume, plan.fingerprint)
-        charges, vault = known_ledger(folder, moved=options.moved)
+        charges = known_ledger(folder, moved=options.moved)
         book = None
         if plan.searches:
             book = SearchBook(
@@ -110,7 +110,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         # One thread: two that import the same packages at once may see them half made.
         beside = ThreadPoolExecutor(1)
         stack.callback(beside.shutdown, cancel_futures=True)
-        opening = _tracking(plan, folder, vault, beside=beside, steps=steps)
+        opening = _tracking(plan, folder, beside=beside, steps=steps)
         loading = [beside.submit(import_module, name) for name in _LOADED_BESIDE]
         named = options.address or os.environ.get("RAY_ADDRESS")
         text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
@@ -170,7 +170,8 @@ def _beginning(
         num_labels=plan.size.num_labels,
     )
     yield f"labels: {spoiled}"
-    yield from plan.notes
+    if plan.note:
+        yield plan.note
     features = data.public.provenance
     if features != NO_OUTSIDE_DATA:
         yield f"league: {features.words}"
@@ -230,8 +231,8 @@ def finished_before(
     return {digest: record for digest, record in records.items() if record.finished}
 
 
-def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge], str | None]:
-    """Return the lines of the folder's ledger and its vault's id; none of a new folder.
+def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
+    """Return the lines of the folder's ledger; none of a new folder.
 
     Lines of trials that are not requested now count too: a ledger that began anew would grant the
     budget a second time. `moved`: the user stated that no other copy of the folder is in use.
@@ -246,7 +247,7 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge
                 f"it from a copy, {_ELSEWHERE}"
             )
         refuse_if_gone(folder.store)
-        return (), None
+        return ()
     store = SqliteStore(folder.store, moved=moved)
     if named not in (None, store.id):
         raise ResultsFolderError(
@@ -260,19 +261,14 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> tuple[Sequence[Charge
             f"{folder.store} has lost lines of its ledger: trials read release {min(missing)}, "
             f"which is not there; restore the file from a copy, {_ELSEWHERE}"
         )
-    return charges, store.id
+    return charges
 
 
 # --- tracking, cluster and vault ------------------------------------------------------------------
 
 
 def _tracking(
-    plan: Plan,
-    folder: ResultsFolder,
-    vault: str | None,
-    *,
-    beside: ThreadPoolExecutor,
-    steps: Steps,
+    plan: Plan, folder: ResultsFolder, *, beside: ThreadPoolExecutor, steps: Steps
 ) -> "Future[Tracker]":
     """Open tracking: a store that exists before Ray is started, a new one beside its start.
 
@@ -283,12 +279,7 @@ def _tracking(
     def tracker() -> "Tracker":
         from labeldp.platform.records.tracking import Tracker
 
-        found = Tracker(
-            uri=uri or default_uri(folder.path), experiment=plan.sweep.name, results=folder.path
-        )
-        if not known:
-            found.refuse_doubles(list(folder.records()), sweep_id=vault)
-        return found
+        return Tracker(uri=uri or default_uri(folder.path), experiment=plan.sweep.name)
 
     opening = beside.submit(tracker)
     if uri is not None or known or os.path.lexists(folder.path / "mlflow.db"):
@@ -299,10 +290,10 @@ def _tracking(
 
 def check_one_writer(uri: str, capacity: Capacity) -> None:
     """Refuse a tracking store that is a file where there are several machines."""
-    if uri.startswith("sqlite:") and capacity.nodes > 1:
+    if uri.startswith("sqlite:") and len(capacity.nodes) > 1:
         raise TrackingUnusable(
             f"tracking store {uri} is one file on one machine, but the cluster has "
-            f"{capacity.nodes} nodes; start a server (infra/mlflow, or `mlflow server --host "
+            f"{len(capacity.nodes)} nodes; start a server (infra/mlflow, or `mlflow server --host "
             "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
         )
 
@@ -316,7 +307,7 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be
         # the same.
-        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.largest)))
+        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.nodes)))
     each = place(wanted, capacity, gpu_required=required)
     teacher = sweep.teacher
     if ensembles_of(trials):

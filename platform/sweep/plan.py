@@ -12,19 +12,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.records.private_files import NotOurs, refuse_link
-from labeldp.platform.records.results import ResultsFolderError, TrialRecord, identity_of
+from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
 from labeldp.platform.sweep.configuration import (
     AuditSettings,
     Estimate,
     TrialConfig,
     default_epsilon,
-    refuse_useless,
 )
 from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of
 from labeldp.platform.sweep.data_size import DataSize
@@ -36,8 +33,6 @@ from labeldp.platform.sweep.sweep import (
     ensembles_of,
     plan_trials,
     sized_sweep,
-    unfit_notes,
-    variants_of,
 )
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.settings.base import FeatureSet
@@ -58,6 +53,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
+        note: The price and the noise of counts; empty where there are none.
     """
 
     sweep: Sweep
@@ -71,7 +67,7 @@ class Plan:
     cost: SweepCost
     budget: Budget | None
     refusals: Sequence[ValueError | OSError]
-    notes: Sequence[str]
+    note: str
 
     @cached_property
     def by_hash(self) -> Mapping[str, PlannedTrial]:
@@ -119,7 +115,6 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
 
 
 def plan_sweep(
-    sweep: Sweep,
     options: SweepOptions,
     prepared: tuple[Sweep, Sequence[PlannedTrial]],
     size: DataSize | None,
@@ -153,7 +148,8 @@ def plan_sweep(
             )
         except ValueError as error:
             refusals.append(error)
-    before = count_epsilon_before(options.results)
+    # A wider grid would have another default, and trials that have finished would run again for it.
+    before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
     trials, searches, count_epsilon = with_count_price(
         sized, trials, options, known, by=by, before=before
     )
@@ -169,10 +165,6 @@ def plan_sweep(
         check_budget(cost, budget, trials=trials)
     except ValueError as error:
         refusals.append(error)
-    notes = (
-        *unfit_notes(variants_of(sized_sweep(sweep, options), options.overrides)),
-        count_note(trials, held_out=known.held_out),
-    )
     return Plan(
         sweep=sized,
         options=options,
@@ -185,7 +177,7 @@ def plan_sweep(
         cost=cost,
         budget=budget,
         refusals=refusals,
-        notes=[note for note in notes if note],
+        note=count_note(trials, held_out=known.held_out),
     )
 
 
@@ -195,8 +187,14 @@ def _with_canaries(
     """Settle the numbers of canaries in the trials, and in the base of a search's suggestions."""
     config = trials[0].config
     # A sweep may plant as many as it likes in its own data set.
-    if config.data.name == "own" or "audit.canaries" in options.overrides:
-        refuse_useless(config.audit, num_classes=size.num_classes)
+    asked = config.data.name == "own" or "audit.canaries" in options.overrides
+    if asked and config.audit.canaries and size.num_classes == 2:
+        raise ValueError(
+            f"audit.canaries is {config.audit.canaries}, and there are 2 classes: the memorization "
+            "attack compares a wrong label with other wrong ones, and of 2 classes only one is "
+            "wrong; leave it out or set audit.canaries=0 (the one-run audit takes any classes: "
+            "audit.coin_canaries)"
+        )
     # The labels of a results folder are spoiled already: they stay so unless a number is stated.
     first = min((options.results.expanduser() / "trials").glob("*.json"), default=None)
     kept = None if first is None else TrialRecord.read(first).canaries
@@ -240,20 +238,6 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: 
                 "images to compute them of; set data.features=as_they_are for a network that sees "
                 "the images, or leave trainer.prior.features out for a prior on what it sees"
             )
-
-
-def count_epsilon_before(results: Path) -> float | None:
-    """Return the default price of a count in a results folder; None where none is kept.
-
-    A wider grid would have another default, and trials that have finished would run again for it.
-    """
-    file = results.expanduser() / "sweep.json"
-    try:
-        refuse_link(file)
-    except NotOurs as error:
-        raise ResultsFolderError(str(error)) from error
-    kept = identity_of(file).count_epsilon
-    return None if kept is None else float(kept)
 
 
 # --- what counts of right answers cost ------------------------------------------------------------

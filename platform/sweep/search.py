@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter
 
 from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
 from labeldp.mechanisms.ledger import all_pure, failure_of
@@ -46,12 +47,11 @@ _FEW = 64
 _LANDMARKS = 5
 #: Settings that are drawn beside the landmarks and the corners, which may act together.
 _DRAWS = 8
-#: The metric's name in Ray's searcher.
-_OBJECTIVE = "accuracy"
 #: Attempts at a suggestion that was not tried before.
 _ATTEMPTS = 20
 
 Numbers = tuple[float, ...]
+_ROWS = TypeAdapter(dict[str, list[list[float]]], config=ConfigDict(strict=True))
 #: A trial's requests to the vault, but for counts of right answers, which every trial repeats.
 Asked = frozenset[Hashable]
 
@@ -186,7 +186,7 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
             f"sweep {sweep.name!r} names a search and has nothing to search: give an axis a range, "
             "such as 'trainer.learning_rate=loguniform(0.001, 0.3)', or leave the search out"
         )
-    check_one_vault([each.planned(each.probes()[0]) for each in searches])
+    check_one_vault([trial for each in searches for trial in each.probed.values()])
     return searches
 
 
@@ -220,29 +220,24 @@ def suggest(
         log = isinstance(axis, LogUniform)
         return optuna.distributions.FloatDistribution(axis.low, axis.high, log=log)
 
-    before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     mixed = np.random.SeedSequence([seed, number, attempt]).generate_state(1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of experimental parts that Ray's wrapper uses
-            searcher = OptunaSearch(
-                {key: distribution(axis) for key, axis in axes.items()},
-                metric=_OBJECTIVE,
-                mode="max",
-                seed=int(mixed[0]),
-                points_to_evaluate=[_point(axes, numbers) for numbers, _ in results] or None,
-                evaluated_rewards=[accuracy for _, accuracy in results] or None,
-            )
-            found = searcher.suggest("next")
-    finally:
-        optuna.logging.set_verbosity(before)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of experimental parts that Ray's wrapper uses
+        searcher = OptunaSearch(
+            {key: distribution(axis) for key, axis in axes.items()},
+            metric="accuracy",
+            mode="max",
+            seed=int(mixed[0]),
+            points_to_evaluate=[_point(axes, numbers) for numbers, _ in results] or None,
+            evaluated_rewards=[accuracy for _, accuracy in results] or None,
+        )
+        found = searcher.suggest("next")
     assert found is not None, "a study of a known space always has a suggestion"
     return tuple(float(found[key]) for key in axes)
 
 
 def _point(axes: Mapping[str, RandomAxis], numbers: Numbers) -> dict[str, float]:
-    """A setting as Optuna has it; places in a `Choice` are whole."""
     return {
         key: int(number) if isinstance(axis, Choice) else number
         for (key, axis), number in zip(axes.items(), numbers, strict=True)
@@ -394,12 +389,10 @@ class SearchBook:
         self._path, self._searches, self._size = path, searches, size
         self._fingerprint, self._metric = fingerprint, by.metric
         self.plans: dict[str, PlannedTrial] = {}
-        self._kept = _read(path)
+        self._kept = _read(path, {search.id: len(search.axes) for search in searches})
         self._suggested: list[list[Suggested]] = []
         for place, search in enumerate(searches):
             earlier = self._kept.get(search.id, [])
-            if any(len(numbers) != len(search.axes) for numbers in earlier):
-                raise _damaged(path)
             entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: search.size]]
             self._suggested.append(entries)
         self._handed_out: set[str] = set()
@@ -437,10 +430,11 @@ class SearchBook:
         if not search.axes:
             return self._entry(place, ())
         tried = {entry.numbers for entry in entries}
+        ended = [(entry, records[entry.hash]) for entry in entries if entry.hash in records]
+        # A failed trial counts as one of accuracy 0.
         results = [
-            (entry.numbers, self._accuracy(records[entry.hash]))
-            for entry in entries
-            if entry.hash in records
+            (entry.numbers, record.metrics[self._metric] if record.finished else 0.0)
+            for entry, record in ended
         ]
         for attempt in range(_ATTEMPTS):
             numbers = suggest(
@@ -450,10 +444,6 @@ class SearchBook:
                 return self._entry(place, numbers)
         return self._entry(place, next(each for each in search.all_numbers() if each not in tried))
 
-    def _accuracy(self, record: TrialRecord) -> float:
-        """A trial's accuracy; that of a failed trial counts as 0."""
-        return record.metrics[self._metric] if record.finished else 0.0
-
     def _entry(self, place: int, numbers: Numbers) -> Suggested:
         trial = self._searches[place].suggested(numbers, self._size)
         digest = trial.hash(self._fingerprint)
@@ -461,22 +451,16 @@ class SearchBook:
         return Suggested(search=place, numbers=numbers, hash=digest)
 
 
-def _read(path: Path) -> dict[str, list[list[float]]]:
+def _read(path: Path, axes: Mapping[str, int]) -> dict[str, list[list[float]]]:
     if not path.exists():
         return {}
-    kept = read_json(path)
-    rows = [row for rows in kept.values() for row in (rows if isinstance(rows, list) else [None])]
-    if not all(isinstance(row, list) and all(map(_is_number, row)) for row in rows):
-        raise _damaged(path)
+    try:
+        kept = _ROWS.validate_python(read_json(path))
+        if any(len(row) != axes.get(name, len(row)) for name in kept for row in kept[name]):
+            raise ValueError("a row has another number of axes")
+    except ValueError as error:
+        raise ResultsFolderError(
+            f"{path} is damaged: it should hold the suggestions of a search, a row of numbers "
+            "each; restore it, or choose another folder with --results DIR"
+        ) from error
     return kept
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _damaged(path: Path) -> ResultsFolderError:
-    return ResultsFolderError(
-        f"{path} is damaged: it should hold the suggestions of a search, a row of numbers each; "
-        "restore it, or choose another folder with --results DIR"
-    )

@@ -45,12 +45,11 @@ class Unfinished(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One line of a comparison; `unfit` lists overrides that do not apply to it."""
+    """One line of a comparison."""
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
-    unfit: Sequence[str] = ()
 
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
         """Return the configuration at a point of the axes."""
@@ -62,15 +61,6 @@ class Variant:
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
         return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
-
-
-@dataclass(frozen=True, kw_only=True)
-class Smoke:
-    """Changes, and axes in place of those of the same key, that make a sweep take minutes."""
-
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    space: Mapping[str, Axis] = field(default_factory=dict)
-    samples: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +76,22 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A size of a sweep that is neither its full one nor a smoke test, such as `home`.
+    """Another size of a sweep, such as `home` or its smoke test.
 
     Attributes:
         changes: Dotted key -> value, in every trial; they replace those of the sweep's lines.
         space: Axes that replace those of the same key.
         variants: In place of the sweep's own lines, if any are given.
-        samples: Draws of the random axes; the sweep's number if not given.
+        samples: Draws of the random axes, or trials of each search.
+        resources: In place of the sweep's, if given; so is `teacher`.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
     variants: Sequence[Variant] = ()
-    samples: int | None = None
-    resources: Resources = field(default_factory=Resources)
-    teacher: Resources = field(default_factory=Resources)
+    samples: int = 1
+    resources: Resources | None = None
+    teacher: Resources | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +118,7 @@ class Sweep:
     variants: Sequence[Variant] = ()
     space: Mapping[str, Axis] = field(default_factory=dict)
     samples: int = 1
-    sample_seed: int = 0
-    smoke: Smoke = field(default_factory=Smoke)
+    smoke: Preset = field(default_factory=Preset)
     presets: Mapping[str, Preset] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     teacher: Resources = field(default_factory=Resources)
@@ -254,8 +244,8 @@ class SweepOptions:
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     """Return the sweep at the requested size, with the chosen lines."""
-    sized = sweep if options.preset is None else preset_sized(sweep, options.preset)
-    sized = smoke_sized(sized) if options.smoke else sized
+    sized = sweep if options.preset is None else resized(sweep, preset_of(sweep, options.preset))
+    sized = resized(sized, sweep.smoke) if options.smoke else sized
     if options.own_file:
         sized = _without_canaries(sized)
     return replace(
@@ -266,55 +256,37 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     )
 
 
-def smoke_sized(sweep: Sweep) -> Sweep:
-    """Return the sweep at its smoke size."""
-    smoke = sweep.smoke
-    return replace(
-        _resized(sweep, smoke.changes, smoke.space),
-        samples=smoke.samples,
-        search=sweep.search and replace(sweep.search, trials=smoke.samples),
-    )
-
-
-def preset_sized(sweep: Sweep, name: str) -> Sweep:
-    """Return the sweep at the size of this name."""
+def preset_of(sweep: Sweep, name: str) -> Preset:
+    """Return the size of this name."""
     if name not in sweep.presets:
         hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
         raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
-    preset = sweep.presets[name]
+    return sweep.presets[name]
+
+
+def resized(sweep: Sweep, size: Preset) -> Sweep:
+    """Return the sweep at another size."""
     # Lines of the preset's own are made for its size: their settings stand.
-    own = tuple(
-        replace(variant, changes={**preset.changes, **variant.changes})
-        for variant in preset.variants
-    )
-    changes = {} if own else preset.changes
-    resized = _resized(replace(sweep, variants=own or sweep.variants), changes, preset.space)
-    return replace(
-        resized,
-        base=with_changes(sweep.base, preset.changes),
-        samples=sweep.samples if preset.samples is None else preset.samples,
-        resources=preset.resources,
-        teacher=preset.teacher,
-        gpu_hours_per_trial=0.0,
-    )
-
-
-def _resized(sweep: Sweep, changes: Mapping[str, Any], space: Mapping[str, Axis]) -> Sweep:
-    variants = [
-        replace(
-            variant,
-            changes={**variant.changes, **changes},
-            space={key: space.get(key, axis) for key, axis in variant.space.items()},
-        )
-        for variant in sweep.variants
+    lines = [replace(own, changes={**size.changes, **own.changes}) for own in size.variants] or [
+        replace(line, changes={**line.changes, **size.changes}) for line in sweep.variants
     ]
-    elsewhere = {key for variant in sweep.variants for key in variant.space}
-    own = {key: axis for key, axis in space.items() if key not in elsewhere}
+    elsewhere = {key for line in lines for key in line.space}
+    own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
     return replace(
         sweep,
-        base=with_changes(sweep.base, changes),
-        variants=variants,
+        base=with_changes(sweep.base, size.changes),
+        variants=[
+            replace(
+                line, space={key: size.space.get(key, axis) for key, axis in line.space.items()}
+            )
+            for line in lines
+        ],
         space={**sweep.space, **own},
+        samples=size.samples,
+        search=sweep.search and replace(sweep.search, trials=size.samples),
+        resources=size.resources or sweep.resources,
+        teacher=size.teacher or sweep.teacher,
+        gpu_hours_per_trial=0.0,
     )
 
 
@@ -354,11 +326,8 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _without_canaries(sweep: Sweep) -> Sweep:
-    """Return a sweep that leaves the number of canaries to their default share.
-
-    Its own number suits its own data set: 100 wrong labels would spoil a ninth of a user's 900. A
-    sweep that spoils no label of its own set spoils none of another file's.
-    """
+    # A sweep's number suits its own data set: 100 wrong labels would spoil a ninth of a user's 900.
+    # A sweep that spoils no label of its own set spoils none of another file's.
     own = sweep.base.audit
     if own.spoiled or None in (own.canaries, own.coin_canaries):
         own = replace(own, canaries=None, coin_canaries=None)
@@ -406,22 +375,13 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant, space, fit in zip(variants, spaces, fits, strict=True):
         # A key that fits no line is left to be refused, with its near miss.
         own = {key: value for key, value in fixed.items() if key in fit or key not in of_some}
-        unfit = [key for key in fixed if key not in own]
         for key, axis in moved.items():
             # An axis that only some variants have (the baseline has no epsilon) stays theirs.
             if (key in space or key not in taken) and (key in fit or key not in of_some):
                 space[key] = axis
-            else:
-                unfit.append(key)
         axes = {key: axis for key, axis in space.items() if key not in own}
-        for key in axes:
-            if key.startswith(FIXED_SECTIONS):
-                raise ConfigurationError(
-                    f"{key} can't be an axis: one sweep asks one vault about one set of "
-                    "labels; run a sweep for each value"
-                )
         changes = {**variant.changes, **own}
-        found.append(replace(variant, changes=changes, space=axes, unfit=tuple(unfit)))
+        found.append(replace(variant, changes=changes, space=axes))
     return found
 
 
@@ -441,23 +401,11 @@ def _with_method(sweep: Sweep, method: str) -> Sweep:
     )
 
 
-def unfit_notes(found: Sequence[Variant]) -> list[str]:
-    """Return a note for each override that does not apply to some variants."""
-    of_key: dict[str, dict[str, None]] = {}
-    for variant in found:
-        for key in variant.unfit:
-            of_key.setdefault(key, {})[variant.name] = None
-    return [
-        f"{key} does not apply to {_names(names)}, which run as they are without it"
-        for key, names in of_key.items()
-    ]
-
-
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
     """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
-        for point in points(variant.space, samples=sweep.samples, seed=sweep.sample_seed):
+        for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
             trial = PlannedTrial(variant=variant.name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
@@ -481,5 +429,6 @@ def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
             if value != first[key]:
                 raise ConfigurationError(
                     f"{key} is {first[key]!r} in one trial and {value!r} in variant "
-                    f"{trial.variant!r}; one sweep asks one vault about one set of labels"
+                    f"{trial.variant!r}; one sweep has one vault with one set of labels: run a "
+                    "sweep for each value"
                 )

@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.checkpoints import Checkpoints
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of, majority_figures
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
@@ -50,20 +50,49 @@ class TrialOutcome:
     stopped_early: int = 0
 
 
+class StopBoard:
+    """Names of trials that should stop; an actor in a sweep."""
+
+    def __init__(self) -> None:
+        self._stopped: set[str] = set()
+
+    def stop(self, digest: str) -> None:
+        """Add a trial."""
+        self._stopped.add(digest)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial should stop."""
+        return digest in self._stopped
+
+
 @dataclass(frozen=True, kw_only=True)
-class Rungs:
-    """Where a trial is compared with others, and may be stopped.
+class EarlyStops:
+    """The rule that stops trials early, and the board between the scheduler and the trials."""
 
-    Attributes:
-        epochs: After which of them.
-        estimated: Whether it is compared by an estimate, which it requests there, and pays.
-        judged: Takes the figures of such an epoch, in place of `on_epoch`; returns whether to stop.
-    """
+    rule: AshaStop
+    by: ChooseBy
+    actor: Any
 
-    epochs: tuple[int, ...]
-    estimated: bool
-    judged: Callable[[Mapping[str, float]], bool]
-    stopped: Callable[[], bool]
+    @classmethod
+    def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
+        """Start a board beside the driver."""
+        remote: Any = ray.remote(StopBoard)
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
+        return cls(rule=rule, by=by, actor=actor)
+
+    def stop(self, digest: str) -> None:
+        """Put a trial on the board, and wait until it is there."""
+        ray.get(self.actor.stop.remote(digest), timeout=_WAIT_SECONDS)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial is on the board."""
+        found: bool = ray.get(self.actor.stopped.remote(digest), timeout=_WAIT_SECONDS)
+        return found
+
+    def end(self) -> None:
+        """End the actor."""
+        ray.kill(self.actor)
 
 
 def run_trial(
@@ -71,14 +100,15 @@ def run_trial(
     *,
     data: PublicData,
     vault: TrialLabels,
-    on_epoch: Callable[[EpochMetrics], Any],
+    on_epoch: Callable[[Mapping[str, float], bool], Any],
     checkpoints: Checkpoints | None = None,
-    rungs: Rungs | None = None,
+    stops: EarlyStops | None = None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
-    A resumed trial repeats its earlier epochs to `on_epoch`. Without `checkpoints` it can't be
-    resumed and keeps no model, without `rungs` it is not stopped early.
+    `on_epoch` takes an epoch's figures, and whether the trial may be stopped after it; a resumed
+    trial repeats its earlier epochs. Without `checkpoints` it can't be resumed and keeps no model,
+    without `stops` it is not stopped early.
     """
     clock = _Clock()
     trainer = config.trainer.start(
@@ -86,18 +116,17 @@ def run_trial(
     )
     epochs = _resume(trainer, checkpoints, vault=vault, clock=clock)
     for metrics in epochs:
-        on_epoch(metrics)
-    stopped = rungs is not None and bool(epochs) and rungs.stopped()
+        on_epoch(asdict(metrics), False)
+    rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
+    stopped = stops is not None and bool(epochs) and stops.stopped(vault.trial)
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
-        if rungs is not None and len(epochs) in rungs.epochs:
-            figures = asdict(epochs[-1])
-            if rungs.estimated:
-                figures |= figures_of(estimate(config, trainer, data=data, vault=vault))
-            stopped = rungs.judged(figures)
-        else:
-            on_epoch(epochs[-1])
+        figures, rung = asdict(epochs[-1]), len(epochs) in rungs
+        if rung and stops is not None and stops.by is ChooseBy.ESTIMATED:
+            figures |= figures_of(estimate(config, trainer, data=data, vault=vault))
+        on_epoch(figures, rung)
+        stopped = rung and stops is not None and stops.stopped(vault.trial)
         # A later stage's request follows from a network, to the last digit: one that is trained
         # again, on more threads or another device, would request anew, and labels would pay again.
         requested = len(vault.keys) > read
@@ -150,17 +179,22 @@ def _keep(
 
 
 class _Clock:
+    """Time of a trial, with that of earlier starts."""
+
     def __init__(self) -> None:
-        self.earlier, self._started = 0.0, time.perf_counter()
-        self.earlier_processor, self._processor = 0.0, time.process_time()
+        self.begin()
+
+    def begin(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
+        self._begun = time.perf_counter() - seconds
+        self._processor = time.process_time() - processor_seconds
 
     @property
     def seconds(self) -> float:
-        return self.earlier + time.perf_counter() - self._started
+        return time.perf_counter() - self._begun
 
     @property
     def processor_seconds(self) -> float:
-        return self.earlier_processor + time.process_time() - self._processor
+        return time.process_time() - self._processor
 
 
 def _resume(
@@ -175,8 +209,7 @@ def _resume(
     trainer.load_state_dict(state["trainer"])
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-    clock.earlier = float(state["seconds"])
-    clock.earlier_processor = float(state["processor_seconds"])
+    clock.begin(float(state["seconds"]), float(state["processor_seconds"]))
     return [EpochMetrics(**metrics) for metrics in state["epochs"]]
 
 
@@ -202,10 +235,9 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
     estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
-    unlabeled = data.held_out_features if not len(data.test_labels) else None
-    estimated |= majority_figures(
-        data.test_labels, None if unlabeled is None else trainer.predict(unlabeled)
-    )
+    if len(data.test_labels):
+        majority = np.bincount(data.test_labels).max() / len(data.test_labels)
+        estimated["majority_share"] = float(majority)
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
         "epsilon": stated(epsilon),
@@ -240,51 +272,6 @@ def rung_metric(by: ChooseBy) -> str:
     return "val_accuracy" if by is ChooseBy.TEST else by.metric
 
 
-class StopBoard:
-    """Names of trials that should stop; an actor in a sweep."""
-
-    def __init__(self) -> None:
-        self._stopped: set[str] = set()
-
-    def stop(self, digest: str) -> None:
-        """Add a trial."""
-        self._stopped.add(digest)
-
-    def stopped(self, digest: str) -> bool:
-        """Whether a trial should stop."""
-        return digest in self._stopped
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlyStops:
-    """The rule that stops trials early, and the board between the scheduler and the trials."""
-
-    rule: AshaStop
-    by: ChooseBy
-    actor: Any
-
-    @classmethod
-    def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
-        """Start a board beside the driver."""
-        remote: Any = ray.remote(StopBoard)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
-        return cls(rule=rule, by=by, actor=actor)
-
-    def stop(self, digest: str) -> None:
-        """Put a trial on the board, and wait until it is there."""
-        ray.get(self.actor.stop.remote(digest), timeout=_WAIT_SECONDS)
-
-    def stopped(self, digest: str) -> bool:
-        """Whether a trial is on the board."""
-        found: bool = ray.get(self.actor.stopped.remote(digest), timeout=_WAIT_SECONDS)
-        return found
-
-    def end(self) -> None:
-        """End the actor."""
-        ray.kill(self.actor)
-
-
 def tune_trial(
     config: Mapping[str, Any],
     *,
@@ -303,7 +290,7 @@ def tune_trial(
     else:
         planned = plans[digest]
     torch.set_num_threads(max(1, int(cpus)))
-    reports = _Reports()
+    reports = _Reports("" if stops is None else rung_metric(stops.by))
     vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
@@ -312,9 +299,9 @@ def tune_trial(
             planned.config,
             data=data,
             vault=vault,
-            on_epoch=lambda metrics: reports.take(asdict(metrics)),
+            on_epoch=reports.take,
             checkpoints=Checkpoints(keeper=keeper, digest=digest),
-            rungs=None if stops is None else _rungs(stops, planned, digest, reports),
+            stops=stops,
         )
         end |= {"finished": True, "metrics": dict(outcome.metrics)}
         end |= {"stopped_early": outcome.stopped_early}
@@ -325,38 +312,23 @@ def tune_trial(
 
 
 class _Reports:
-    def __init__(self) -> None:
+    def __init__(self, rung_metric: str) -> None:
         self._epochs: list[dict[str, float]] = []
-        self._sent = time.monotonic()
+        self._rung_metric, self._sent = rung_metric, time.monotonic()
 
-    def take(self, figures: Mapping[str, float]) -> None:
+    def take(self, figures: Mapping[str, float], rung: bool) -> None:
         """Take an epoch's figures, and send what has gathered when it is time."""
-        self.add(figures)
-        if time.monotonic() - self._sent >= REPORT_SECONDS:
-            self.send()
-
-    def add(self, figures: Mapping[str, float]) -> None:
         self._epochs.append({name: each for name, each in figures.items() if not math.isnan(each)})
+        if rung:
+            accuracy = figures[self._rung_metric]
+            self.send(rung={"epoch": int(figures["epoch"]), "accuracy": accuracy})
+        elif time.monotonic() - self._sent >= REPORT_SECONDS:
+            self.send()
 
     def send(self, **more: Any) -> None:
         """Send the epochs; returns when Tune has dealt with them."""
         tune.report({"epochs": self._epochs, **more})
         self._epochs, self._sent = [], time.monotonic()
-
-
-def _rungs(stops: EarlyStops, planned: PlannedTrial, digest: str, reports: _Reports) -> Rungs:
-    def judged(figures: Mapping[str, float]) -> bool:
-        reports.add(figures)
-        accuracy = figures[rung_metric(stops.by)]
-        reports.send(rung={"epoch": int(figures["epoch"]), "accuracy": accuracy})
-        return stops.stopped(digest)
-
-    return Rungs(
-        epochs=stops.rule.rungs(planned.config.trainer.epochs),
-        estimated=stops.by is ChooseBy.ESTIMATED,
-        judged=judged,
-        stopped=lambda: stops.stopped(digest),
-    )
 
 
 def _reason(error: BaseException) -> str:

@@ -37,24 +37,20 @@ TELL_SECONDS = 30.0
 def run(sweep: OpenSweep) -> None:
     """Train the teachers whose votes are missing, then run the trials that are left."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
-    data = ray.put(sweep.data.public)
-    try:
-        trained, reused = train_missing(
-            left if sweep.unfinished else [],
-            home=sweep.home,
-            authority=sweep.authority,
-            data=data,
-            each=sweep.teacher,
-            available=sweep.capacity,
-            progress=sweep.progress,
-        )
-        if trained or reused:
-            # A later start that has nothing left to do reports the same to tracking.
-            sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
-        if sweep.unfinished:
-            _run_trials(sweep)
-    finally:
-        sweep.progress.close()
+    trained, reused = train_missing(
+        left if sweep.unfinished else [],
+        home=sweep.home,
+        authority=sweep.authority,
+        data=ray.put(sweep.data.public),
+        each=sweep.teacher,
+        available=sweep.capacity,
+        progress=sweep.progress,
+    )
+    if trained or reused:
+        # A later start that has nothing left to do reports the same to tracking.
+        sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
+    if sweep.unfinished:
+        _run_trials(sweep)
 
 
 def _run_trials(sweep: OpenSweep) -> None:
@@ -163,11 +159,10 @@ class HandOut(Searcher):
         self.broken: Exception | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing for Tune's snapshots: a sweep resumes from its records."""
-        return {}
+        return {}  # for Tune's snapshots: a sweep resumes from its records
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the next trial's settings, or Tune's word for the end."""
+        """Return the next trial's settings, or that there is none."""
         try:
             found = self._book.next(self._records())
         except Exception as error:
@@ -202,8 +197,7 @@ class AshaByGroup(FIFOScheduler):
         self._groups: dict[Hashable, ASHAScheduler] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing for Tune's snapshots: a sweep resumes from its records."""
-        return {}
+        return {}  # for Tune's snapshots: a sweep resumes from its records
 
     def save(self, checkpoint_path: str) -> None:
         """Write nothing."""
@@ -278,5 +272,5 @@ class PlaceWatch(tune.Callback):
         here = capacity()
         return (
             f"each takes {self._each.cpus:g} CPU + {self._each.gpus:g} GPU on one node, and the "
-            f"{here.nodes} nodes have {here.sizes}, others' work included"
+            f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
         )

@@ -109,7 +109,7 @@ def pool_size(each: Resources, available: Capacity) -> int:
     if available.grows:
         return GROWN_ACTORS
     held = 0
-    for cpus, gpus in available.largest:
+    for cpus, gpus in available.nodes:
         shares = [has / needed for has, needed in ((cpus, each.cpus), (gpus, each.gpus)) if needed]
         held += int(min(shares, default=cpus) + 1e-9)
     return max(1, held)

@@ -7,7 +7,7 @@ bit. Two learning rates share each release: a release that is drawn again would 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, NoiseSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20
@@ -24,7 +24,7 @@ SWEEP = Sweep(
         Variant(name="ALIBI", space={"trainer.epsilon": Grid(1.0, 4.0)}),
         Variant(name="AGIBI", changes={"trainer.noise": Noise.GAUSSIAN, "trainer.epsilon": 2.0}),
     ],
-    smoke=Smoke(changes={"trainer.epochs": 2}),
+    smoke=Preset(changes={"trainer.epochs": 2}),
 )
 
 if __name__ == "__main__":

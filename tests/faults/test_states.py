@@ -77,8 +77,8 @@ class Bench:
         """Run the trial; returns what came out, and how many of its epochs were trained now."""
         seen: list[float] = []
 
-        def on_epoch(metrics: Any) -> None:
-            seen.append(metrics.epoch)
+        def on_epoch(metrics: Any, rung: bool) -> None:
+            seen.append(metrics["epoch"])
             if len(seen) == cut_off_after:
                 raise CutOff
 

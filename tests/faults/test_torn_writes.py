@@ -81,7 +81,7 @@ from labeldp.platform.records.tracking import Tracker
 def start(folder):
     child = os.fork()
     if child == 0:
-        Tracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="small", results=folder)
+        Tracker(uri=f"sqlite:///{folder / 'mlflow.db'}", experiment="small")
         os._exit(0)
     return child
 

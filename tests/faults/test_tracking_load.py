@@ -21,7 +21,7 @@ def test_a_trial_takes_ten_requests_however_long_it_is(epochs: int, tmp_path: Pa
     curves = [{"epoch": e, "loss": 1.0, "val_accuracy": 0.5, "seconds": 0.1} for e in range(epochs)]
     record = replace(a_record(), curves=curves)
     with StubServer() as server:
-        tracker = Tracker(uri=server.uri, experiment="small", results=tmp_path)
+        tracker = Tracker(uri=server.uri, experiment="small")
         tracker.open_parent("small", tags={}, run_id=None)
         before = len(server.requests)
         run_id = tracker.open_child(record.hash, name="a trial", tags={"seed": "0"})

@@ -57,7 +57,7 @@ def _itself(reference: Any, **limits: Any) -> Any:
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Capacity]:
-    yield Capacity(nodes=1, cpus=1.0, gpus=0.0, largest=((1.0, 0.0),), grows=False)
+    yield Capacity(nodes=((1.0, 0.0),), grows=False)
 
 
 def _run_trials(sweep: OpenSweep) -> None:

@@ -9,11 +9,10 @@ import pytest
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder, write_json
-from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import load
 from tests.platform.sweep.examples import METRICS, a_record
-from tests.platform.sweep.stores import new_store, of_newer_schema
+from tests.platform.sweep.stores import of_newer_schema
 from tests.sweeps.front_door import Door
 
 
@@ -73,7 +72,6 @@ def test_a_copied_results_folder_is_refused(door: Door) -> None:
         {"metrics": {**METRICS, "accuracy": None}},
         {"metrics": {}},
         {"metrics": {"accuracy": "high"}},
-        {"variant": "\ud800"},
     ],
 )
 def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict[str, Any]) -> None:
@@ -82,20 +80,6 @@ def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict
     write_json(file, {**asdict(a_record()), **changes})
     code, line = door.refuse()
     assert code == 2 and f"{file.name} is not a trial record" in line and "move it away" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_trials_whose_sweep_is_not_known_are_not_written_twice(door: Door) -> None:
-    """Without sweep.json, and with a store that has the trial already."""
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    folder.keep(a_record(release_keys=()))
-    SqliteStore(folder.store)
-    uri = new_store(door.results)
-    tracker = Tracker(uri=uri, experiment="quickstart", results=folder.path)
-    tracker.open_parent("quickstart", tags={}, run_id=None)
-    tracker.open_child(a_record().hash, name="a trial", tags={})
-    code, line = door.refuse()
-    assert code == 2 and "sweep.json" in line and "written twice" in line
 
 
 def test_results_below_a_file_are_refused(door: Door) -> None:

@@ -28,6 +28,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -104,13 +106,15 @@ def digest_of(network: nn.Module) -> str:
 
 
 def read_saved(file: Path) -> Any:
-    """Return the tensors and plain values that `torch.save` wrote; no code in the file is run."""
+    """Return the content of a `.safetensors`, or of a file of `torch.save`; runs no code in it."""
     try:
         with open_regular(file) as opened:
+            if file.suffix == ".safetensors":
+                return read_safetensors(opened.read())
             return torch.load(opened, map_location="cpu", weights_only=True)
     except (
         *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
-        pickle.UnpicklingError,
+        *(pickle.UnpicklingError, SafetensorError),
     ) as error:
         raise WeightsRefused(
             f"weights {file} can't be read ({first_line(error)}); name a file of tensors and plain "
@@ -206,11 +210,8 @@ class Preparation:
 class EncoderRequest:
     """The encoder that a user requests.
 
-    Attributes:
-        no_outside_data: The user states that the weights have seen these images only, and none of
-            their secret labels.
-        public_labels: The user states that the labels are public which an encoder is trained on
-            here.
+    With `no_outside_data` the user states that the weights have seen these images only, and none of
+    their secret labels; with `public_labels` that the labels are public which it is trained on.
     """
 
     address: str

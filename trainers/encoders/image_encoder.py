@@ -25,11 +25,8 @@ _HEAD_CLASSES = 2
 class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
-    Attributes:
-        width: See `ModelName`.
-        shape: Of an image, (C, H, W).
-        mirrored: Whether an image is described by itself and its mirror image.
-        network: Normalized images [B, C, H, W] -> vectors [B, D].
+    `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
+    image. `network` maps normalized images [B, C, H, W] to vectors [B, D].
     """
 
     mean: Tensor

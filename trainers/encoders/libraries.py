@@ -9,14 +9,10 @@ import hashlib
 import importlib
 import inspect
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import first_line, open_regular
@@ -31,6 +27,7 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     read_saved,
 )
+from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 
 #: How long the hub may take to answer before weights are refused.
@@ -49,14 +46,6 @@ _POOLER = "pooler."
 
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a `.safetensors`, or of a file that `torch.save` wrote, by name."""
-    if file.suffix == ".safetensors":
-        try:
-            with open_regular(file) as opened:
-                return dict(read_safetensors(opened.read()))
-        except (OSError, SafetensorError, ValueError) as error:
-            raise WeightsRefused(
-                f"weights {file} can't be read ({first_line(error)}); check --weights"
-            ) from error
     found = read_saved(file)
     if not isinstance(found, Mapping) or not all(
         isinstance(each, Tensor) for each in found.values()
@@ -93,14 +82,6 @@ def without_head(network: nn.Module) -> str:
     parent, _, name = layers[-1].rpartition(".")
     setattr(network.get_submodule(parent), name, nn.Identity())
     return str(layers[-1])
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Make the weights of networks built within depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
 
 
 def _put_file_in(network: nn.Module, request: EncoderRequest, *, without: str | None) -> None:

@@ -40,6 +40,7 @@ from labeldp.trainers.encoders.image_encoder import (
     write_whole,
 )
 from labeldp.trainers.models.learner import seeds_of
+from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.optimization import sgd
 from labeldp.trainers.models.predictors import Pixels, logits_of
 from labeldp.trainers.models.schedules import (
@@ -239,8 +240,7 @@ def _pixels_of(images: Tensor) -> Pixels:
 
 def _projector(inputs: int, units: int, seed: int) -> nn.Module:
     """Two layers between encoder and loss; weights depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         return nn.Sequential(
             OrderedDict(
                 hidden=nn.Linear(inputs, units, bias=False),
@@ -371,12 +371,7 @@ def training_images(named: str, *, root: Path | None = None) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """How far it is.
-
-    Attributes:
-        loss: Of the last epoch that this call trained; None if it trained none.
-        warning: Problem with the losses of all epochs so far, or None.
-    """
+    """How far it is: `loss` is of the last epoch of this call, `warning` of all epochs so far."""
 
     file: str
     epochs: int

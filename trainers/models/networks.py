@@ -15,6 +15,8 @@ torch.Size([5, 10])
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +27,14 @@ from labeldp.trainers.settings.base import ModelName
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
 _SMALLEST_STRIDED = 16
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Make the weights of networks built within depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def build_model(
@@ -50,8 +60,7 @@ def build_model(
     if dropout and name is not ModelName.MLP:
         raise ValueError(f"dropout is {dropout} for {name}; it is for {ModelName.MLP} only")
     _check_features(name, input_shape, cardinalities)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         match name:
             case ModelName.TWO_BRANCH:
                 assert cardinalities is not None

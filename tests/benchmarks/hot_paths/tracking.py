@@ -26,7 +26,7 @@ _TEXTS = {"config.yaml": "seed: 0\n", "run_card.md": "# A trial\n", "ledger.json
 )
 def _tracked(scratch: Path) -> Work:
     stores = {side: new_store(scratch / side) for side in ("ours", "plain")}
-    tracker = Tracker(uri=stores["ours"], experiment="small", results=scratch / "ours")
+    tracker = Tracker(uri=stores["ours"], experiment="small")
     tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
     names = count()
     epoch = {"loss": 1.0, "val_accuracy": 0.5, "seconds": 0.1}

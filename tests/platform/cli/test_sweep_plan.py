@@ -136,7 +136,6 @@ def test_a_row_has_its_repetitions_epsilon_and_releases(
     assert {(row["trials"], row["releases"]) for row in found["configurations"]} == {(3, 1)}
     assert all(row["minutes"] > 0 for row in found["configurations"])
     assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
-    assert "trainer.epsilon does not apply to 'no privacy'" in found["notes"][-1]
 
 
 def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:

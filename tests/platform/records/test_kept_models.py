@@ -1,7 +1,5 @@
 """kept_models: written whole, for the owner alone, and what can't be written is told."""
 
-import os
-import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,26 +11,8 @@ from labeldp.platform.records import checkpoints
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, ModelNotKept
 from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, kept_model, write_model
 from labeldp.platform.records.private_files import NotOurs
-from labeldp.trainers.models import trained_model
 
 FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
-
-
-def test_the_names_are_those_that_models_are_read_by() -> None:
-    assert (trained_model.DESCRIPTION, trained_model.ARRAYS) == (DESCRIPTION, ARRAYS)
-
-
-def test_files_are_the_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        write_model(tmp_path / "models", "ab", FILES)
-    finally:
-        os.umask(before)
-    folder = kept_model(tmp_path / "models", "ab")
-    assert folder == tmp_path / "models" / "ab"
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == FILES
-    for path, mode in ((folder, 0o700), (folder.parent, 0o700), (folder / ARRAYS, 0o600)):
-        assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_a_model_that_is_half_written_is_none(tmp_path: Path) -> None:

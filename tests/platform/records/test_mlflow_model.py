@@ -1,6 +1,5 @@
 """mlflow_model: MLflow's own loader takes what is written, gives the same bits, without Ray."""
 
-import json
 import math
 import os
 import subprocess
@@ -70,16 +69,6 @@ def test_mlflow_loads_it_with_signature_and_example(
     assert len(loaded.predict(a_row)) == 1
 
 
-def test_the_example_is_nobodys_row(trained: dict[str, Example], tmp_path: Path) -> None:
-    """It is what is usual in each column, and no row of the data."""
-    example = trained["alibi of a table"]
-    written(example.model, tmp_path)
-    table = json.loads((tmp_path / "model" / "input_example.json").read_text())
-    row = dict(zip(table["columns"], table["data"][0], strict=True))
-    assert row["color"] == "blue" and row["same"] == 7.0
-    assert not (pd.DataFrame(example.rows)["size"] == row["size"]).any()
-
-
 #: What a person runs who has the store's address and a run's id.
 ELSEWHERE = """
 import sys
@@ -103,7 +92,7 @@ def kept(folder: Path, **changes: Any) -> Path:
 def closed_child(
     tmp_path: Path, model: Path, *, noise_seed: int | None = None, **metrics: float
 ) -> tuple[Tracker, str]:
-    tracker = Tracker(uri=new_store(tmp_path), experiment="x", results=tmp_path)
+    tracker = Tracker(uri=new_store(tmp_path), experiment="x")
     tracker.open_parent("x", tags={}, run_id=None)
     run_id = tracker.open_child("ab", name="a trial", tags={})
     record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})

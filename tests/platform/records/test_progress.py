@@ -1,58 +1,17 @@
-"""progress: plain lines off a terminal, a bar on one, and steps before the first trial."""
+"""progress: trials that end or are in training, and steps before the first trial."""
 
 import io
-import re
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from labeldp.platform.records import progress
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.trainers.models.schedules import counted
-from tests.platform.cli.asked import Terminal
 from tests.platform.sweep.examples import a_record
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    yield Terminal()
-
-
-def test_one_plain_line_per_event_off_a_terminal() -> None:
-    stream = io.StringIO()
-    shown = SweepProgress(total=12, skipped=1, stream=stream)
-    shown.say("quickstart: 12 trials " + "word " * 100)
-    shown.ended(a_record(point={"trainer.epsilon": 0.5, "trainer.learning_rate": 1 / 3}))
-    shown.ended(a_record(finished=False, reason="[red]shape [2, 3] is not [/] [3]"))
-    shown.close()
-    first, second, third = stream.getvalue().splitlines()
-    assert first.startswith("quickstart: 12 trials")
-    assert second.startswith(
-        "[ 2/12] ALIBI epsilon=0.5 learning_rate=0.3333: accuracy 90.0%, epsilon 1, "
-        "epsilon_m [0.25, 1.50], 2.5 s"
-    )
-    assert re.search(r"\(about [\d.]+ s left\)$", second)
-    assert third.startswith("[ 3/12] ALIBI: failed: [red]shape [2, 3] is not [/] [3]")
-    assert "\x1b" not in stream.getvalue()
-
-
-def test_a_bar_counts_trials_and_epochs_of_trials_in_training(terminal: Terminal) -> None:
-    shown = SweepProgress(total=4, skipped=1, stream=terminal)
-    try:
-        shown.in_training("a", "[ALIBI]", epochs=15, of=30)
-        assert shown._bar is not None and shown._bar.tasks[0].completed == 1.5
-        shown.ended(a_record())
-    finally:
-        shown.close()
-    assert "trials ([ALIBI]: epoch 15/30)" in terminal.text()
-    assert "2/4" in terminal.text() and "accuracy 90.0%" in terminal.text()
-
-
-def test_off_a_terminal_trials_in_training_are_mentioned_now_and_then(
+def test_trials_in_training_are_mentioned_now_and_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stream, record = io.StringIO(), a_record("a")
@@ -65,7 +24,6 @@ def test_off_a_terminal_trials_in_training_are_mentioned_now_and_then(
     line = stream.getvalue().splitlines()[-1]
     assert line.startswith("in training: ALIBI: epoch 15/30, AGIBI: epoch 0/30, 2 more (about ")
     shown.ended(record)
-    assert shown._begun() == 0
     last = SweepProgress(total=1, skipped=0, stream=stream)
     last.ended(record)
     assert "left" not in stream.getvalue().splitlines()[-1]

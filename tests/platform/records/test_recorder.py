@@ -3,7 +3,6 @@
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def plans() -> dict[str, PlannedTrial]:
 def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorder]:
     """A recorder of code `now` on machine `here`."""
     uri = new_store(tmp_path)
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
+    tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
     yield Recorder(
         folder=ResultsFolder(tmp_path, sweep="small"),
@@ -92,15 +91,6 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(
     assert recorder.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
-
-
-def test_a_trial_of_an_earlier_start_is_replayed_as_what_it_was(
-    recorder: Recorder, plans: dict[str, PlannedTrial]
-) -> None:
-    first = next(iter(plans))
-    earlier = replace(a_record(first), git_commit="then", environment={"gpu": "there"})
-    assert recorder.replay({first: earlier})
-    assert told(recorder, first) == ("then", "gpu: there\n")
 
 
 def test_a_trial_that_was_not_audited_has_failed(

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from labeldp.platform.records.results import (
     write_json,
     write_text,
 )
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from tests.platform.sweep.examples import METRICS, a_record, mode
 
 
@@ -44,8 +43,6 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
         folder.keep(record)
     found = ResultsFolder(folder.path, sweep="small").records()
     assert found == {record.hash: record for record in kept}
-    folder.keep(replace(a_record("e" * 16), curves=[{"epoch": 1, "loss": math.nan}]))
-    assert math.isnan(folder.records()["e" * 16].curves[0]["loss"])
 
 
 @pytest.mark.parametrize(
@@ -53,17 +50,14 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
     [
         (
             {"metrics": {**METRICS, "accuracy": None}},
-            "metrics.accuracy is None: it must be a number",
+            "metrics.accuracy is None",
         ),
         ({"metrics": {**METRICS, "epsilon": math.nan}}, "metrics.epsilon is None"),
         ({"metrics": {**METRICS, "delta": "0"}}, "metrics.delta is '0'"),
         ({"metrics": {**METRICS, "delta": True}}, "metrics.delta is True"),
-        ({"metrics": {**METRICS, "delta": 10**400}}, "metrics.delta is 1000"),
         ({"metrics": {}}, "has no metric 'accuracy'"),
         ({"metrics": [1]}, "metrics is [1]"),
         ({"variant": 5}, "variant is 5"),
-        ({"variant": "\ud800"}, "half a character"),
-        ({"point": {"a": "\udfff"}}, "half a character"),
         ({"finished": "yes"}, "finished is 'yes'"),
         ({"over_budget": True}, "it is finished and over_budget"),
         ({"curves": [{"loss": 1.0}]}, "epoch without its number"),
@@ -86,61 +80,32 @@ def test_a_record_that_no_report_could_show_is_named(
         assert "move it away" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[1, 2]", "\x00", '{"finished": 1}', '{"hash": "a", "x": 1}', "[" * 100_000],
-)
-def test_a_damaged_record_is_named(text: str, folder: ResultsFolder) -> None:
-    file = folder.path / "trials" / "0000.json"
-    file.write_text(text)
-    with pytest.raises(ResultsFolderError) as caught:
-        folder.records()
-    assert str(file) in str(caught.value) and "move" in str(caught.value)
-
-
-FACTS: dict[str, Any] = {
-    "sweep": "small",
-    "sweep_id": "5eed",
-    "fingerprint": "f",
-    "vault": "v",
+PLACES: dict[str, Any] = {
     "path": "/results",
-    "parent_run_id": "babe",
     "tracking_uri": "sqlite:///mlflow.db",
-    "num_labels": 40,
-    "held_out_labels": 10,
-    "choose_by": "estimated",
-    "count_epsilon": 0.25,
-    "teachers_trained": 3,
-    "teachers_reused": 0,
-    "learned_epsilon": 2.0,
-    "learned_counts": 0,
-    "learned_delta": 1e-5,
-    "learned_releases": False,
+    "vault": "v",
+    "sweep_id": "5eed",
+    "parent_run_id": "babe",
 }
 
 
-def test_every_fact_of_a_sweep_comes_back() -> None:
-    assert set(FACTS) == {each.name for each in fields(SweepIdentity)}
-    kept = SweepIdentity(**FACTS)
-    assert kept.to_json() == FACTS and kept.choose_by is ChooseBy.ESTIMATED
+def test_public_places_are_told_from_the_owners() -> None:
+    kept = SweepIdentity(**PLACES, sweep="small", num_labels=40, held_out_labels=10)
+    assert kept.of_the_owner == PLACES
     # The vault has the labels that are held out too.
     assert kept.all_labels == 50 and SweepIdentity(num_labels=40).all_labels == 40
-    places = ("path", "tracking_uri", "vault", "sweep_id", "parent_run_id")
-    assert kept.of_the_owner == {name: FACTS[name] for name in places}
-    assert SweepIdentity(vault="v", sweep="small").of_the_owner == {"vault": "v"}
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *((name, value) for name in FACTS for value in ([1], {"a": 1})),
-        # Kinds that Python takes for each other.
+        *(("path", [1]), ("learned_delta", {"a": 1}), ("choose_by", "luck")),
         *(("num_labels", True), ("num_labels", 2.0), ("learned_releases", 1)),
-        *(("choose_by", "luck"), ("of_another_version", 1)),
+        ("of_another_version", 1),
     ],
 )
 def test_a_wrong_fact_is_named(name: str, value: object, tmp_path: Path) -> None:
-    write_json(tmp_path / "sweep.json", {**FACTS, name: value})
+    write_json(tmp_path / "sweep.json", {**PLACES, name: value})
     with pytest.raises(ResultsFolderError, match=rf"sweep\.json is damaged \({name} is "):
         ResultsFolder(tmp_path, sweep="small")
 

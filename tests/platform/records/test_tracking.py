@@ -15,7 +15,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
-from labeldp.platform.records.tracking import WRITTEN_RUNS, Tracker
+from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
@@ -28,7 +28,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.fixture
 def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
+    tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
     yield tracker
 
@@ -83,7 +83,7 @@ def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
     failed = open_and_close(tracker, "b" * 16, finished=False, reason="no")
     tracker.open_child("c" * 16, name="cut off", tags={})
     parent = tracker.parent_run_id
-    again = Tracker(uri=tracker.uri, experiment="small", results=tmp_path)
+    again = Tracker(uri=tracker.uri, experiment="small")
     assert again.open_parent("small", tags={}, run_id=parent) == parent
     assert {run.info.run_id for run in children(tracker.uri, parent)} == {done, failed}
     assert again.has("a" * 16) and again.has("b" * 16) and not again.has("c" * 16)
@@ -95,12 +95,8 @@ def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
     assert all(run.info.status == "FINISHED" for run in found)
 
 
-@pytest.mark.parametrize("left", ["", '{"parent": "cut o', "[]\n\n7\n"])
-def test_runs_that_a_crash_kept_from_the_list_are_found_once(
-    left: str, tracker: Tracker, tmp_path: Path
-) -> None:
+def test_a_run_that_was_written_twice_is_there_once(tracker: Tracker) -> None:
     run_id = open_and_close(tracker, "a" * 16)
-    (tmp_path / WRITTEN_RUNS).write_text(left)
     client = MlflowClient(tracking_uri=tracker.uri)
     tags = {"config_hash": "a" * 16, "mlflow.parentRunId": tracker.parent_run_id}
     double = client.create_run(tracker.experiment_id, start_time=1, tags=tags).info.run_id
@@ -111,18 +107,11 @@ def test_runs_that_a_crash_kept_from_the_list_are_found_once(
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
 
 
-def test_a_deleted_experiment_comes_back(tracker: Tracker, tmp_path: Path) -> None:
-    MlflowClient(tracking_uri=tracker.uri).delete_experiment(tracker.experiment_id)
-    again = Tracker(uri=tracker.uri, experiment="small", results=tmp_path)
-    assert again.experiment_id == tracker.experiment_id
-    again.open_parent("small", tags={}, run_id=None)
-
-
 def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = of_newer_schema(tmp_path)
     before = path.read_bytes()
     for attempt in (
-        lambda: Tracker(uri=default_uri(tmp_path), experiment="small", results=tmp_path),
+        lambda: Tracker(uri=default_uri(tmp_path), experiment="small"),
         lambda: Tracker.probe(default_uri(tmp_path)),
     ):
         with pytest.raises(TrackingUnusable) as caught:
@@ -147,36 +136,8 @@ def test_a_store_that_does_not_answer_is_refused(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingUnusable) as caught:
-        Tracker(uri=uri, experiment="small", results=tmp_path)
+        Tracker(uri=uri, experiment="small")
     assert uri in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
-    same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
-    for finished in (3, 5, 5, 4):
-        metrics = {**same, "finished": finished}
-        tracker.close_parent(metrics=metrics, files=(), texts={}, finished=False)
-    client = MlflowClient(tracking_uri=tracker.uri)
-    history = client.get_metric_history(tracker.parent_run_id, "finished")
-    assert [point.value for point in history] == [3, 5, 4]
-    assert client.get_run(tracker.parent_run_id).data.metrics["finished"] == 4
-    for name, value in same.items():
-        (point,) = client.get_metric_history(tracker.parent_run_id, name)
-        assert point.value == min(value, sys.float_info.max)
-
-
-def test_trials_are_not_written_beside_runs_of_a_sweep_that_is_not_known(
-    uri: str, tmp_path: Path
-) -> None:
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
-    tracker.open_parent("small", tags={"sweep_id": "mine"}, run_id=None)
-    open_and_close(tracker, "a" * 16)
-    again = Tracker(uri=uri, experiment="small", results=tmp_path)
-    again.refuse_doubles(["a" * 16], sweep_id="mine")
-    again.refuse_doubles(["b" * 16], sweep_id=None)
-    for sweep_id in ("another", None):
-        with pytest.raises(TrackingUnusable, match=r"trial a{16}.*sweep\.json.*--results"):
-            again.refuse_doubles(["b" * 16, "a" * 16], sweep_id=sweep_id)
 
 
 @contextmanager
@@ -199,17 +160,30 @@ def test_a_store_that_is_never_let_go_is_given_up(
         Tracker.probe(uri)
 
 
+def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
+    same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
+    for finished in (3, 5, 5, 4):
+        metrics = {**same, "finished": finished}
+        tracker.close_parent(metrics=metrics, files=(), texts={}, finished=False)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    history = client.get_metric_history(tracker.parent_run_id, "finished")
+    assert [point.value for point in history] == [3, 5, 4]
+    assert client.get_run(tracker.parent_run_id).data.metrics["finished"] == 4
+    for name, value in same.items():
+        (point,) = client.get_metric_history(tracker.parent_run_id, name)
+        assert point.value == min(value, sys.float_info.max)
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "a new one"
-    first = Tracker(uri=new_store(old), experiment="small", results=old)
+    first = Tracker(uri=new_store(old), experiment="small")
     parent = first.open_parent("small", tags={"sweep_id": "mine"}, run_id=None)
     open_and_close(first, "a" * 16)
     before = sorted(old.rglob("*"))
     (shutil.copytree if copied else shutil.move)(old, new)
     for _ in range(2):
-        again = Tracker(uri=default_uri(new), experiment="small", results=new)
-        again.refuse_doubles(["a" * 16], sweep_id="mine")
+        again = Tracker(uri=default_uri(new), experiment="small")
         parent = again.open_parent("small", tags={"sweep_id": "mine"}, run_id=parent)
         if not again.has("a" * 16):
             open_and_close(again, "a" * 16)

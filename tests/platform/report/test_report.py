@@ -125,7 +125,7 @@ def test_reports_are_not_written_through_links(name: str, tmp_path: Path) -> Non
 def tracked(tmp_path: Path) -> str:
     """A store with a finished sweep in it."""
     uri = new_store(tmp_path / "store")
-    tracker = Tracker(uri=uri, experiment="small", results=tmp_path)
+    tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
     for record in some_records():
         tags = {"variant": record.variant, "point": '{"trainer.epsilon": 1.0}'}
@@ -150,7 +150,7 @@ def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_p
     page = Path(found["html"]).read_text()
     assert "4 trials finished, 1 failed" in page and "2 releases" in page
     assert Path(found["pareto_png"]).read_bytes().startswith(b"\x89PNG")
-    tracker = Tracker(uri=tracked, experiment="small", results=tmp_path)
+    tracker = Tracker(uri=tracked, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
     run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
     tracker.close_child(a_record("f"), run_id=run_id, texts={})

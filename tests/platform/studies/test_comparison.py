@@ -17,9 +17,7 @@ from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
     plan_trials,
-    preset_sized,
-    unfit_notes,
-    variants_of,
+    resized,
 )
 from labeldp.trainers.settings.base import FeatureSet
 from tests.source_tree import ROOT
@@ -63,14 +61,9 @@ def test_each_repetition_draws_and_pays_for_releases_of_its_own(
 
 
 def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
-    """And each line that a key means nothing to is named."""
     asked = {"trainer.epsilon": [1, 2], "trainer.epochs": 8}
     pate = [trial for trial in plan_trials(SWEEP, asked) if trial.variant == PATE]
     assert cost_of(pate, num_classes=10).epsilons == pytest.approx([1, 2] * REPETITIONS, rel=1e-6)
-    assert unfit_notes(variants_of(SWEEP, asked)) == [
-        f"trainer.epochs does not apply to {PATE!r}, which run as they are without it",
-        "trainer.epsilon does not apply to 'no privacy', which run as they are without it",
-    ]
     with pytest.raises(ConfigurationError, match=r"no key 'trainer.epocs'; did you mean"):
         plan_trials(SWEEP, {"trainer.epocs": 3})
 
@@ -78,7 +71,7 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
 @pytest.fixture(scope="module", params=["compare_cifar10", "compare_cifar100"])
 def networks(request: pytest.FixtureRequest) -> list[PlannedTrial]:
     sweep = load_sweep(str(ROOT / "sweeps" / f"{request.param}.py"))
-    return plan_trials(preset_sized(sweep, "network"))
+    return plan_trials(resized(sweep, sweep.presets["network"]))
 
 
 def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial]) -> None:

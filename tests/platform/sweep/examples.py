@@ -11,7 +11,7 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Smoke, Sweep, Variant
+from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.trainers.settings.methods import Noise
 
@@ -80,13 +80,7 @@ def mode(path: Path) -> int:
 
 def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
     """Return a cluster of nodes with these cores and GPUs."""
-    return Capacity(
-        nodes=len(nodes),
-        cpus=sum(cpus for cpus, _ in nodes),
-        gpus=sum(gpus for _, gpus in nodes),
-        largest=nodes,
-        grows=grows,
-    )
+    return Capacity(nodes=nodes, grows=grows)
 
 
 def a_sweep(**changes: Any) -> Sweep:
@@ -100,7 +94,7 @@ def a_sweep(**changes: Any) -> Sweep:
             Variant(name="AGIBI", changes={"trainer.noise": Noise.GAUSSIAN}, space=epsilons),
             Variant(name="no privacy", changes={"trainer.noise": Noise.NONE}),
         ],
-        "smoke": Smoke(changes={"trainer.epochs": 1}, space={"trainer.epsilon": Grid(8.0)}),
+        "smoke": Preset(changes={"trainer.epochs": 1}, space={"trainer.epsilon": Grid(8.0)}),
     }
     return Sweep(**{**settings, **changes})
 

@@ -18,13 +18,13 @@ from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import Smoke, Sweep
+from labeldp.platform.sweep.sweep import Preset, Sweep
 from labeldp.trainers.data.columns import MOST_CHARACTERS
 from labeldp.trainers.data.files import memory_bytes
 
 pytestmark = pytest.mark.timeout(60)
 
-SWEEP = Sweep(name="endless", base=TrialConfig(), smoke=Smoke())
+SWEEP = Sweep(name="endless", base=TrialConfig(), smoke=Preset())
 QUICKSTART = str(Path(__file__).parents[3] / "sweeps" / "quickstart.py")
 
 #: Verb and what it reads, at `{}`; the ending says how.
@@ -106,9 +106,7 @@ def test_what_is_not_a_file_is_refused(name: str, kind: str, here: Path) -> None
     # `check` answers with a finding, whose exit code is 1; the others refuse.
     checked = name in VERBS and VERBS[name].startswith("data check")
     assert code == (1 if checked else 2), text
-    # A device is named by a link here; that of `sweep.json` is refused for being one.
-    linked = kind == "device" and path.name == "sweep.json"
-    assert path.name in text and ("is a link to" if linked else f"is a {kind}") in text
+    assert path.name in text and f"is a {kind}" in text
 
 
 def test_an_archive_of_nothing_but_zeros_is_not_unpacked(here: Path) -> None:

@@ -16,13 +16,9 @@ from labeldp.platform.cli.sweep_plan import plan_of
 from labeldp.platform.records.results import (
     ResultsFolder,
     ResultsFolderError,
-    SweepIdentity,
 )
-from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
-    LEAST_EPSILON,
     AshaStop,
     OptunaSearch,
     TrialConfig,
@@ -31,10 +27,8 @@ from labeldp.platform.sweep.configuration import (
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.driver import check
-from labeldp.platform.sweep.open_sweep import learned_facts
 from labeldp.platform.sweep.plan import (
     Plan,
-    counts_of,
     free_epsilon,
     plan_sweep,
     prepare,
@@ -42,8 +36,7 @@ from labeldp.platform.sweep.plan import (
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, Variant, plan_trials
-from labeldp.trainers.settings.methods import Noise
+from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
 
@@ -74,7 +67,7 @@ def started(sweep: Sweep, options: SweepOptions) -> Plan:
 
 def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
     asked = replace(NOWHERE, **settings)
-    return plan_sweep(sweep, asked, prepare(sweep, asked), size, fingerprint="f")
+    return plan_sweep(asked, prepare(sweep, asked), size, fingerprint="f")
 
 
 @pytest.mark.parametrize(
@@ -110,58 +103,12 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     folder.keep(a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 9}))
     known, begun = plan_of(small(), asked), started(small(), asked)
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
-    assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
+    assert known.notes == [begun.note] and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
     assert known.epsilon_total == stated(begun.cost.epsilon_total)
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
     with pytest.raises(ResultsFolderError, match="count_epsilon"):
         plan_of(small(), asked)
-
-
-@pytest.mark.parametrize("name", ["a%20b", "what?"])
-def test_a_folder_whose_store_has_no_address_is_refused_before_data_and_ray(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new store is opened beside Ray's start, and MLflow tries for minutes."""
-    with monkeypatch.context() as patched:
-        patched.setattr(driver, "load_data", None)
-        with pytest.raises(TrackingUnusable, match="--results DIR"):
-            started(small(), options(tmp_path / name))
-    assert not (tmp_path / name).exists()
-    elsewhere = f"sqlite:///{tmp_path}/mlflow.db"
-    assert started(small(), options(tmp_path / name, tracking_uri=elsewhere)).trials
-
-
-def test_what_a_sweep_that_learns_may_cost_is_known_to_who_publishes_it(tmp_path: Path) -> None:
-    assert learned_facts(started(small(), options(tmp_path)), SweepIdentity()) == {}
-    base = with_changes(
-        TrialConfig(), {"evaluation.held_out_share": 0.1, "evaluation.epsilon": 0.25}
-    )
-    searching = Sweep(
-        name="searching",
-        base=base,
-        variants=[
-            Variant(name="ALIBI"),
-            Variant(name="baseline", changes={"trainer.noise": Noise.NONE}),
-        ],
-        space={"trainer.learning_rate": LogUniform(0.01, 0.1)},
-        search=OptunaSearch(trials=6),
-    )
-    checked = started(searching, options(tmp_path))
-    plan = {
-        "learned_epsilon": 6 * 0.25,
-        "learned_counts": 6 * 0.25,
-        "learned_delta": 0.0,
-        "learned_releases": False,
-    }
-    # The baseline, which has no bound, is left out.
-    assert learned_facts(checked, SweepIdentity()) == plan
-    dearer: dict[str, Any] = {**plan, "learned_epsilon": 9.0, "learned_releases": True}
-    assert learned_facts(checked, SweepIdentity(**dearer)) == dearer
-    wide = replace(searching, space={"trainer.epsilon": LogUniform(0.5, 2.0)}, variants=())
-    checked = started(wide, options(tmp_path, max_epsilon_total=50.0))
-    found = learned_facts(checked, SweepIdentity())
-    assert found["learned_releases"] and found["learned_epsilon"] == pytest.approx(12.0)
 
 
 def own_file(folder: Path, *, classes: int) -> dict[str, Any]:
@@ -179,8 +126,7 @@ def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> N
     # Free is what the cheapest trial pays, and what makes the counts of use is more.
     assert plan.count_epsilon == 0.5
     assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
-    (priced,) = plan.notes
-    assert "epsilon 0.5 for each of 4 counts" in priced
+    assert "epsilon 0.5 for each of 4 counts" in plan.note
     # With the key that the folder then keeps, another grid asks at the same price.
     ResultsFolder(tmp_path / "results", sweep="small").identify(count_epsilon=plan.count_epsilon)
     wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
@@ -194,14 +140,6 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
         started(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
     coins = started(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30}))
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
-
-
-def test_a_choice_that_noise_would_make_is_refused_before_it_is_paid(tmp_path: Path) -> None:
-    own = {**own_file(tmp_path, classes=3), "evaluation.epsilon": 0.1}
-    with pytest.raises(ValueError, match=r"noise is too large.*evaluation\.epsilon"):
-        started(small(), options(tmp_path, overrides=own, choose_by=ChooseBy.ESTIMATED))
-    unasked = started(small(), options(tmp_path, overrides=own))  # who wants no choice may look
-    assert "too much to choose a trial by" in unasked.notes[-1]
 
 
 def priced(
@@ -222,24 +160,6 @@ def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
     assert cost_of(trials, num_classes=3, with_estimates=True).epsilon_total == 1.0
     bare = plan_trials(Sweep(name="s", base=with_changes(TrialConfig(), {"trainer.noise": "none"})))
     assert free_epsilon(bare, num_classes=3) > 1e9
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "held_out", "count_epsilon"), [(1.0, 1000, LEAST_EPSILON), (6.0, 100, 0.36)]
-)
-def test_a_search_requests_its_counts_at_that_price_wherever_it_goes(
-    epsilon: float, held_out: int, count_epsilon: float
-) -> None:
-    base = with_changes(TrialConfig(), {"trainer.epochs": 10, "trainer.epsilon": epsilon})
-    learns: dict[str, Any] = {
-        "search": OptunaSearch(trials=4),
-        "stop": AshaStop(grace_epochs=2),
-    }
-    axes: dict[str, Axis] = {"trainer.learning_rate": LogUniform(0.01, 1.0)}
-    trials, searches, found = priced(axes, held_out, base=base, **learns)
-    # After 2 and 8 epochs and at the end: twelve counts, and one release of epsilon 1.
-    assert (counts_of(trials), found) == (12, count_epsilon)
-    assert searches[0].planned((0.5,)).config.evaluation.epsilon == count_epsilon
 
 
 def a_search(axes: dict[str, Axis], **settings: Any) -> Search:
@@ -373,12 +293,3 @@ def test_decisions_that_are_dearer_once_may_be_cheaper_often(
     monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
     monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
     assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
-
-
-def test_what_is_left_is_priced_as_the_whole_search() -> None:
-    plan = searched({"trainer.learning_rate": RATE}, 100)
-    (rest,) = plan.searches[0].rest(9)
-    assert (rest.stands_for, rest.estimates) == (3, 3)
-    assert plan.searches[0].rest(12) == []
-    trial = plan.searches[0].suggested((0.05,), plan.size)
-    assert (trial.config.trainer.learning_rate, trial.estimates) == (0.05, 1)

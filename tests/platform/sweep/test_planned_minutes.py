@@ -12,7 +12,7 @@ from labeldp.platform.studies.comparison import comparison
 from labeldp.platform.sweep.configuration import flatten
 from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.planned_minutes import planned_minutes
-from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, preset_sized
+from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from tests.platform.sweep.examples import a_record
 
 SIZE = DataSize(
@@ -24,7 +24,8 @@ MEASURED = {"ALIBI": 18.4, "moment labels": 25.5, "PATE with probes": 0.1}
 
 @pytest.fixture(scope="module")
 def trials() -> list[PlannedTrial]:
-    sweep = preset_sized(comparison("compare", dataset="fashion_mnist"), "once")
+    sweep = comparison("compare", dataset="fashion_mnist")
+    sweep = resized(sweep, sweep.presets["once"])
     return plan_trials(sweep, {"trainer.epsilon": [1, 2]})
 
 

@@ -26,53 +26,14 @@ from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.search import (
     Numbers,
-    Search,
     SearchBook,
     check_installed,
-    searches_of,
     suggest,
 )
-from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, RandomAxis, Uniform
+from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.examples import a_record, a_sweep
-
-
-def searching(**space: Axis) -> Sweep:
-    axes = {key.replace("__", "."): axis for key, axis in space.items()}
-    return replace(a_sweep(), space=axes, search=OptunaSearch(trials=12))
-
-
-def only(**space: Axis) -> Search:
-    (found,) = searches_of(replace(searching(**space), variants=()))
-    return found
-
-
-def test_one_search_for_each_variant_at_each_point_of_its_grids() -> None:
-    searches = searches_of(searching(trainer__learning_rate=LogUniform(0.01, 0.1)))
-    points = [dict(search.point) for search in searches]
-    assert points == [{"trainer.epsilon": epsilon} for epsilon in (0.5, 2.0, 0.5, 2.0)] + [{}]
-    assert [search.size for search in searches] == [12] * 5
-    assert len({search.id for search in searches}) == 5
-
-
-def test_the_name_of_a_search_outlives_a_start_and_more_trials() -> None:
-    axis: dict[str, Axis] = {"trainer__learning_rate": LogUniform(0.01, 0.1)}
-    first = only(**axis).id
-    more = replace(searching(**axis), variants=(), search=OptunaSearch(trials=40))
-    assert searches_of(more)[0].id == first
-    assert searches_of(more, {"trainer.epochs": 9})[0].id != first
-    assert only(trainer__learning_rate=LogUniform(0.01, 0.2)).id != first
-    other = replace(more, search=OptunaSearch(trials=40, seed=1))
-    assert searches_of(other)[0].id != first
-
-
-def test_an_end_of_an_axis_that_cant_be_used_is_refused_beforehand() -> None:
-    wide = only(trainer__momentum=Uniform(0.0, 1.5))
-    with pytest.raises(ConfigurationError, match="momentum is 1"):
-        _ = wide.probed
-
 
 AXES: dict[str, RandomAxis] = {
     "trainer.learning_rate": LogUniform(1e-4, 1.0),
@@ -149,13 +110,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_is_done_is_not_done_again(whole: Path, tmp_path: Path) -> None:
-    before = found(whole)
-    outcome = run(whole)
-    assert (outcome.skipped, outcome.finished, outcome.left) == (8, 0, 0)
-    assert found(whole) == before
-
-
 @pytest.mark.parametrize("lost", [1, 3])
 def test_a_search_that_was_killed_ends_with_the_same_trials(
     whole: Path, tmp_path: Path, lost: int
@@ -228,21 +182,11 @@ def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
 
 def a_plan(sweep: Sweep = SWEEP) -> Plan:
     options = SweepOptions(results=Path("nowhere"))
-    return plan_sweep(sweep, options, prepare(sweep, options), None)
+    return plan_sweep(options, prepare(sweep, options), None)
 
 
 def a_book(path: Path, plan: Plan) -> SearchBook:
     return SearchBook(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
-
-
-def test_a_setting_is_not_tried_twice(tmp_path: Path) -> None:
-    space = {"trainer.width": Choice(4, 8, 16), "trainer.momentum": Choice(0.0, 0.9)}
-    wide = replace(SWEEP, space=space, search=OptunaSearch(trials=40))
-    book = a_book(tmp_path / "search.json", a_plan(wide))
-    ended: dict[str, TrialRecord] = {}
-    while (suggested := book.next(ended)) is not None:
-        ended[suggested.hash] = a_record(suggested.hash, accuracy=0.5)
-    assert len(ended) == 6
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from labeldp.platform.sweep.sweep import (
     SweepOptions,
     Variant,
     plan_trials,
-    preset_sized,
+    preset_of,
+    resized,
     sized_sweep,
-    smoke_sized,
 )
 from tests.platform.sweep.examples import a_sweep
 
@@ -69,26 +69,6 @@ def test_axes_without_values_or_bounds_in_order_are_refused(
 # --- trials and overrides -------------------------------------------------------------------------
 
 
-def test_trials_are_listed_in_order() -> None:
-    assert settings(a_sweep()) == [
-        ("ALIBI", 0.5, 2),
-        ("ALIBI", 2.0, 2),
-        ("AGIBI", 0.5, 2),
-        ("AGIBI", 2.0, 2),
-        ("no privacy", 1.0, 2),
-    ]
-
-
-def test_a_value_fixes_a_key_and_its_axis() -> None:
-    trials = plan_trials(a_sweep(), {"trainer.epsilon": 4, "trainer.epochs": 7})
-    assert [(t.variant, t.config.trainer.epsilon) for t in trials] == [
-        ("ALIBI", 4.0),
-        ("AGIBI", 4.0),
-        ("no privacy", 1.0),  # which does not look at it: the baseline stays one trial
-    ]
-    assert all(t.config.trainer.epochs == 7 and t.point == {} for t in trials)
-
-
 def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     found = settings(a_sweep(), {"trainer.epsilon": [1, 2, 4]})
     assert [epsilon for variant, epsilon, _ in found if variant == "ALIBI"] == [1, 2, 4]
@@ -103,8 +83,8 @@ def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     [
         ({"trainer.epsilom": [1, 2]}, "did you mean trainer.epsilon"),
         ({"trainer.epsilon": [1, [2]]}, "trainer.epsilon is [2]"),
-        ({"audit.canary_seed": [1, 2]}, "audit.canary_seed can't be an axis"),
-        ({"data.limit": [100, 200]}, "data.limit can't be an axis"),
+        ({"audit.canary_seed": [1, 2]}, "audit.canary_seed is 1 in one trial and 2 in"),
+        ({"data.limit": [100, 200]}, "data.limit is 100 in one trial and 200 in"),
         ({"method": ["alibi", "nothing"]}, "method is 'nothing'"),
     ],
 )
@@ -129,23 +109,23 @@ def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None
         a_sweep(),
         resources=Resources(cpus=1, gpus=1),
         gpu_hours_per_trial=2.0,
-        presets={"home": Preset(changes=changes, space=space)},
+        presets={"home": Preset(changes=changes, space=space, resources=Resources())},
     )
-    home, smoke = preset_sized(sweep, "home"), smoke_sized(sweep)
+    home, smoke = resized(sweep, sweep.presets["home"]), resized(sweep, sweep.smoke)
     assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
     assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
     assert settings(smoke) == [("ALIBI", 8.0, 1), ("AGIBI", 8.0, 1), ("no privacy", 1.0, 1)]
-    assert settings(smoke_sized(home)) == settings(smoke), "smoke has the last word"
+    assert settings(resized(home, home.smoke)) == settings(smoke), "smoke has the last word"
 
 
 def test_settings_of_a_presets_own_lines_stand() -> None:
     own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
     preset = Preset(changes={"trainer.epochs": 7}, variants=own)
     sweep = replace(a_sweep(), space={}, presets={"home": preset})
-    found = [(name, epochs) for name, _, epochs in settings(preset_sized(sweep, "home"))]
+    found = [(name, epochs) for name, _, epochs in settings(resized(sweep, preset))]
     assert found == [("one", 4), ("other", 7)]
     with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
-        preset_sized(sweep, "hom")
+        preset_of(sweep, "hom")
 
 
 # --- options --------------------------------------------------------------------------------------

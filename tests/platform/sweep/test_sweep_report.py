@@ -2,36 +2,12 @@
 
 import csv
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.sweep import SweepOptions
-from labeldp.platform.sweep.sweep_report import _counts
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.examples import a_record, a_sweep
-
-
-def test_trials_are_counted_by_how_they_ended() -> None:
-    over = TrialRecord(
-        hash="c", variant="ALIBI", config={}, point={}, finished=False, over_budget=True
-    )
-    # The words of a reason decide nothing; a trial that ran again is not left twice.
-    failed = a_record("b", finished=False, reason="BudgetExceeded: of something else")
-    now = {"a": a_record("a"), "b": failed, "c": over}
-    skipped = {"a": a_record("a"), "d": a_record("d")}
-    recorder = SimpleNamespace(records=now)
-    sweep: Any = SimpleNamespace(plan=SimpleNamespace(total=6), recorder=recorder, skipped=skipped)
-    assert _counts(sweep) == {
-        "trials": 6,
-        "finished": 1,
-        "failed": 2,
-        "skipped": 2,
-        "over_budget": 1,
-        "left": 2,
-    }
+from tests.platform.sweep.examples import a_sweep
 
 
 def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_path: Path) -> None:

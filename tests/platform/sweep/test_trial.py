@@ -16,7 +16,9 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import trial as trial_module
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
+    AshaStop,
     AuditSettings,
     Estimate,
     EvaluationSettings,
@@ -24,7 +26,7 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.sweep.trial import Rungs, TrialOutcome, run_trial, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, TrialOutcome, run_trial, tune_trial
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
@@ -109,7 +111,7 @@ def run(
     home: LabelHome,
     config: TrialConfig = TWO_STAGES,
     *,
-    on_epoch: Callable[[Any], Any] = lambda metrics: None,
+    on_epoch: Callable[[Any, bool], Any] = lambda figures, rung: None,
     **settings: Any,
 ) -> TrialOutcome:
     return run_trial(config, data=data.public, vault=Labels(home), on_epoch=on_epoch, **settings)
@@ -122,8 +124,8 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
     """Its worker may die before a state is due, and the next one add up in another order."""
     home, states, epochs = home_of(digits), States(due=due), list[Any]()
 
-    def dies_in_the_second_stage(metrics: Any) -> None:
-        epochs.append(metrics)
+    def dies_in_the_second_stage(figures: Any, rung: bool) -> None:
+        epochs.append(figures)
         if len(epochs) == 4:
             raise Killed
 
@@ -154,21 +156,27 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
 ) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
-    home, states, judged_at, seen = home_of(digits), States(), list[float](), list[int]()
+    home, states, seen = home_of(digits), States(), list[tuple[float, bool]]()
 
-    def judged(figures: Mapping[str, float]) -> bool:
-        judged_at.append(figures["epoch"])
-        return figures["epoch"] == 3
+    class Stops(EarlyStops):
+        def stopped(self, digest: str) -> bool:
+            return digest == "a1" and seen[-1][0] == 3
 
-    def start(*, stopped: bool) -> TrialOutcome:
-        rungs = Rungs(epochs=(1, 3), estimated=False, judged=judged, stopped=lambda: stopped)
-        on_epoch = lambda metrics: seen.append(metrics.epoch)  # noqa: E731
-        return run(digits, home, config, on_epoch=on_epoch, checkpoints=states, rungs=rungs)
+    def start() -> TrialOutcome:
+        rule = AshaStop(grace_epochs=1, keep_one_in=3)
+        return run(
+            digits,
+            home,
+            config,
+            on_epoch=lambda figures, rung: seen.append((figures["epoch"], rung)),
+            checkpoints=states,
+            stops=Stops(rule=rule, by=ChooseBy.TEST, actor=None),
+        )
 
-    first = start(stopped=False)
-    assert (first.stopped_early, judged_at, seen) == (3, [1, 3], [2])
-    again = start(stopped=True)
-    assert (again.stopped_early, judged_at, seen) == (3, [1, 3], [2, 1, 2, 3])
+    first = start()
+    assert (first.stopped_early, seen) == (3, [(1, True), (2, False), (3, True)])
+    again = start()
+    assert (again.stopped_early, seen[3:]) == (3, [(1, False), (2, False), (3, False)])
     assert again.metrics["accuracy"] == first.metrics["accuracy"]
 
 
@@ -199,7 +207,7 @@ def test_a_trial_without_test_labels_estimates_its_accuracy(estimate: Estimate) 
     data = no_test_split()
     config = with_changes(ESTIMATED, {"evaluation.estimate": estimate})
     client = Labels(home_of(data))
-    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda metrics: None)
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda figures, rung: None)
     metrics = outcome.metrics
     assert "accuracy" not in metrics
     assert not any(np.isnan(value) for value in metrics.values())

@@ -1,6 +1,6 @@
 """The pool: every teacher once, whatever dies; batches that fail are named and the rest kept.
 
-Most rules are tested on a virtual clock (`virtual_ray`), and those about processes on Ray.
+Retries are tested on a fake of Ray, and what is about processes on Ray.
 """
 
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from labeldp.platform.vault.teacher_pool import (
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults.processes import family, titled, wait_until
 from tests.platform.sweep.examples import a_cluster
-from tests.platform.sweep.simulated_teachers import (
+from tests.platform.vault.simulated_teachers import (
     CLASSES,
     QUERIES,
     Unloadable,
@@ -40,11 +41,9 @@ from tests.platform.sweep.simulated_teachers import (
     shards_of,
     simulated,
 )
-from tests.platform.sweep.virtual_ray import VirtualRay, put_in_place
 
 TEACHERS = 12
 QUARTER = Resources(cpus=0.25)
-INFINITY = float("inf")
 
 
 def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
@@ -71,59 +70,91 @@ def test_a_pool_is_as_large_as_the_nodes_hold(
     assert pool_size(each, cluster) == actors
 
 
-# On a virtual clock
+# Without Ray
+
+
+class Answer:
+    """The reference to a call's result."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class FakeRay:
+    """Ray in this process: a call of `train` raises the next error that `errors` has for it."""
+
+    exceptions, kill = ray.exceptions, staticmethod(lambda actor: None)
+
+    def __init__(self, errors: dict[int, list[Exception]], *, machines_die: bool = False) -> None:
+        self.errors, self.machines_die, self.made = errors, machines_die, 0
+        self.batches: list[list[int]] = []
+
+    def remote(self, kind: type) -> Any:
+        return SimpleNamespace(options=lambda **given: SimpleNamespace(remote=self._make))
+
+    def wait(self, waiting: list[Answer], **limits: Any) -> tuple[list[Answer], list[Answer]]:
+        return waiting[:1], waiting[1:]
+
+    def get(self, answer: Answer) -> Any:
+        if isinstance(answer.value, Exception):
+            raise answer.value
+        return answer.value
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": str(number), "Alive": not self.machines_die} for number in range(99)]
+
+    def _make(self, *given: Any) -> Any:
+        self.made += 1
+        node = str(self.made)
+        return SimpleNamespace(
+            ready=SimpleNamespace(remote=lambda: Answer(node)),
+            train=SimpleNamespace(remote=self._train),
+        )
+
+    def _train(self, ids: list[int], shards: Sequence[Shard]) -> Answer:
+        self.batches.append(ids)
+        errors = self.errors.get(ids[0])
+        return Answer(errors.pop() if errors else simulated(ids, shards))
+
+
+def failed() -> Exception:
+    make: Any = ray.exceptions.RayTaskError
+    error: Exception = make("train", "trace", RuntimeError("bewitched"))
+    return error
+
+
+def died() -> Exception:
+    return ray.exceptions.ActorDiedError()
 
 
 @pytest.fixture
-def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., VirtualRay]:
-    def run(
-        seconds: Callable[[Sequence[int]], float],
-        *,
-        teachers: int,
-        actors: int,
-        batch: int = 1,
-        **behavior: Any,
-    ) -> VirtualRay:
-        """Train an ensemble to its end, and check its votes."""
-        virtual = VirtualRay(seconds, **behavior)
-        put_in_place(virtual, monkeypatch)
+def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeRay]:
+    def run(errors: dict[int, list[Exception]], *, machines_die: bool = False) -> FakeRay:
+        """Train an ensemble of six in batches of two to its end, and check its votes."""
+        fake = FakeRay(errors, machines_die=machines_die)
+        monkeypatch.setattr(teacher_pool, "ray", fake)
+        monkeypatch.setattr(teacher_pool, "known_nodes", fake.nodes)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        journal = a_journal(folder, teachers)
         train_ensemble(
             simulated,
             data=None,
-            shards=shards_of(teachers),
-            batch=batch,
-            journal=journal,
-            actors=actors,
+            shards=shards_of(6),
+            batch=2,
+            journal=a_journal(folder, 6),
+            actors=2,
             each=Resources(),
-            say=virtual.lines.append,
         )
-        np.testing.assert_array_equal(journal.votes(), expected_votes(teachers))
-        return virtual
+        np.testing.assert_array_equal(a_journal(folder, 6).votes(), expected_votes(6))
+        return fake
 
     return run
 
 
-def first_is_slow(ids: Sequence[int]) -> float:
-    return 100.0 if ids == [0] else 10.0
-
-
-def test_idle_actors_are_let_go(simulate: Any) -> None:
-    no_room = {"starts": lambda number: 1e6 if number == 3 else 0.0}
-    virtual = simulate(first_is_slow, teachers=5, actors=4, **no_room)
-    assert virtual.now == 100.0
-    # Two rounds of the two others; one that waits for room stops waiting with the last batch.
-    assert [actor.ended for actor in virtual.actors] == [100.0, 20.0, 20.0, 10.0]
-
-
-def test_a_failure_when_the_others_are_gone_is_tried_again(simulate: Any) -> None:
-    virtual = simulate(first_is_slow, teachers=3, actors=3, fails=[[0], [0]])
-    assert virtual.now == 300.0 and len(virtual.actors) == 3
-    dies = {"dies": lambda number: 50.0 if number == 0 else INFINITY}
-    dying = simulate(first_is_slow, teachers=3, actors=3, **dies)
-    assert dying.now == 150.0 and len(dying.actors) == 4
+def test_failed_batches_are_tried_again_and_are_always_the_same_ones(simulate: Any) -> None:
+    fake = simulate({0: [failed(), died()], 4: [died(), died()]})
+    assert sorted(fake.batches) == [[0, 1]] * 3 + [[2, 3]] + [[4, 5]] * 3
+    assert fake.made == 2 + 3, "an actor that died is replaced"
 
 
 def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
@@ -131,31 +162,17 @@ def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
 ) -> None:
     named = r"2 of 6 teachers could .*; teacher 2 failed 3 times.*RuntimeError: .*bewitched.* of 4 "
     with pytest.raises(EnsembleIncomplete, match=named):
-        simulate(lambda ids: 5.0, teachers=6, actors=2, batch=2, fails=[[2, 3]] * TRIES)
+        simulate({2: [failed() for _ in range(TRIES)]})
     assert a_journal(tmp_path / "0", 6).finished == {0, 1, 4, 5}
 
 
 def test_a_machine_that_goes_away_says_nothing_of_the_batch(simulate: Any) -> None:
-    """Ten minutes of life, nine of work: of a process that dies so often the batch is given up."""
-
-    def lives(number: int) -> float:
-        return 300.0 if number < MACHINES - 1 else 600.0
-
-    one: dict[str, Any] = {"teachers": 1, "actors": 1}
-    virtual = simulate(lambda ids: 540.0, **one, dies=lives, machines_die=True)
-    assert len(virtual.actors) == MACHINES and virtual.now == 300 * (MACHINES - 1) + 540
-    with pytest.raises(EnsembleIncomplete, match=f"1 of 1 .* failed {TRIES} times"):
-        simulate(lambda ids: 540.0, **one, dies=lives)
+    simulate({2: [died() for _ in range(MACHINES - 1)]}, machines_die=True)
+    with pytest.raises(EnsembleIncomplete, match=f"2 of 6 .* failed {TRIES} times"):
+        simulate({2: [died() for _ in range(TRIES)]})
     # A batch that ends every machine ends itself.
     with pytest.raises(EnsembleIncomplete, match=f"failed {MACHINES} times"):
-        simulate(lambda ids: 540.0, **one, dies=lambda number: 60.0, machines_die=True)
-
-
-def test_batches_are_always_the_same_ones(simulate: Any) -> None:
-    dies = {"dies": lambda number: 40.0}
-    virtual = simulate(lambda ids: 3.0 * len(ids), teachers=50, actors=3, batch=4, **dies)
-    sent = {tuple(ids) for actor in virtual.actors for _, ids in actor.batches}
-    assert sent == {tuple(range(50)[start : start + 4]) for start in range(0, 50, 4)}
+        simulate({2: [died() for _ in range(MACHINES)]}, machines_die=True)
 
 
 # On Ray
@@ -208,9 +225,9 @@ def test_actors_that_do_not_start(
         hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
-            train(tmp_path, each=Resources(cpus=cluster.cpus + 1))
+            train(tmp_path, each=Resources(cpus=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
-    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.cpus / 2)) == TEACHERS
+    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
 
 
 # A member

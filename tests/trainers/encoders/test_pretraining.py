@@ -30,6 +30,7 @@ from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import SelfSupervisedConfig
+from tests.benchmarks.self_supervised import accuracy
 
 CPU = Performance(device=Device.CPU)
 IMAGES = torch.randint(
@@ -61,37 +62,23 @@ def vectors(training: Pretraining, images: Tensor = IMAGES) -> Tensor:
     return described(training.encoder(), images, performance=CPU)
 
 
-def worth_of_labels(train: Tensor, test: Tensor, *, labels: int) -> float:
-    """Accuracy on the test split of ridge regression on features of so many labelled digits."""
-    data = load("digits")
-    mean, std = train.mean(0), train.std(0) + 1e-3
-    known, others = (torch.cat(((x - mean) / std, torch.ones(len(x), 1)), 1) for x in (train, test))
-    rows = known[:labels].double()
-    wanted = np.eye(10)[data.train_labels[:labels]]
-    normal = rows.mT @ rows + 10 * torch.eye(rows.shape[1])
-    weights = torch.linalg.solve(normal, rows.mT @ torch.from_numpy(wanted))
-    guesses = (others.double() @ weights).argmax(1).numpy()
-    return float((guesses == data.public.test_labels).mean())
-
-
 def test_trained_features_of_digits_are_worth_more_than_random_ones() -> None:
-    public = load("digits").public
+    data = load("digits")
+    public, known = data.public, torch.from_numpy(data.train_labels)
     training = started(DIGITS, public.train_features)
 
-    def worth() -> tuple[float, float]:
-        found = (vectors(training, part) for part in (public.train_features, public.test_features))
-        train, test = found
-        return (
-            worth_of_labels(train, test, labels=20),
-            worth_of_labels(train, test, labels=1438),
-        )
+    def worth(labels: int) -> float:
+        """Accuracy of ridge regression on features of so many labelled digits."""
+        train, test = (vectors(training, x) for x in (public.train_features, public.test_features))
+        mean, std = train.mean(0), train.std(0) + 1e-3
+        rows, others = (train[:labels] - mean) / std, (test - mean) / std
+        return accuracy(rows, known[:labels], others, torch.from_numpy(public.test_labels))
 
-    few, all_of_them = worth()
+    few, all_of_them = worth(20), worth(1438)
     losses = [training.epoch().loss for _ in range(DIGITS.epochs)]
     assert losses[-1] < 0.95 * losses[0]
-    few_now, all_now = worth()
     # .37 and .72 by random weights; .6 and .88 were seen.
-    assert few_now > few + 0.1 and all_now > all_of_them + 0.08
+    assert worth(20) > few + 0.1 and worth(1438) > all_of_them + 0.08
 
 
 def test_it_takes_images_and_nothing_that_could_be_a_label() -> None:
