@@ -11,10 +11,6 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
-<<<<<<< HEAD
-=======
-from labeldp.platform.sweep.sweep import plan_trials, resized
->>>>>>> main
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250 + 800
@@ -32,48 +28,6 @@ def address() -> Iterator[str]:
         cluster.shutdown()
 
 
-<<<<<<< HEAD
-=======
-@dataclass
-class Smoke:
-    """A folder where MNIST is not, and what a smoke run in it printed."""
-
-    folder: Path
-    address: str
-    capsys: pytest.CaptureFixture[str]
-
-    def run(self, name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
-        """Return the JSON, what was said, and the metrics of the sweep's own run."""
-        code = sweep_command.run(
-            load_sweep(PATE_MNIST),
-            [
-                *("--smoke", "--json", "--results", str(self.folder / name)),
-                *("--address", self.address, *overrides),
-            ],
-        )
-        captured = self.capsys.readouterr()
-        assert code == 0, captured.err
-        outcome = json.loads(captured.out.splitlines()[-1])
-        client = MlflowClient(tracking_uri=outcome["tracking_uri"])
-        return outcome, captured.err, client.get_run(outcome["parent_run_id"]).data.metrics
-
-
-def test_the_smoke_run_is_a_grid_of_at_least_12_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
-    sweep = load_sweep(PATE_MNIST)
-    trials = plan_trials(resized(sweep, sweep.smoke))
-    configs = [trial.config.trainer for trial in trials]
-    settings = {
-        (each.ensemble.teachers, each.sigma1, each.sigma2, each.threshold) for each in configs
-    }
-    assert len(settings) == len(trials) == 24
-    assert {trial.config.data.name for trial in trials} == {"digits"}
-    assert min(each.ensemble.teachers for each in configs) >= 20
-
-
->>>>>>> main
 @pytest.mark.ray_cluster
 @pytest.mark.timeout(900)
 def test_teachers_are_trained_once_for_all_settings_of_the_noise(
