@@ -51,7 +51,7 @@ def test_other_vectors_are_replaced_on_request_only(
 ) -> None:
     out = tmp_path / "x.npy"
     first = embedded(images, out)
-    with pytest.raises(EmbeddingRefused, match=r"holds other features .* say --replace"):
+    with pytest.raises(EmbeddingRefused, match=r"holds other features .* pass --replace"):
         embedded(images, out, **change)
     replaced = embedded(images, out, **change, replace=True)
     assert replaced.hash != first.hash and not replaced.cached
