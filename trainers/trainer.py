@@ -37,6 +37,18 @@ class LabelSource(Protocol):
         """Return the release of `mechanism`, drawn and charged once."""
 
 
+def released(labels: LabelSource, mechanism: Mechanism, data: "PublicData") -> Release:
+    """Return a release of the labels of these data, or refuse one of other labels."""
+    release = labels.release(mechanism)
+    expected = len(data.train_features if release.indices is None else release.indices)
+    if len(release.values) != expected:
+        raise ValueError(
+            f"the release speaks of {len(release.values)} labels, but there are {expected} "
+            f"training examples of {data.name} to go with them"
+        )
+    return release
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedCharge:
     """The price of a trial, known before it runs.

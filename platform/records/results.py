@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
@@ -274,46 +274,37 @@ def _records_in(folder: Path) -> dict[str, TrialRecord]:
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
-_Counts = Annotated[tuple[NonNegativeInt, ...], Field(min_length=BINS, max_length=BINS)]
+_Counts = Annotated[list[NonNegativeInt], Field(min_length=BINS, max_length=BINS)]
+_CONSENSUS = TypeAdapter(dict[Literal["answered", "refused"], _Counts])
 
 
-@dataclass(frozen=True, kw_only=True, config=_STRICT)
-class VoteConsensus:
-    """Counts of an ensemble's queries by the share of teachers that agreed [BINS].
-
-    They come from secret votes, without noise or charge: for the owner of the labels. `refused` has
-    queries that the teachers refused, or left to the student.
-    """
-
-    answered: _Counts
-    refused: _Counts
-
-    @classmethod
-    def of(cls, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]) -> Self:
-        """Count queries by the share of teachers that gave the commonest answer [Q]."""
-        counts = [np.histogram(shares[part], BINS, (0, 1))[0] for part in (answered, ~answered)]
-        yes, no = (tuple(map(int, each)) for each in counts)
-        return cls(answered=yes, refused=no)
-
-    def write(self, path: Path) -> None:
-        """Keep it in a file that only its owner may read."""
-        for folder in (path.parent.parent, path.parent):
-            inner_folder(folder)
-        write_json(path, asdict(self))
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """Return the counts in a file; None where it can't be read."""
-        try:
-            kept = read_json(path)
-            return cls(answered=tuple(kept["answered"]), refused=tuple(kept["refused"]))
-        except (ResultsFolderError, KeyError, TypeError, ValueError):
-            return None  # a report goes without its figure
-
-
-def consensus_path(results: Path, trial: str) -> Path:
-    """Return the file of a trial's `VoteConsensus` in a results folder."""
+def _consensus_path(results: Path, trial: str) -> Path:
     return results / "private" / "consensus" / f"{trial}.json"
+
+
+def keep_consensus(
+    results: Path, trial: str, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]
+) -> None:
+    """Count an ensemble's queries by the share of teachers that gave the commonest answer [Q].
+
+    The counts come from secret votes, without noise or charge: for the owner of the labels. Those
+    not `answered` were refused by the teachers, or left to the student.
+    """
+    path = _consensus_path(results, trial)
+    for folder in (path.parent.parent, path.parent):
+        inner_folder(folder)
+    parts = {"answered": shares[answered], "refused": shares[~answered]}
+    write_json(
+        path, {name: np.histogram(part, BINS, (0, 1))[0].tolist() for name, part in parts.items()}
+    )
+
+
+def read_consensus(results: Path, trial: str) -> Mapping[Any, list[int]] | None:
+    """Return counts of queries [BINS], `answered` and `refused`; None where they can't be read."""
+    try:
+        return _CONSENSUS.validate_python(read_json(_consensus_path(results, trial)))
+    except ValueError:
+        return None  # a report goes without its figure
 
 
 class ResultsFolder:

@@ -21,7 +21,6 @@ from labeldp.platform.report.ledger_words import counted, price, sentences
 from labeldp.platform.report.selection import Selected
 from labeldp.platform.report.wording import number, percent
 from labeldp.platform.sweep.accuracy_figures import (
-    beyond_text,
     estimate_of,
     majority_text,
 )
@@ -137,11 +136,9 @@ def facts(
     estimate = estimate_of(metrics)
     if estimate is not None:
         low, high = (percent(end, digits=2) for end in estimate.interval())
-        beyond = beyond_text(estimate.accuracy)
         found["accuracy, estimated on held-out labels"] = (
             f"{percent(estimate.accuracy, digits=2)}, standard error "
             f"{percent(estimate.error, digits=2)}, 95% interval {low} to {high}"
-            + (f"; {beyond}" if beyond else "")
         )
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):

@@ -39,7 +39,6 @@ from labeldp.platform.report.wording import counted, leading_number, number, per
 from labeldp.platform.sweep.accuracy_figures import (
     ChoiceNoise,
     ChooseBy,
-    beyond_text,
     estimate_of,
     estimated_text,
 )
@@ -218,9 +217,8 @@ def _measured(point: Point) -> Cell:
 def _estimated(point: Point) -> Cell:
     if point.estimate is None:
         return Cell("")
-    accuracy, beyond = point.estimate.accuracy, beyond_text(point.estimate.accuracy)
-    small = f"error {100 * point.estimate.error:.2f}" + (f"; {beyond}" if beyond else "")
-    return Cell(f"{100 * accuracy:.2f}", small, f"{accuracy:.9g}")
+    accuracy, error = point.estimate.accuracy, point.estimate.error
+    return Cell(f"{100 * accuracy:.2f}", f"error {100 * error:.2f}", f"{accuracy:.9g}")
 
 
 def _attack(point: Point) -> Cell:

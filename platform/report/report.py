@@ -19,8 +19,7 @@ from labeldp.platform.records.private_files import inner_folder, private_folder
 from labeldp.platform.records.results import (
     BINS,
     TrialRecord,
-    VoteConsensus,
-    consensus_path,
+    read_consensus,
     write_text,
 )
 from labeldp.platform.report.card import DAGGER
@@ -179,9 +178,8 @@ def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
     charts: list[Markup] = []
     edges = [100 * place / BINS for place in range(BINS + 1)]
     for record in records:
-        kept = VoteConsensus.read(consensus_path(results, record.hash)) if record.finished else None
-        if kept is not None and any((*kept.answered, *kept.refused)) and len(charts) < MOST_PANELS:
-            heights = {"answered": kept.answered, "refused": kept.refused}
+        heights = read_consensus(results, record.hash) if record.finished else None
+        if heights is not None and any(map(any, heights.values())) and len(charts) < MOST_PANELS:
             title = title_of(record)
             counts = ", ".join(f"{name}: {sum(counts)}" for name, counts in heights.items())
             how = {"title": title, "along": "teachers who agree, %"}

@@ -180,13 +180,6 @@ def estimated_text(accuracy: float) -> str:
     return f"about {100 * nearest:.0f}% ({100 * accuracy:.1f}% with its noise)"
 
 
-def beyond_text(accuracy: float) -> str:
-    """Return a remark for an estimate outside of 0 to 100%; empty for any other."""
-    if 0 <= accuracy <= 1:
-        return ""
-    return f"its noise took it {'above 100%' if accuracy > 1 else 'below 0%'}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChoiceNoise:
     """How noise affects a choice among trials by their estimated accuracy.

@@ -220,6 +220,10 @@ def suggest(
         log = isinstance(axis, LogUniform)
         return optuna.distributions.FloatDistribution(axis.low, axis.high, log=log)
 
+    def point(numbers: Numbers) -> dict[str, float]:
+        pairs = zip(axes.items(), numbers, strict=True)
+        return {key: int(each) if isinstance(axis, Choice) else each for (key, axis), each in pairs}
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     mixed = np.random.SeedSequence([seed, number, attempt]).generate_state(1)
     with warnings.catch_warnings():
@@ -229,19 +233,12 @@ def suggest(
             metric="accuracy",
             mode="max",
             seed=int(mixed[0]),
-            points_to_evaluate=[_point(axes, numbers) for numbers, _ in results] or None,
+            points_to_evaluate=[point(numbers) for numbers, _ in results] or None,
             evaluated_rewards=[accuracy for _, accuracy in results] or None,
         )
         found = searcher.suggest("next")
     assert found is not None, "a study of a known space always has a suggestion"
     return tuple(float(found[key]) for key in axes)
-
-
-def _point(axes: Mapping[str, RandomAxis], numbers: Numbers) -> dict[str, float]:
-    return {
-        key: int(number) if isinstance(axis, Choice) else number
-        for (key, axis), number in zip(axes.items(), numbers, strict=True)
-    }
 
 
 def _landmarks(axis: RandomAxis) -> list[float]:

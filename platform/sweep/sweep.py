@@ -358,12 +358,11 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
         raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
     if isinstance(method := overrides.get("method"), str):
         sweep = _with_method(sweep, method)
-    moved: dict[str, Axis] = {}
-    for key, value in overrides.items():
-        if isinstance(value, list):
-            moved[key] = Grid(*value)
-        elif isinstance(value, Grid | Choice | Uniform | LogUniform):
-            moved[key] = value
+    moved: dict[str, Axis] = {
+        key: Grid(*value) if isinstance(value, list) else value
+        for key, value in overrides.items()
+        if isinstance(value, list | Grid | Choice | Uniform | LogUniform)
+    }
     fixed = {key: value for key, value in overrides.items() if key not in moved}
     variants = sweep.variants or (Variant(name=sweep.name),)
     spaces = [{**sweep.space, **variant.space} for variant in variants]

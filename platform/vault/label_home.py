@@ -49,7 +49,7 @@ from labeldp.mechanisms.vault import (
     Shard,
 )
 from labeldp.platform.records.private_files import inner_folder
-from labeldp.platform.records.results import VoteConsensus, consensus_path, write_json
+from labeldp.platform.records.results import keep_consensus, write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
@@ -273,8 +273,8 @@ class LabelHome:
         if self._results is not None:
             seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
             shares = votes[:first].max(1)[seen] / ensemble.teachers
-            consensus = VoteConsensus.of(shares, answered=released[seen, BY_TEACHERS] == 1)
-            consensus.write(consensus_path(self._results, trial))
+            answered = released[seen, BY_TEACHERS] == 1
+            keep_consensus(self._results, trial, shares, answered=answered)
         return released, keys
 
     def _published_cost(

@@ -16,9 +16,6 @@ from tests.faults.sweep_runs import records, run_here
     ("overrides", "words"),
     [
         (["trainer.ensemble.teachers=1439"], "teachers is 1439, but there are 1438 labels"),
-        (["trainer.ensemble.queries=1439"], "ensemble.queries is 1439, but there are 1438"),
-        (["trainer.answers=101"], "answers is 101, but ensemble.queries is 100"),
-        (["trainer.ensemble.teachers=0"], "teachers is 0"),
         (["trainer.ensemble.kind=probe"], "digits holds images"),
         (["trainer.ensemble.kind=oracle"], "must be one of probe, forest, network or fixmatch"),
     ],

@@ -1,7 +1,67 @@
-"""Ray cluster and job: KubeRay's schemas know every field, and rules say what schemas can't."""
+"""Kubernetes: KubeRay's schemas know every field, rules say the rest, and the README is true."""
 
-from tests.infra.documents import load, strings
-from tests.infra.kuberay import CLUSTER, JOB, SCHEMAS, check_pod, check_schema, schema_of
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+
+from tests.infra.documents import ROOT, SECRET, Document, is_pinned, load, load_all, strings
+from tests.shared_material import shared_path
+
+CLUSTER, JOB = "k8s/raycluster.yaml", "k8s/rayjob.yaml"
+SCHEMAS = {CLUSTER: "rayclusters.v1.schema.json", JOB: "rayjobs.v1.schema.json"}
+
+
+def schema_of(path: str) -> Document:
+    """Return KubeRay's schema for a manifest."""
+    schema: Document = json.loads(shared_path("schemas", SCHEMAS[path]).read_text())
+    return schema
+
+
+def unknown_fields(node: Any, schema: Document, path: str = "") -> Iterator[str]:
+    """Yield the paths of fields that a schema does not know; an API server drops or refuses them.
+
+    `jsonschema` lets them pass, because a custom resource's schema says so nowhere.
+    """
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    if isinstance(node, list):
+        for position, value in enumerate(node):
+            yield from unknown_fields(value, schema.get("items", {}), f"{path}.{position}")
+    elif isinstance(node, dict) and ("properties" in schema or "additionalProperties" in schema):
+        extra = schema.get("additionalProperties")
+        for key, value in node.items():
+            inner = schema.get("properties", {}).get(
+                key, extra if isinstance(extra, dict) else None
+            )
+            if inner is None:
+                yield f"{path}.{key}"
+            else:
+                yield from unknown_fields(value, inner, f"{path}.{key}")
+
+
+def check_schema(node: Any, schema: Document) -> None:
+    """A schema has nothing against a node, and knows its fields."""
+    errors = jsonschema.Draft7Validator(schema).iter_errors(node)
+    assert [f"{error.json_path}: {error.message}" for error in errors] == []
+    assert list(unknown_fields(node, schema)) == []
+
+
+def check_pod(pod: Document) -> None:
+    """A pod template has no privileges, limits, pinned images, and secrets by reference."""
+    spec = pod["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert not any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
+    assert "labeldp/role" in pod["metadata"]["labels"], "no network policy selects it"
+    for container in spec.get("initContainers", []) + spec["containers"]:
+        assert is_pinned(container["image"])
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["resources"]["limits"]
+        for variable in container.get("env", []):
+            secret = SECRET.search(variable["name"])
+            assert not secret or "secretKeyRef" in variable.get("valueFrom", {})
 
 
 def test_the_manifests_fit_kuberay_s_schemas() -> None:
@@ -44,3 +104,89 @@ def test_a_job_runs_once_on_the_same_cluster_and_ends() -> None:
     shown = list(strings(spec.get("runtimeEnvYAML")))
     assert not any("TOKEN" in text or "PASSWORD" in text for text in shown)
     check_pod(spec["submitterPodTemplate"])
+
+
+METADATA_SERVICE = "169.254.169.254/32"
+
+
+def documents(path: str, kind: str) -> list[Document]:
+    return [document for document in load_all(path) if document["kind"] == kind]
+
+
+def test_the_namespace_is_closed() -> None:
+    policies = documents("k8s/networkpolicy.yaml", "NetworkPolicy")
+    specs = [policy["spec"] for policy in policies]
+    assert {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]} in specs, "denied by default"
+    for spec in specs:
+        kinds = {kind.lower() for kind in spec["policyTypes"]}
+        assert set(spec) - {"podSelector", "policyTypes"} <= kinds
+        for rule in spec.get("ingress", []):
+            peers = rule["from"]
+            assert peers and not any(peer == {} or "ipBlock" in peer for peer in peers)
+            # All ports are open to its like only.
+            assert "ports" in rule or peers == [{"podSelector": spec["podSelector"]}]
+        for rule in spec.get("egress", []):
+            for peer in rule.get("to", [{"ipBlock": {}}]):
+                assert "ipBlock" not in peer or METADATA_SERVICE in peer["ipBlock"]["except"]
+    # Each pod that a manifest makes is let through by a policy of its own role.
+    selected = {spec["podSelector"].get("matchLabels", {}).get("labeldp/role") for spec in specs}
+    texts = [(ROOT / "infra/k8s" / name).read_text() for name in ("rayjob.yaml", "mlflow.yaml")]
+    roles = set(re.findall(r"labeldp/role: ([\w-]+)", "".join(texts)))
+    assert roles == {"ray", "submitter", "mlflow", "postgres"} and roles <= selected
+
+
+def test_the_rules_of_policies_and_pods_fit_the_schemas_too() -> None:
+    # KubeRay's schema holds Kubernetes' own for pods and for policies' rules.
+    spec = schema_of(CLUSTER)["properties"]["spec"]["properties"]
+    head = spec["networkPolicy"]["properties"]["head"]["properties"]
+    for policy in documents("k8s/networkpolicy.yaml", "NetworkPolicy"):
+        for kind in ("ingress", "egress"):
+            check_schema(policy["spec"].get(kind, []), head[f"{kind}Rules"])
+    template = spec["headGroupSpec"]["properties"]["template"]
+    for kind in ("StatefulSet", "Deployment"):
+        for workload in documents("k8s/mlflow.yaml", kind):
+            # Of metadata KubeRay's schema knows no fields.
+            check_schema(workload["spec"]["template"], template)
+            check_pod(workload["spec"]["template"])
+
+
+def test_the_tracking_server_is_behind_a_password_and_off_the_internet() -> None:
+    services = documents("k8s/mlflow.yaml", "Service")
+    assert {service["spec"]["type"] for service in services} == {"ClusterIP"}
+    (deployment,) = documents("k8s/mlflow.yaml", "Deployment")
+    (server,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--app-name=basic-auth" in server["command"]
+    (hosts,) = [text for text in server["command"] if text.startswith("--allowed-hosts=")]
+    head = load(CLUSTER)["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    (address,) = {each["value"] for each in head["env"] if each["name"] == "MLFLOW_TRACKING_URI"}
+    # The Host header that our clients send, port included; without it they are answered 403.
+    assert address.removeprefix("http://") in hosts.split("=")[1].split(",")
+    # Secrets are created by hand, never committed.
+    assert not documents("k8s/mlflow.yaml", "Secret")
+
+
+README = (ROOT / "infra/README.md").read_text()
+
+
+def test_the_cost_of_a_job_is_what_the_manifests_cap_it_at() -> None:
+    spec = load("k8s/rayjob.yaml")["spec"]
+    workers = sum(group["maxReplicas"] for group in spec["rayClusterSpec"]["workerGroupSpecs"])
+    hours = spec["activeDeadlineSeconds"] // 3600
+    assert f"at most {workers * hours} GPU hours" in README
+    for path in ("ray/aws-gpu-spot.yaml", "ray/gcp-gpu-spot.yaml"):
+        assert load(path)["max_workers"] == workers
+
+
+def test_the_files_that_it_names_are_there() -> None:
+    named = set(re.findall(r"\binfra/[\w./-]+\.(?:yaml|gpu|mlflow|ini)\b", README))
+    assert len(named) >= 5
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
+def test_secrets_that_manifests_read_are_created_with_their_keys() -> None:
+    manifests = "".join(path.read_text() for path in (ROOT / "infra/k8s").glob("*.yaml"))
+    keys = re.findall(r"secretKeyRef: \{name: ([\w-]+), key: ([\w-]+)\}", manifests)
+    assert len(set(keys)) >= 5
+    for name, key in {*keys, ("labeldp-ray-token", "auth_token")}:
+        (line,) = [line for line in README.splitlines() if f"secret generic {name} " in line]
+        assert re.search(rf"--from-(file|literal)={key}\b", line), (name, key)

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.sweep.sweep import plan_trials, resized
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250 + 800
@@ -30,45 +28,6 @@ def address() -> Iterator[str]:
         cluster.shutdown()
 
 
-@dataclass
-class Smoke:
-    """A folder where MNIST is not, and what a smoke run in it printed."""
-
-    folder: Path
-    address: str
-    capsys: pytest.CaptureFixture[str]
-
-    def run(self, name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
-        """Return the JSON, what was said, and the metrics of the sweep's own run."""
-        code = sweep_command.run(
-            load_sweep(PATE_MNIST),
-            [
-                *("--smoke", "--json", "--results", str(self.folder / name)),
-                *("--address", self.address, *overrides),
-            ],
-        )
-        captured = self.capsys.readouterr()
-        assert code == 0, captured.err
-        outcome = json.loads(captured.out.splitlines()[-1])
-        client = MlflowClient(tracking_uri=outcome["tracking_uri"])
-        return outcome, captured.err, client.get_run(outcome["parent_run_id"]).data.metrics
-
-
-def test_the_smoke_run_is_a_grid_of_at_least_12_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
-    sweep = load_sweep(PATE_MNIST)
-    trials = plan_trials(resized(sweep, sweep.smoke))
-    configs = [trial.config.trainer for trial in trials]
-    settings = {
-        (each.ensemble.teachers, each.sigma1, each.sigma2, each.threshold) for each in configs
-    }
-    assert len(settings) == len(trials) == 24
-    assert {trial.config.data.name for trial in trials} == {"digits"}
-    assert min(each.ensemble.teachers for each in configs) >= 20
-
-
 @pytest.mark.ray_cluster
 @pytest.mark.timeout(900)
 def test_teachers_are_trained_once_for_all_settings_of_the_noise(
@@ -78,14 +37,24 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
-    smoke = Smoke(tmp_path, address, capsys)
+
+    def run(name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
+        """Return the JSON, the standard error, and the metrics of the sweep's own run."""
+        where = ("--results", str(tmp_path / name), "--address", address)
+        code = sweep_command.run(load_sweep(PATE_MNIST), ["--smoke", "--json", *where, *overrides])
+        captured = capsys.readouterr()
+        assert code == 0, captured.err
+        outcome = json.loads(captured.out.splitlines()[-1])
+        client = MlflowClient(tracking_uri=outcome["tracking_uri"])
+        return outcome, captured.err, client.get_run(outcome["parent_run_id"]).data.metrics
+
     # Two settings for each ensemble; the whole grid is the same path more often.
     # The noise is seeded: four students of 100 noisy answers each are now and then all below .7.
     fixed = (
         *("trainer.threshold=100", "trainer.sigma1=75", "trainer.sigma2=[25,50]"),
         "noise.seed=0",
     )
-    outcome, said, metrics = smoke.run("first", *fixed)
+    outcome, said, metrics = run("first", *fixed)
     assert outcome["trials"] == outcome["finished"] == 4
     assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (TEACHERS, 0)
     assert "ensemble of 250 probe teachers: 250 trained" in said
@@ -95,7 +64,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     assert point["accuracy"] > 0.7 and point["epsilon_m_low"] <= point["epsilon"]
     # Another sweep beside it asks for other noise: no teacher is trained. Its students learn from a
     # prior as well: that costs, and prices of answers alone are not shown.
-    outcome, said, metrics = smoke.run(
+    outcome, said, metrics = run(
         "second",
         *(*fixed[:2], "noise.seed=0", "trainer.sigma2=40", "trainer.publish_cost=false"),
         *("trainer.prior.source=clusters", "trainer.prior.clusters=50"),

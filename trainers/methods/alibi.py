@@ -36,7 +36,6 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner, OneNetwork
@@ -49,8 +48,7 @@ from labeldp.trainers.settings.methods import (
     LabelMechanism,
     PriorLabelsConfig,
 )
-from labeldp.trainers.settings.training import LearnerConfig
-from labeldp.trainers.trainer import LabelSource
+from labeldp.trainers.trainer import LabelSource, released
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,29 +140,22 @@ class Alibi(OneNetwork):
         config: AlibiConfig,
         *,
         data: PublicData,
-        release: Release,
+        labels: LabelSource,
         seed: int,
-        performance: Performance | None = None,
+        performance: Performance,
     ) -> None:
-        """Set up the first epoch."""
-        expected = len(data.train_features if release.indices is None else release.indices)
-        if len(release.values) != expected:
-            raise ValueError(
-                f"the release speaks of {len(release.values)} labels, but there are {expected} "
-                f"training examples of {data.name} to go with them"
-            )
-        self.config = config
+        """Request the release and set up the first epoch."""
+        mechanism = config.mechanism(data.num_classes)
+        release = released(labels, mechanism, data)
+        #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
+        self.noisy = release.values
         learner = Learner(
-            config,
-            data=data,
-            seed=seed,
-            performance=Performance() if performance is None else performance,
-            examples=release.indices,
+            config, data=data, seed=seed, performance=performance, examples=release.indices
         )
         super().__init__(learner)
         self._targets = targets_of(
             release.values,
-            config.mechanism(data.num_classes),
+            mechanism,
             config.post_processing,
             device=learner.device,
             smoothing=config.recipe.label_smoothing,
@@ -189,23 +180,31 @@ class AlibiPrior(OneNetwork):
 
     def __init__(
         self,
-        config: LearnerConfig,
+        config: AlibiPriorConfig | PriorLabelsConfig,
         *,
         data: PublicData,
-        prior: NDArray[np.float64],
-        log_likelihood: torch.Tensor | None,
-        weight: float | None,
+        labels: LabelSource,
         seed: int,
         performance: Performance,
     ) -> None:
-        """Set up the first epoch."""
+        """Request the prior, then the noisy labels if there are any, and set up the first epoch."""
+        spent = config.epsilon
+        if isinstance(config, AlibiPriorConfig):
+            spent, _ = config.prior.split(config.epsilon)
+        prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+        log_likelihood = torch.zeros(prior.shape)
+        if isinstance(config, AlibiPriorConfig):
+            mechanism = config.mechanism(data.num_classes)
+            if isinstance(mechanism, StaircaseChannel):
+                values = labels.release(mechanism, prior).values
+                log_likelihood = _single(mechanism.log_likelihood(values), None)
+            else:
+                values = labels.release(mechanism).values
+                log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
         super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
-        self._config = config
-        if log_likelihood is None:
-            log_likelihood = torch.zeros(prior.shape)
-        if weight is None:
-            weight = weight_of_prior(prior, log_likelihood)
-        self.weight = weight
+        self._falling = _FALLING * config.epochs
+        weight = config.prior_weight
+        self.weight = weight_of_prior(prior, log_likelihood) if weight is None else weight
         device = self._learner.device
         self._log_likelihood = log_likelihood.to(device)
         self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(device)
@@ -217,7 +216,7 @@ class AlibiPrior(OneNetwork):
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         log_probabilities = logits.log_softmax(1)
         # The learner counts an epoch as soon as it begins.
-        done = (self._learner.epoch_number - 1) / (_FALLING * self._config.epochs)
+        done = (self._learner.epoch_number - 1) / self._falling
         weight = 1 - (1 - self.weight) * min(1.0, done)
         mixed = weight * self._log_prior[rows] + (1 - weight) * log_probabilities.detach()
         targets = posterior(self._log_likelihood[rows], mixed)
@@ -268,49 +267,3 @@ class BitFlipTrainer(OneNetwork):
         bits = self._bits[rows].float()
         summed = functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)
         return summed.mean()
-
-
-def start(
-    config: AlibiConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Alibi:
-    """Request the release and set the network up."""
-    release = labels.release(config.mechanism(data.num_classes))
-    return Alibi(config, data=data, release=release, seed=seed, performance=performance)
-
-
-def start_with_prior(
-    config: AlibiPriorConfig | PriorLabelsConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> AlibiPrior:
-    """Request the prior, then the noisy labels if there are any, and set the network up."""
-    spent = config.epsilon
-    if isinstance(config, AlibiPriorConfig):
-        spent, _ = config.prior.split(config.epsilon)
-    prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
-    log_likelihood = None
-    if isinstance(config, AlibiPriorConfig):
-        mechanism = config.mechanism(data.num_classes)
-        if isinstance(mechanism, StaircaseChannel):
-            values = labels.release(mechanism, prior).values
-            log_likelihood = _single(mechanism.log_likelihood(values), None)
-        else:
-            values = labels.release(mechanism).values
-            log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
-    return AlibiPrior(
-        config,
-        data=data,
-        prior=prior,
-        log_likelihood=log_likelihood,
-        weight=config.prior_weight,
-        seed=seed,
-        performance=performance,
-    )

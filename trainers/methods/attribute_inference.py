@@ -118,7 +118,7 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
         features = standardize(train_matrix, train_matrix)[0]
         for scaling in Scaling:
             scale = train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
-            groups[scaling, group] = torch.from_numpy(standardize(scale, matrix)[1])
+            groups[scaling, group] = standardize(scale, matrix)[1]
     votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
     forest_settings = ForestSettings(
@@ -130,7 +130,6 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
             train_labels[shard],
             settings=forest_settings,
             seed=number,
-            num_classes=2,
         )
         for which, asked in groups.items():
             votes[which].append(forest.predict(asked))

@@ -11,12 +11,11 @@ networks take days. Nothing about a teacher is tuned on labels: the ridge is a c
 array([[0, 1],
        [0, 0]], dtype=uint8)
 >>> forest = fit_forest(torch.eye(4), np.array([0, 1, 0, 1]), settings=ForestSettings(), seed=0)
->>> forest.predict(torch.eye(4)[:2])
+>>> forest.predict(np.eye(4)[:2])
 array([0, 1])
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.models.predictors import ForestPredictor
 from labeldp.trainers.settings.pate import MOST_CLASSES, ForestSettings
 
 #: Teachers that are trained or asked at once, and queries of one matrix product.
@@ -109,41 +107,12 @@ def _groups_of_one_size(rows: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
             yield same[start : start + _TEACHERS_AT_ONCE]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Forest:
-    """A forest of scikit-learn; classes that it never saw, of K, have probability 0."""
-
-    model: Any
-    num_classes: int
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.int64]:
-        """Classes [N] of features [N, D]."""
-        classes: NDArray[np.int64] = self.probabilities(features).argmax(1)
-        return classes
-
-    def predictor(self) -> ForestPredictor:
-        """Return the trees as arrays, which give the same probabilities."""
-        return ForestPredictor.of(self.model, self.num_classes)
-
-    def probabilities(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities [N, K] of features [N, D]."""
-        found = self.model.predict_proba(_matrix(features))
-        full = np.zeros((len(found), self.num_classes), dtype=np.float32)
-        full[:, self.model.classes_] = found
-        return full
-
-
 def fit_forest(
-    features: torch.Tensor,
-    labels: NDArray[np.int64],
-    *,
-    settings: ForestSettings,
-    seed: int,
-    num_classes: int | None = None,
-) -> Forest:
-    """Fit a forest to features [N, D], or to images pixel by pixel, and labels [N].
+    features: torch.Tensor, labels: NDArray[np.int64], *, settings: ForestSettings, seed: int
+) -> Any:
+    """Fit a forest of scikit-learn to features [N, D], or to images pixel by pixel, and labels [N].
 
-    K classes are as many as the largest label tells, if not given.
+    `ForestPredictor.of` gives its predictions.
     """
     from sklearn.ensemble import RandomForestClassifier
 
@@ -153,9 +122,4 @@ def fit_forest(
         random_state=seed,
         n_jobs=1,
     )
-    model.fit(_matrix(features), labels)
-    return Forest(model=model, num_classes=num_classes or int(labels.max()) + 1)
-
-
-def _matrix(features: torch.Tensor) -> NDArray[np.float32]:
-    return np.asarray(features.reshape(len(features), -1).float().numpy(), dtype=np.float32)
+    return model.fit(features.flatten(1).float().numpy(), labels)

@@ -143,18 +143,16 @@ def start(
     performance: Performance,
 ) -> Consensus:
     """Request the release and set the first round up."""
-    first = config.first()
-    release = labels.release(first.mechanism(data.num_classes))
+    settings = config.first()
+    first = Alibi(settings, data=data, labels=labels, seed=seed, performance=performance)
     # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
     # several.
-    noisy = release.values
-    if np.issubdtype(noisy.dtype, np.floating):
-        noisy = noisy.argmax(1)
+    noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
     rows = np.arange(len(noisy))
     return Consensus(
-        Alibi(first, data=data, release=release, seed=seed, performance=performance),
+        first,
         noisy=lambda: (rows, noisy),
-        first_epochs=first.epochs,
+        first_epochs=settings.epochs,
         second=config.learner(epochs=config.retrain_epochs),
         data=data,
         seed=seed,

@@ -38,13 +38,12 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     debiased_loss_weights,
 )
-from labeldp.mechanisms.vault import Release
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import LabelSource, Trainer, released
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
@@ -94,21 +93,23 @@ class Convex(Trainer):
     """A linear model [D + 1, K] in training."""
 
     def __init__(
-        self, config: ConvexConfig, *, data: PublicData, release: Release, seed: int
+        self,
+        config: ConvexConfig,
+        *,
+        data: PublicData,
+        labels: LabelSource,
+        seed: int,
+        performance: Performance,
     ) -> None:
-        """Set up the first step, at the center of the ball."""
+        """Request the release and set up the first step, at the center of the ball, on the CPU."""
         _validate.whole(seed=seed)
-        if len(release.values) != len(data.train_features):
-            raise ValueError(
-                f"the release speaks of {len(release.values)} labels, but there are "
-                f"{len(data.train_features)} training examples of {data.name} to go with them"
-            )
+        performance.limit_threads()
         data.require_numbers(user="convex")
         mechanism = config.mechanism(data.num_classes)
         self.config = config
         self._seed = seed
         self._data = data
-        self._labels = unbiased_labels(release.values, mechanism)
+        self._labels = unbiased_labels(released(labels, mechanism, data).values, mechanism)
         self._pixels = Pixels.of(data.mean, data.std)
         features = with_constant(data.train_features, self._pixels)
         squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
@@ -188,17 +189,3 @@ class Convex(Trainer):
         if norm > self.config.diameter / 2:
             self._weights *= self.config.diameter / 2 / norm
         self._average += (self._weights - self._average) / self._steps
-
-
-def start(
-    config: ConvexConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Convex:
-    """Request the release; training runs on the CPU whatever `performance` says of devices."""
-    performance.limit_threads()
-    release = labels.release(config.mechanism(data.num_classes))
-    return Convex(config, data=data, release=release, seed=seed)

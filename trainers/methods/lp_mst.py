@@ -1,11 +1,11 @@
-"""LP-MST: training in stages, each stage's model telling the next which labels are likely.
+"""Training in stages, where each stage's model decides what the next stage asks.
 
-Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differential Privacy", NeurIPS
-2021, Algorithm 3. The examples are cut into parts without looking at labels. The first part's
-labels are released by randomized response; a model learns from them; its predictions, sharpened by
-a temperature, are the prior under which `RRWithPrior` releases the next part; and so on. A label is
-asked for once, so that all stages together cost what one of them costs. One stage (LP-1ST) is
-randomized response.
+LP-MST is Algorithm 3 of Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label
+Differential Privacy", NeurIPS 2021. The examples are cut into parts without looking at labels. The
+first part's labels are released by randomized response; a model learns from them; its predictions,
+sharpened by a temperature, are the prior under which `RRWithPrior` releases the next part; and so
+on. A label is released once, so that all stages together cost what one of them costs. One stage
+(LP-1ST) is randomized response.
 
 A network learns from a released label y~ of a true label y in one of three ways. CROSS_ENTROPY
 takes y~ for y. DEBIASED is, on average over the noise, the cross-entropy of the true label (Ghazi
@@ -13,11 +13,17 @@ et al., appendices F and G). FORWARD sends the prediction through the mechanism 
 comes out, -log sum_c p_c Pr[y~ | c] (Patrini et al., CVPR 2017); its gradient is that of ALIBI, the
 posterior under the model's own prediction.
 
+`StagedMoments` divides the budget of moment labels (`priors`): the first stage asks about
+label-free features; a network learns from the answer; the next stage asks again, about those
+features and the network's own side by side; the last network is the model. Every stage asks for all
+labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsConfig.mechanism`).
+
 >>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
 >>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.DEBIASED).round(3)
 array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -33,7 +39,7 @@ from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.consensus import Consensus
-from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
@@ -42,6 +48,7 @@ from labeldp.trainers.settings.methods import (
     PriorSource,
     RecommenderConfig,
     RobustLoss,
+    StagedMomentsConfig,
 )
 from labeldp.trainers.trainer import LabelSource, Trainer
 
@@ -81,53 +88,90 @@ class _Part:
         )
 
 
-class LpMst(OneNetwork):
-    """A sequence of networks, each trained on all labels released so far."""
+class Stages(OneNetwork):
+    """A sequence of networks, where the network of a stage decides what the next one asks."""
+
+    #: In training, counted from 0.
+    stage: int
 
     def __init__(
         self,
-        config: LpMstConfig,
+        config: LpMstConfig | StagedMomentsConfig,
         *,
         data: PublicData,
         labels: LabelSource,
         seed: int,
-        performance: Performance | None = None,
-        first_prior: NDArray[np.float64] | None = None,
-        epsilon: float | None = None,
+        performance: Performance,
     ) -> None:
-        """Release the first part and set the first stage up."""
-        self.config = config
+        """Ask for the first stage's release and set its network up."""
+        self._settings = config
         self._data, self._labels, self._seed = data, labels, seed
-        self._performance = Performance() if performance is None else performance
-        self._mechanism = config.mechanism(config.epsilon if epsilon is None else epsilon)
-        self._parts = partition(
-            len(data.train_features), shares=config.shares, seed=config.partition_seed
-        )
-        self._released: list[_Part] = []
+        self._performance = performance
         self._figures: dict[str, float] = {}
-        if first_prior is None:
-            shape = (len(data.train_features), data.num_classes)
-            first_prior = np.broadcast_to(1 / data.num_classes, shape)
-        self._release(first_prior[self._parts[0]])
+        self._ask_first()
         super().__init__(self._new_learner())
 
-    @property
-    def stage(self) -> int:
-        """The stage in training, counted from 0."""
-        return len(self._released) - 1
+    @abstractmethod
+    def _ask_first(self) -> None:
+        """Request the first stage's release."""
+
+    @abstractmethod
+    def _next_stage(self) -> None:
+        """Request the next stage's release, and begin its network."""
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
-        stage = self.stage
-        if (
-            stage + 1 < self.config.stages
-            and self._learner.epoch_number == self.config.stage_epochs(stage)
-        ):
+        config = self._settings
+        over = self._learner.epoch_number == config.stage_epochs(self.stage)
+        if over and self.stage + 1 < config.stages:
             self._next_stage()
-        before = sum(self.config.stage_epochs(earlier) for earlier in range(self.stage))
         metrics = super().epoch()
         self._figures[f"stage_{self.stage + 1}_accuracy"] = metrics.val_accuracy
+        before = sum(config.stage_epochs(earlier) for earlier in range(self.stage))
         return replace(metrics, epoch=before + metrics.epoch)
+
+    def figures(self) -> dict[str, float]:
+        """Return `stage_t_accuracy` of every stage: on the public test split, after its end."""
+        return dict(self._figures)
+
+    def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
+        return Learner(
+            self._settings.learner(epochs=self._settings.stage_epochs(self.stage), **changes),
+            data=self._data,
+            seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
+            performance=self._performance,
+            examples=examples,
+        )
+
+
+class LpMst(Stages):
+    """Networks that are each trained on all labels released so far."""
+
+    def __init__(self, config: LpMstConfig, **given: Any) -> None:
+        """Release the prior, if it costs something, and the first part; set its network up."""
+        self.config = config
+        self._released: list[_Part] = []
+        super().__init__(config, **given)
+
+    @property
+    def stage(self) -> int:  # type: ignore[override]
+        """The stage in training, counted from 0."""
+        return len(self._released) - 1
+
+    def _ask_first(self) -> None:
+        config, data = self.config, self._data
+        spent, left = config.prior.split(config.epsilon)
+        self._mechanism = config.mechanism(left)
+        self._parts = partition(
+            len(data.train_features), shares=config.shares, seed=config.partition_seed
+        )
+        shape = (len(data.train_features), data.num_classes)
+        prior = np.broadcast_to(1 / data.num_classes, shape)
+        if config.prior.source is not PriorSource.UNIFORM:
+            prior = learned_prior(
+                config.prior, data, self._labels, epsilon=spent, delta=config.delta
+            )
+        self._release(prior[self._parts[0]])
 
     def figures(self) -> dict[str, float]:
         """Figures of the stages, from releases and the public test split alone.
@@ -169,8 +213,7 @@ class LpMst(OneNetwork):
 
     def _next_stage(self) -> None:
         """Release the next part under the model's prediction, and learn from all parts."""
-        before, config = self._learner, self.config
-        stage = self.stage + 1
+        before, config, stage = self._learner, self.config, self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         self._release(prior)
         top_k = self._released[-1].mean_top_k
@@ -225,17 +268,10 @@ class LpMst(OneNetwork):
         among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
         return among
 
-    def _new_learner(self) -> Learner:
-        config, stage = self.config, self.stage
-        later = stage > 0 and config.later_mixup is not None
-        changes = {"mixup": config.later_mixup} if later else {}
-        learner = Learner(
-            config.learner(epochs=config.stage_epochs(stage), **changes),
-            data=self._data,
-            seed=int(np.random.SeedSequence([self._seed, stage]).generate_state(1)[0]),
-            performance=self._performance,
-            examples=self.noisy_labels()[0],
-        )
+    def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
+        if self.stage > 0 and self.config.later_mixup is not None:
+            changes["mixup"] = self.config.later_mixup
+        learner = super()._new_learner(self.noisy_labels()[0], **changes)
         evidence = np.concatenate([part.evidence for part in self._released])
         self._evidence = torch.from_numpy(evidence).to(learner.device)
         return learner
@@ -244,6 +280,52 @@ class LpMst(OneNetwork):
         sets = isinstance(self._mechanism, StaircaseChannel)
         loss = RobustLoss.FORWARD if sets else self.config.loss
         return robust_loss(loss, logits, self._evidence[rows])
+
+
+class StagedMoments(Stages):
+    """Networks on moment labels: each lends its features to the question of the next one."""
+
+    def __init__(self, config: StagedMomentsConfig, **given: Any) -> None:
+        """Ask for the first stage's moments and set its network up."""
+        self.config, self.stage = config, 0
+        super().__init__(config, **given)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
+        return {
+            "stage": self.stage,
+            "targets": self._targets.cpu().clone(),
+            "figures": dict(self._figures),
+            "learner": self._learner.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self.stage = int(state["stage"])
+        self._figures = dict(state["figures"])
+        self._learner = self._new_learner()
+        self._learner.load_state_dict(state["learner"])
+        self._targets = state["targets"].to(self._learner.device)
+
+    def _ask_first(self) -> None:
+        self._ask()
+
+    def _next_stage(self) -> None:
+        found = self._learner.predictor().features(self._data.train_features)
+        self._ask(found)
+        self.stage += 1
+        self._learner = self._new_learner()
+
+    def _ask(self, beside: Sequence[torch.Tensor] = ()) -> None:
+        mechanism = self.config.mechanism(self._data.num_classes)
+        moments = learned_moments(
+            self.config.prior, self._data, self._labels, mechanism=mechanism, beside=beside
+        )
+        device = self._performance.torch_device()
+        self._targets = torch.from_numpy(moments.astype(np.float32)).to(device)
+
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return soft_cross_entropy(logits.log_softmax(1), self._targets[rows])
 
 
 def evidence_of(
@@ -292,20 +374,8 @@ def start(
     seed: int,
     performance: Performance,
 ) -> Trainer:
-    """Request the prior, if it costs something, and the first part's labels."""
-    spent, left = config.prior.split(config.epsilon)
-    prior = None
-    if config.prior.source is not PriorSource.UNIFORM:
-        prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
-    trainer = LpMst(
-        config,
-        data=data,
-        labels=labels,
-        seed=seed,
-        performance=performance,
-        first_prior=prior,
-        epsilon=left,
-    )
+    """Set the first stage up, and a round of consensus after the last one if there is one."""
+    trainer = LpMst(config, data=data, labels=labels, seed=seed, performance=performance)
     if not config.retrain_epochs:
         return trainer
     return Consensus(

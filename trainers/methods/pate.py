@@ -26,7 +26,12 @@ from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner, OneNetwork
-from labeldp.trainers.models.predictors import MeanPredictor, Predictor, ProbePredictor
+from labeldp.trainers.models.predictors import (
+    ForestPredictor,
+    MeanPredictor,
+    Predictor,
+    ProbePredictor,
+)
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import PriorSource
@@ -106,13 +111,9 @@ class _ClosedFormStudent(Trainer):
         data = self._data
         if self._config.kind is not StudentKind.FOREST:
             return _fit_probe(self._config, data, self._indices, self._labels, self._seed)
-        return fit_forest(
-            data.train_features[torch.from_numpy(self._indices)],
-            self._labels,
-            settings=self._config.forest,
-            seed=self._seed,
-            num_classes=data.num_classes,
-        ).predictor()
+        rows = data.train_features[torch.from_numpy(self._indices)]
+        forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
+        return ForestPredictor.of(forest, data.num_classes)
 
     def epoch(self) -> EpochMetrics:
         started = time.perf_counter()

@@ -7,9 +7,8 @@ FILE: the user's own, made without the labels.
 
 CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see:
 pixels make a poor prior, and a network of convolutions wants pixels. These features, groups and
-directions are public, and the same for every epsilon and every repetition. A process remembers the
-last of each; groups and directions are also kept in files beside the results (`made_once`), so that
-one worker of a sweep computes them for all.
+directions are public, and the same for every epsilon and every repetition. They are kept in files
+beside the results (`made_once`), so that one worker of a sweep computes them for all.
 
 Kernel ridge regression needs of the labels only their sums along directions of the features
 (`LabelMoments`): everything else in it is public. So the features may be as many and as curved as
@@ -26,8 +25,7 @@ public.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +85,7 @@ def learned_prior(
         return learned_moments(settings, data, labels, mechanism=mechanism)
     data.require_numbers(user=f"a prior from {settings.source}")
     rows = prior_features(settings, data)
-    groups = remembered_clusters(rows, clusters=settings.clusters, seed=settings.seed)
+    groups = rows.groups(clusters=settings.clusters, seed=settings.seed)
     counts = labels.release(mechanism, groups).values
     return _smooth(np.asarray(prior_from_histograms(counts, groups)), settings)
 
@@ -112,7 +110,7 @@ def learned_moments(
         all_kinds = side_by_side(rows.features, *beside)
         directions = kernel_directions(all_kinds, landmarks=landmarks, seed=settings.seed)
     else:
-        directions = remembered_directions(rows, landmarks=landmarks, seed=settings.seed)
+        directions = rows.directions(landmarks=landmarks, seed=settings.seed)
     query = moment_query(
         directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
     )
@@ -141,7 +139,13 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
             f"is {data.kind.value} here; set data.features=as_they_are if these are features of "
             "images, or leave prior.features out: the prior then sees what the model sees"
         )
-    return remembered_features(PriorImages(data.fingerprint, data), settings.features)
+    # On one thread, as `kernel_directions`: other last digits would be another release.
+    with one_thread():
+        found = described_by_features(
+            data, image_features(settings.features), folder=data.features_folder
+        )
+    name = f"{data.fingerprint} {settings.features}"
+    return Rows(name, found.train_features, data.features_folder)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,62 +296,37 @@ def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Rows:
-    """Features [N, ...] of the training examples, compared by the fingerprint of their content.
+    """Features [N, ...] of the training examples, and the fingerprint of their content.
 
     `folder` is where results computed of them are kept; None for nowhere.
     """
 
     fingerprint: str
-    features: Tensor = field(compare=False, repr=False)
+    features: Tensor
     folder: Path | None = None
 
+    def groups(self, *, clusters: int, seed: int) -> NDArray[np.int64]:
+        """Return `clusters_of`, once for all trials: half a minute on 60,000 rows."""
 
-@dataclass(frozen=True)
-class PriorImages:
-    """Images, compared likewise."""
+        def found() -> tuple[NDArray[np.int64]]:
+            return (clusters_of(self.features, clusters=clusters, seed=seed),)
 
-    fingerprint: str
-    data: PublicData = field(compare=False, repr=False)
+        return made_once(found, place=self._place("clusters", clusters=clusters, seed=seed))[0]
 
+    def directions(self, *, landmarks: int, seed: int) -> Directions:
+        """Return `kernel_directions`, likewise: up to a minute's work."""
 
-@lru_cache(maxsize=1)
-def remembered_features(images: PriorImages, which: FeatureSet) -> Rows:
-    """Features of images, once for all trials that a process runs: minutes on 60,000 of them.
+        def found() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+            directions = kernel_directions(self.features, landmarks=landmarks, seed=seed)
+            return directions.values, directions.strengths
 
-    On one thread, as `kernel_directions`: other last digits would be another release.
-    """
-    data = images.data
-    with one_thread():
-        found = described_by_features(data, image_features(which), folder=data.features_folder)
-    return Rows(f"{images.fingerprint} {which}", found.train_features, data.features_folder)
+        place = self._place("directions", landmarks=landmarks, seed=seed)
+        values, strengths = made_once(found, place=place)
+        return Directions(values=values, strengths=strengths)
 
-
-def _place(name: str, rows: Rows, **key: object) -> Place:
-    whole = {"version": DIRECTIONS_VERSION, "features": rows.fingerprint, **key}
-    return Place(folder=rows.folder, name=name, key=whole)
-
-
-@lru_cache(maxsize=2)
-def remembered_clusters(rows: Rows, *, clusters: int, seed: int) -> NDArray[np.int64]:
-    """`clusters_of`, once for all trials of a sweep: half a minute on 60,000 rows."""
-    place = _place("clusters", rows, clusters=clusters, seed=seed)
-    (groups,) = made_once(
-        lambda: (clusters_of(rows.features, clusters=clusters, seed=seed),), place=place
-    )
-    return groups
-
-
-@lru_cache(maxsize=1)
-def remembered_directions(rows: Rows, *, landmarks: int, seed: int) -> Directions:
-    """`kernel_directions`, likewise: the same for every epsilon, and up to a minute's work."""
-
-    def found() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        directions = kernel_directions(rows.features, landmarks=landmarks, seed=seed)
-        return directions.values, directions.strengths
-
-    place = _place("directions", rows, landmarks=landmarks, seed=seed)
-    values, strengths = made_once(found, place=place)
-    return Directions(values=values, strengths=strengths)
+    def _place(self, name: str, **key: object) -> Place:
+        whole = {"version": DIRECTIONS_VERSION, "features": self.fingerprint, **key}
+        return Place(folder=self.folder, name=name, key=whole)
 
 
 def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:

@@ -103,7 +103,11 @@ class Predictor:
     def arrays(self) -> dict[str, Tensor]:
         """Return weights by name, on the CPU."""
         found = {name: of for name, of in vars(self).items() if isinstance(of, _ARRAYS)}
-        return {name: torch.as_tensor(of).detach().cpu().clone() for name, of in found.items()}
+        # A file takes arrays in the usual layout; a user's own may be transposed.
+        return {
+            name: torch.as_tensor(of).detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, of in found.items()
+        }
 
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:

@@ -246,7 +246,7 @@ class NoisyLabels(StartedMethod):
 class AlibiConfig(LearnerConfig, NoisyLabels):
     """Settings of ALIBI, and of the simpler methods that it is compared with."""
 
-    started_by = "labeldp.trainers.methods.alibi:start"
+    started_by = "labeldp.trainers.methods.alibi:Alibi"
 
     epsilon: Positive = key(
         1.0,
@@ -266,7 +266,7 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
 class AlibiPriorConfig(LearnerConfig, StartedMethod):
     """Settings of ALIBI with a prior."""
 
-    started_by = "labeldp.trainers.methods.alibi:start_with_prior"
+    started_by = "labeldp.trainers.methods.alibi:AlibiPrior"
 
     noise: Noise = key(Noise.LAPLACE, "Noise on each label; OPTIMAL is made for the prior.")
     epsilon: Positive = key(1.0, "Privacy loss per label, of prior and noisy labels together.")
@@ -304,7 +304,7 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
 class PriorLabelsConfig(LearnerConfig, StartedMethod):
     """Settings of learning from a prior alone."""
 
-    started_by = "labeldp.trainers.methods.alibi:start_with_prior"
+    started_by = "labeldp.trainers.methods.alibi:AlibiPrior"
 
     epsilon: Positive = key(1.0, _EPSILON)
     delta: Share = key(USUAL_DELTA, _DELTA)
@@ -383,7 +383,7 @@ class Iterate(StrEnum):
 class ConvexConfig(NoisyLabels):
     """Settings of projected SGD for logistic regression."""
 
-    started_by = "labeldp.trainers.methods.convex:start"
+    started_by = "labeldp.trainers.methods.convex:Convex"
 
     noise: Noise = key(
         Noise.RANDOMIZED_RESPONSE,
@@ -536,7 +536,7 @@ class RecommenderConfig(LpMstConfig):
 class StagedMomentsConfig(LearnerConfig, StartedMethod):
     """Settings of moment labels in stages; `epochs` are those of all stages together."""
 
-    started_by = "labeldp.trainers.methods.staged_moments:StagedMoments"
+    started_by = "labeldp.trainers.methods.lp_mst:StagedMoments"
 
     epsilon: Positive = key(1.0, "Privacy loss per label, of all stages together.")
     delta: Share = key(USUAL_DELTA, _DELTA)

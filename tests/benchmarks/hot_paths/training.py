@@ -99,7 +99,7 @@ def run_of(
     vault = LabelVault(labels=labels, num_classes=data.num_classes)
     release = vault.release(mechanism, noise=OsEntropy(draw=0))
     observed = torch.tensor(release.values).float()
-    ours = Alibi(config, data=data, release=release, seed=0, performance=performance)
+    ours = Alibi(config, data=data, labels=vault, seed=0, performance=performance)
     return ours, PlainAlibi(config=config, data=data, observed=observed)
 
 

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from labeldp.platform.records.results import (
-    BINS,
     ResultsFolder,
     ResultsFolderError,
     SweepIdentity,
-    VoteConsensus,
-    consensus_path,
     dumps,
+    keep_consensus,
+    read_consensus,
     read_results,
     write_json,
     write_text,
@@ -223,16 +222,13 @@ def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
 
 def test_queries_are_counted_by_how_far_teachers_agree(tmp_path: Path) -> None:
     shares = np.array([1.0, 0.98, 0.5, 0.31])
-    found = VoteConsensus.of(shares, answered=np.array([True, True, False, True]))
-    assert (found.answered[-1], found.answered[6], found.refused[10]) == (2, 1, 1)
-    assert sum(found.answered) == 3 and sum(found.refused) == 1
-    path = consensus_path(tmp_path, "ab12")
-    assert VoteConsensus.read(path) is None
-    found.write(path)
-    assert VoteConsensus.read(path) == found
+    assert read_consensus(tmp_path, "ab12") is None
+    keep_consensus(tmp_path, "ab12", shares, answered=np.array([True, True, False, True]))
+    found = read_consensus(tmp_path, "ab12")
+    assert found is not None and (found["answered"][-1], found["answered"][6]) == (2, 1)
+    assert sum(found["answered"]) == 3 and found["refused"][10] == sum(found["refused"]) == 1
+    (path,) = tmp_path.rglob("*.json")
     assert (mode(path), mode(path.parent.parent)) == (0o600, 0o700)
     for text in ("", "{}", "[]", '{"answered": [1], "refused": [2]}'):
         path.write_text(text)
-        assert VoteConsensus.read(path) is None
-    with pytest.raises(ValueError, match="answered"):
-        VoteConsensus(answered=(-1,) * BINS, refused=(0,) * BINS)
+        assert not read_consensus(tmp_path, "ab12")

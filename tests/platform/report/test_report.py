@@ -14,7 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.reports import report_experiment
-from labeldp.platform.records.results import TrialRecord, VoteConsensus, consensus_path
+from labeldp.platform.records.results import TrialRecord, keep_consensus
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from labeldp.platform.report.report import Report, write_report
@@ -228,7 +228,7 @@ def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> 
 
 def test_teachers_agreement_is_on_the_owners_page_alone(tmp_path: Path) -> None:
     shares, answered = np.array([0.9, 0.4, 0.9]), np.array([True, False, True])
-    VoteConsensus.of(shares, answered=answered).write(consensus_path(tmp_path, "a"))
+    keep_consensus(tmp_path, "a", shares, answered=answered)
     for record in (a_record("a"), audited("a")):
         done, shown = written(tmp_path, [record], results=tmp_path)
         page = done.private[0].read_text()

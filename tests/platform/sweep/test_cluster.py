@@ -3,13 +3,12 @@
 What a private cluster leaves open to others is seen in tests/faults/test_private_cluster.py.
 """
 
-import os
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
-from ray._private import parameter, services
+from ray._private import parameter
 
 from labeldp.platform.sweep import cluster
 from labeldp.platform.sweep.cluster import ClusterUnusable, connected, place
@@ -66,23 +65,3 @@ def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
     assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
     assert parameter.RayParams().dashboard_agent_listen_port == 52365
-
-
-def test_a_late_node_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def get_node(gcs_address: str, node_id: str) -> str:
-        asked.append(node_id)
-        if len(asked) < 3:
-            raise RuntimeError("no such node yet")
-        return node_id
-
-    monkeypatch.setattr(services, "get_node", get_node)
-    monkeypatch.setattr(cluster, "_ASK_AGAIN_SECONDS", 0.0)
-    with cluster._patient():
-        assert os.environ["RAY_gcs_server_port_wait_time_s"] == "180"
-        untyped: Any = services
-        assert untyped.get_node("here", "a") == "a"
-    assert asked == ["a", "a", "a"]
-    assert services.get_node is get_node
-    assert "RAY_gcs_server_port_wait_time_s" not in os.environ

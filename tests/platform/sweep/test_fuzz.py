@@ -17,16 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep import driver, open_sweep
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.sweep import Preset, Sweep
-from labeldp.platform.vault import vault_store
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.platform.sweep.examples import a_record
 
 SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Preset())
@@ -223,22 +219,3 @@ def test_results_folders(sandbox: Sandbox, data: st.DataObject, name: str) -> No
     with contextlib.suppress(ResultsFolderError):
         results.records()
     path.write_bytes(good)
-
-
-@settings(FUZZ, max_examples=150)
-@given(data=st.data())
-def test_stores_of_releases(sandbox: Sandbox, data: st.DataObject) -> None:
-    path = sandbox.results / "vault.db"
-    for old in (path, vault_store.witness(path)):
-        old.unlink(missing_ok=True)
-    good = SqliteStore(path)
-    charge = Charge(
-        key="a", event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
-    )
-    good.record(charge, np.arange(5), lines=0)
-    path.write_bytes(data.draw(damaged(path.read_bytes())))
-    with contextlib.suppress(StoreUnusable):
-        store = SqliteStore(path)
-        store.bind("labels")
-        store.charges()
-        store.release("a")

@@ -116,7 +116,7 @@ def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
     data, labels = small_table()
     config = AlibiConfig(epochs=20, width=32, batch_size=32, epsilon=4.0, learning_rate=0.1)
     for changes, message in (
-        ({"augment": True}, r"holds no images.*augment=False"),
+        ({"augment": True}, r"augment is True.*holds no images"),
         ({"model": ModelName.SMALL_CNN}, "small_cnn needs images"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -89,17 +89,18 @@ LABELS = (FEATURES[:, 0] + FEATURES[:, 1] > 0).long().numpy() + 2 * (RANDOM.rand
 def test_a_forest_of_arrays_has_the_bits_of_scikit_learns(leaf: int) -> None:
     """Also of classes that the forest never saw, of rows on a threshold, and written down."""
     settings = ForestSettings(trees=11, min_samples_leaf=leaf)
-    forest = fit_forest(FEATURES, LABELS, settings=settings, seed=0, num_classes=5)
-    ours = forest.predictor()
+    forest = fit_forest(FEATURES, LABELS, settings=settings, seed=0)
+    ours = ForestPredictor.of(forest, 5)
     far = torch.cat((FEATURES, 100 * FEATURES[:9], torch.zeros(2, 6)))
-    expected = forest.probabilities(far)
+    expected = np.zeros((len(far), 5), dtype=np.float32)
+    expected[:, forest.classes_] = forest.predict_proba(far.numpy())
     assert (ours.predict(far) == expected).all() and not expected[:, 4].any()
     assert (restored(ours.described(), ours.arrays()).predict(far) == expected).all()
 
 
 def test_nodes_that_lead_out_of_their_tree_or_in_a_circle_are_refused() -> None:
     settings = ForestSettings(trees=3, min_samples_leaf=30)
-    forest = fit_forest(FEATURES, LABELS, settings=settings, seed=0).predictor()
+    forest = ForestPredictor.of(fit_forest(FEATURES, LABELS, settings=settings, seed=0), 3)
     inner = int(np.flatnonzero(forest.left >= 0)[0])
 
     def with_one(name: str, value: int) -> ForestPredictor:

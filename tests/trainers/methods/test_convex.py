@@ -1,7 +1,6 @@
 """Convex references: unbiased gradients, the papers' algorithms, the ball, refusals."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ from scipy.special import log_softmax, softmax
 from torch.nn import functional
 
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.vault import Release
-from labeldp.trainers.methods.convex import Convex, label_variance, unbiased_labels
+from labeldp.trainers.methods.convex import label_variance, unbiased_labels
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
 from tests.trainers.small_data import digits, trained
 
@@ -110,14 +108,8 @@ def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
     np.testing.assert_allclose(predicted, softmax(features @ expected, axis=1), atol=1e-5)
 
 
-def refused(values: NDArray[Any], message: str) -> None:
-    data, _ = digits(train=20)
-    with pytest.raises(ValueError, match=message):
-        Convex(
-            ConvexConfig(), data=data, release=Release(key="", values=values, indices=None), seed=0
-        )
-
-
 def test_a_release_of_other_labels_is_refused() -> None:
-    refused(np.zeros(10, dtype=np.int64), "speaks of 10 labels, but there are 20")
-    refused(np.full(20, 10), r"the release\[0\] is 10; with 10 classes")
+    with pytest.raises(ValueError, match="speaks of 10 labels, but there are 20"):
+        trained(ConvexConfig(), (digits(train=20)[0], digits(train=10)[1]))
+    with pytest.raises(ValueError, match=r"the release\[0\] is 10; with 10 classes"):
+        unbiased_labels(np.full(20, 10), ConvexConfig().mechanism(10))

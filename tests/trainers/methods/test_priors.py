@@ -1,6 +1,5 @@
 """Priors: price, sources, refusals, kernel moments; computed once, and the same to the bit."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,19 +33,6 @@ ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in (CL
 def learned(settings: PriorSettings, given: Given, epsilon: float = 1.0) -> NDArray[np.float64]:
     data, vault = given
     return learned_prior(settings, data, vault, epsilon=epsilon, delta=1e-5)
-
-
-def as_in_another_process() -> None:
-    priors.remembered_features.cache_clear()
-    priors.remembered_clusters.cache_clear()
-    priors.remembered_directions.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_remembered() -> Iterator[None]:
-    as_in_another_process()
-    yield
-    as_in_another_process()
 
 
 def test_uniform_asks_nothing() -> None:
@@ -179,17 +165,14 @@ def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_releas
     settings = replace(settings, clusters=20, landmarks=60)
     shared, found = replace(alone, features_folder=tmp_path), []
     for data in (alone, shared, shared, replace(shared)):
-        as_in_another_process()
         found.append(learned(settings, (data, vault)))
     assert len(calls) == 2, "once alone, once for all workers"
     assert len(vault.charges()) == 1, "one release, by its query's bits"
     assert all(np.array_equal(found[0], each) for each in found)
     for _ in range(2):
-        as_in_another_process()
         learned(replace(settings, features=FeatureSet.PATCHES), (shared, vault))
     assert len(calls) == 4, "features and what is found of them, once for all workers"
     assert len(vault.charges()) == 2
-    as_in_another_process()
     learned(replace(settings, seed=1), (shared, vault))
     assert len(calls) == 5
 
