@@ -91,7 +91,7 @@ def known(address: str) -> tuple[str, str]:
 
 
 class WeightsRefused(ValueError):
-    """Weights that are missing or do not fit; the message says which and what to do."""
+    """Weights that are missing or do not fit; the message names them and the fix."""
 
 
 def digest_of(network: nn.Module) -> str:
@@ -374,8 +374,8 @@ class Encoder:
         except Exception as error:  # whatever a library's or the user's network raises
             raise ValueError(
                 f"{name} fails on a batch of shape {tuple(batch.shape)} "
-                f"({type(error).__name__}: {first_line(error)}); if it wants another size of "
-                "images, pass --image-size N"
+                f"({type(error).__name__}: {first_line(error)}); if it takes images "
+                "of another size, set --image-size N"
             ) from error
         vectors = vectors_of(output, pool=self.pool, encoder=name)
         if len(vectors) != len(batch):

@@ -400,7 +400,7 @@ def pretrain(
     if seconds is not None:
         _validate.positive(seconds=seconds)
     if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent.absolute()}; make it first")
+        raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
     began = saved = time.monotonic()
     text = repr((FORMAT, asdict(config), seed, digest_of_images(images.numpy())))
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -451,14 +451,14 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     if not state.exists():
         if out.exists():
             raise WeightsRefused(
-                f"{out} is there, and nothing beside it says how it was trained; choose another "
-                "name, or pass --replace"
+                f"{out} is there, and no state beside it describes its training; choose another "
+                "name, or add --replace"
             )
         return None
     kept = read_whole(state)
     if kept.get("key") != key:
         raise WeightsRefused(
             f"{state} is of an encoder of other images, with other settings or another seed; call "
-            "it as before, choose another name, or pass --replace to start anew"
+            "it as before, choose another name, or add --replace to start anew"
         )
     return kept
