@@ -422,7 +422,7 @@ class AshaStop:
     """
 
     grace_epochs: Count = key(1, "The first rung; no trial stops before.")
-    keep_one_in: Two = key(4, "Of so many trials at a rung one goes on.")
+    keep_one_in: Two = key(4, "Of so many trials at a rung one continues.")
 
     def rungs(self, epochs: int) -> tuple[int, ...]:
         """Return after which epochs a trial of so many is compared; its last is none of them."""

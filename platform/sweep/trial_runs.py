@@ -186,7 +186,7 @@ class HandOut(Searcher):
 
 
 class AshaByGroup(FIFOScheduler):
-    """One ASHA for each group of trials; what it stops goes on the board."""
+    """One ASHA for each group of trials; the board lists trials that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
