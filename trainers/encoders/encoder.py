@@ -28,8 +28,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -105,16 +103,26 @@ def digest_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
+def _read_safetensors(content: bytes) -> dict[str, Tensor]:
+    import safetensors.torch  # which the bare machine of docs/gpu_campaign.md has not
+
+    try:
+        found: dict[str, Tensor] = safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
 def read_saved(file: Path) -> Any:
     """Return the content of a `.safetensors`, or of a file of `torch.save`; runs no code in it."""
     try:
         with open_regular(file) as opened:
             if file.suffix == ".safetensors":
-                return read_safetensors(opened.read())
+                return _read_safetensors(opened.read())
             return torch.load(opened, map_location="cpu", weights_only=True)
     except (
         *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
-        *(pickle.UnpicklingError, SafetensorError),
+        pickle.UnpicklingError,
     ) as error:
         raise WeightsRefused(
             f"weights {file} can't be read ({first_line(error)}); name a file of tensors and plain "
