@@ -43,8 +43,6 @@ _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-#: The tag with the description of a run or an experiment.
-NOTE = "mlflow.note.content"
 #: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
 TIME_LIMIT_SECONDS = 300.0
 
@@ -270,9 +268,8 @@ class Tracker:
         private: Sequence[Path] = (),
         texts: Mapping[str, str],
         finished: bool,
-        note: str = "",
     ) -> None:
-        """Write the sweep's own totals, its report, and `note` as its description."""
+        """Write the sweep's own totals and its report."""
         # Totals that an earlier start has written are not written again.
         self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
         for path in files:
@@ -281,9 +278,6 @@ class Tracker:
             self._client.log_artifact(self.parent_run_id, str(path), "private")
         for name, text in texts.items():
             self._client.log_text(self.parent_run_id, text, name)
-        if note:
-            self._client.set_tag(self.parent_run_id, NOTE, note)
-            self._client.set_experiment_tag(self.experiment_id, NOTE, note)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
 

@@ -20,8 +20,6 @@ from labeldp.trainers.data.files import FileRefused, open_regular
 FEATURE_TAG = "features."
 #: The address at which `make ui` and, if the port is free, `labeldp ui` serve a local store.
 LOCAL_SERVER = "http://127.0.0.1:5000"
-#: MLflow refuses descriptions of an experiment above 5,000 characters.
-_NOTE_LENGTH = 4500
 #: Browsers refuse a link with many more runs.
 _MOST_COMPARED = 50
 _SQLITE = "sqlite:///"
@@ -85,12 +83,3 @@ def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str
         "chart": f"{place}&compareRunsMode=CHART",
         "compare": f"{server.rstrip('/')}/#/compare-runs?runs={compared}&experiments={experiments}",
     }
-
-
-def description(text: str, *, run_id: str) -> str:
-    """Return a sweep's description for MLflow's pages, as Markdown; its run has the figure."""
-    place = f"get-artifact?run_uuid={run_id}&path="
-    return (
-        f"{text[:_NOTE_LENGTH]}\n\n![accuracy against epsilon]({place}pareto.png)\n\n"
-        f"[report.html]({place}report.html) has every row."
-    )

@@ -1,6 +1,6 @@
 """The finding of a sweep in two sentences, what it cost, and what its audits spoiled.
 
-The same words stand in the terminal, in tracking and on the report's page. The first sentence is
+The same words stand in the terminal and on the report's page. The first sentence is
 about the baseline without noise, the second about private trials. Beside what an attack proved
 stands what it could have proven, without which a bound of 0 would say nothing.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import LOCAL_SERVER, description, links, shown
+from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
 from labeldp.platform.report.ledger_words import sentences
@@ -73,8 +73,7 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     )
     complete = recorder.replay({**sweep.skipped, **recorder.records})
     rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
-    note = description(found.text, run_id=tracker.parent_run_id)
-    tracked = complete and _close(sweep, page, facts, ledger_json(charges), note=note)
+    tracked = complete and _close(sweep, page, facts, ledger_json(charges))
     return SweepOutcome(
         **counts,
         experiment=plan.sweep.name,
@@ -120,9 +119,7 @@ def _releases(folder: Path) -> list[str]:
         return []
 
 
-def _close(
-    sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str, *, note: str
-) -> bool:
+def _close(sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str) -> bool:
     records = {**sweep.skipped, **sweep.recorder.records}
     planned = sweep.plan.total
     finished = sum(record.finished for record in records.values())
@@ -140,7 +137,6 @@ def _close(
             private=page.private,
             texts={"ledger.json": charged},
             finished=finished == planned,
-            note=note,
         )
     except TRACKING_ERRORS as error:
         sweep.recorder.lost(error)

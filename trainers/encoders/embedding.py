@@ -83,7 +83,7 @@ def embed(
     if out.suffix != ".npy":
         raise ValueError(f"the file to write is {out}; name one that ends in .npy")
     if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent.absolute()}; make it first")
+        raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
     images = image_source(source, root=root)
     encoder = load_encoder(request, images=images, source=source, root=root, report=report)
     dtype, inputs = np.dtype(np.float16 if half else np.float32), images.digest()
@@ -132,9 +132,9 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     if not out.exists():
         return None
     record = checked_record(out)
-    other = "choose another name, or say --replace"
+    other = "choose another name, or add --replace"
     if record is None:
-        raise EmbeddingRefused(f"{out} is there, and nothing beside it says what it is; {other}")
+        raise EmbeddingRefused(f"{out} is there, and no record beside it describes it; {other}")
     if record.key != key:
         raise EmbeddingRefused(
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "

@@ -89,7 +89,7 @@ def known(address: str) -> tuple[str, str]:
 
 
 class WeightsRefused(ValueError):
-    """Weights that are missing or do not fit; the message says which and what to do."""
+    """Weights that are missing or do not fit; the message names them and the fix."""
 
 
 def digest_of(network: nn.Module) -> str:
@@ -243,7 +243,7 @@ class EncoderRequest:
         if self.public_labels and self.library != "pretrained":
             raise ValueError(
                 f"public_labels is for pretrained:NAME, and the encoder is {self.address}, which "
-                "is not trained here; say what its weights were trained on (--trained-on)"
+                "is not trained here; state what its weights were trained on (--trained-on)"
             )
         if self.image_size is not None:
             _validate.whole(minimum=1, image_size=self.image_size)
@@ -382,8 +382,8 @@ class Encoder:
         except Exception as error:  # whatever a library's or the user's network raises
             raise ValueError(
                 f"{name} fails on a batch of shape {tuple(batch.shape)} "
-                f"({type(error).__name__}: {first_line(error)}); if it wants another size of "
-                "images, say --image-size N"
+                f"({type(error).__name__}: {first_line(error)}); if it takes images "
+                "of another size, set --image-size N"
             ) from error
         vectors = vectors_of(output, pool=self.pool, encoder=name)
         if len(vectors) != len(batch):

@@ -135,5 +135,5 @@ def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
 def build(weights: Path | None) -> ImageEncoder:
     """Return the encoder in a file, for `labeldp embed --encoder ...:build --weights FILE`."""
     if weights is None:
-        raise ValueError("no file is named; say --weights FILE, as `labeldp self-supervise` wrote")
+        raise ValueError("no file is named; pass --weights FILE, as `labeldp self-supervise` wrote")
     return encoder_of(read_whole(Path(weights)), weights)

@@ -331,7 +331,7 @@ def own_encoder(request: EncoderRequest) -> Encoder:
     if request.random:
         raise WeightsRefused(
             f"--weights is random, and {request.address} chooses its own; leave --weights out, and "
-            "say --no-outside-data if its network has seen nothing"
+            "add --no-outside-data if its network has seen nothing"
         )
     function, source = _own_function(OwnModel(request.address))
     _from_library(request)

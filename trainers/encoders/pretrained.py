@@ -70,8 +70,8 @@ def pretrained_encoder(
     if images is not None and shared > _MOST_SHARED * images.rows:
         raise ValueError(
             f"{shared:,} of the {images.rows:,} images are in {request.name} too, byte for byte, "
-            f"and {request.address} would be trained on their labels: its vectors would tell what "
-            "is to be protected; train it on another data set"
+            f"and {request.address} would be trained on their labels: its vectors would "
+            "reveal what is to be protected; train it on another data set"
         )
     if shared:
         report(f"{shared:,} of the images are in {request.name} too, with a label")
@@ -110,18 +110,18 @@ def _check(request: EncoderRequest, source: str) -> None:
     if source == request.name:
         raise ValueError(
             f"{request.address} would be trained on the labels of {request.name}, and its vectors "
-            "would tell those that are to be protected; train it on another data set"
+            "would reveal those that are to be protected; train it on another data set"
         )
     if not request.public_labels:
         raise ValueError(
             f"{request.address} is trained on the labels of {request.name} as they are, and "
-            "its vectors tell about them: no epsilon covers it. If these labels are public, add "
+            "its vectors reveal them: no epsilon covers it. If these labels are public, add "
             "--public-labels"
         )
     if request.weights is not None or request.no_outside_data or request.trained_on:
         raise ValueError(
-            f"{request.address} trains its own weights on {request.name} with its labels, and says "
-            "so beside every result; leave --weights, --no-outside-data and --trained-on out"
+            f"{request.address} trains its own weights on {request.name} with its labels, and "
+            "states so beside every result; leave --weights, --no-outside-data and --trained-on out"
         )
 
 

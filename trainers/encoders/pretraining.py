@@ -348,7 +348,7 @@ def concern(losses: Sequence[float]) -> str | None:
     return (
         f"the loss does not fall: it was {first:.6g} in epoch 1, {lowest:.6g} at its lowest in "
         f"epoch {losses.index(lowest) + 1}, and is {last:.6g} in epoch {len(losses)}; the learning "
-        "rate may be too high or the batch too small: lower --learning-rate (to a third, say) or "
+        "rate may be too high or the batch too small: lower --learning-rate (to a third) or "
         "raise --batch-size, and start anew with --replace"
     )
 
@@ -400,7 +400,7 @@ def pretrain(
     if seconds is not None:
         _validate.positive(seconds=seconds)
     if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent.absolute()}; make it first")
+        raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
     began = saved = time.monotonic()
     text = repr((FORMAT, asdict(config), seed, digest_of_images(images.numpy())))
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -451,14 +451,14 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     if not state.exists():
         if out.exists():
             raise WeightsRefused(
-                f"{out} is there, and nothing beside it says how it was trained; choose another "
-                "name, or say --replace"
+                f"{out} is there, and no state beside it describes its training; choose another "
+                "name, or add --replace"
             )
         return None
     kept = read_whole(state)
     if kept.get("key") != key:
         raise WeightsRefused(
             f"{state} is of an encoder of other images, with other settings or another seed; call "
-            "it as before, choose another name, or say --replace to start anew"
+            "it as before, choose another name, or add --replace to start anew"
         )
     return kept

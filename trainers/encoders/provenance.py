@@ -53,7 +53,7 @@ class League(StrEnum):
 _WORDS = {
     League.NONE: "no outside data",
     League.PUBLIC_ENCODER: "public encoder",
-    League.NOT_STATED: "not stated (features of the user's own, nothing said of their making)",
+    League.NOT_STATED: "not stated (features of the user's own, without a record of their origin)",
 }
 
 
@@ -112,7 +112,7 @@ NO_OUTSIDE_DATA = FeatureProvenance(league=League.NONE)
 
 
 class EmbeddingRefused(ValueError):
-    """Features, or a record of them, that can't be used; the message says what to do."""
+    """Features, or a record of them, that can't be used; the message names the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
         record = TypeAdapter(EmbeddingRecord).validate_json(read_bytes(place))
     except (OSError, ValueError) as error:
         raise EmbeddingRefused(
-            f"{place} should say what made {file.name}, and can't be read "
+            f"{place} should name what made {file.name}, and can't be read "
             f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
             "--replace`), or take it away"
         ) from error

@@ -33,7 +33,7 @@ _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class OwnModuleMissing(ValueError):
-    """A module or network of the user's that is missing here; the message says why and the fix."""
+    """A module or network of the user's that is missing; the message names cause and fix."""
 
 
 class OwnModel(str):

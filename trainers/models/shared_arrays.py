@@ -6,7 +6,7 @@ that is resumed begins with new ones. One process computes while the others wait
 dies, the next one does. A file lies beside computed features, under a name made of all that decides
 its content. It is whole or not there at all, carries a digest that every reader checks, and is
 mapped into memory. A reader sees the very bits that were computed. That matters where a release is
-addressed by them: a process that computed them anew on another processor might ask for another
+addressed by them: a process that computed them anew on another processor might request another
 release, and pay.
 
 **Features in a file** (`take_rows`): a tensor of this kind knows its file
@@ -77,7 +77,7 @@ class Place:
 def made_once(
     make: Callable[[], Arrays], *, place: Place, patience: float = PATIENCE_SECONDS
 ) -> Arrays:
-    """Return the arrays of `make`, made by the first process that asks; read-only.
+    """Return the arrays of `make`, made by the first process that requests them; read-only.
 
     A process waits `patience` seconds for another at most. A folder that can't be written, locked
     or read costs time and stops nothing.

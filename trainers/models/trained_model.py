@@ -56,7 +56,7 @@ _REFUSED = (SafetensorError, ValueError)
 
 
 class ModelFileError(ValueError):
-    """A model's files that can't be used; the message names them, says why and what to do."""
+    """A model's files that can't be used; the message names them, the cause and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)

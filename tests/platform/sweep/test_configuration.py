@@ -1,4 +1,4 @@
-"""configuration: overrides, YAML, near misses, wrong types and values, hashes."""
+"""configuration: overrides, YAML, near misses, wrong types and values, hashes, canaries, keys."""
 
 import math
 from pathlib import Path
@@ -9,12 +9,15 @@ import pytest
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.platform.sweep.configuration import (
     METHODS,
+    AuditSettings,
     ConfigurationError,
     TrialConfig,
     config_hash,
+    flatten,
     to_yaml,
     with_changes,
 )
+from labeldp.platform.sweep.key_reference import KeyFacts, all_keys, keys_of
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 
@@ -146,3 +149,87 @@ def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
     }.items():
         with pytest.raises(ConfigurationError, match=words):
             with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"canaries": 4}, ["canaries is 4", "takes 5", "to prove 3"]),
+        ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
+    ],
+)
+def test_settings_that_prove_nothing_are_refused(
+    settings: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        AuditSettings(**settings)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "canaries", "coins"),
+    [
+        (999, 10, 0, 0),
+        (1_000, 10, 10, 0),
+        (1_400, 2, 0, 14),  # of two classes the attack can tell nothing
+        (1_437, 10, 14, 0),
+        (2_800, 10, 14, 14),
+        (60_000, 10, 300, 300),
+        (1_000_000, 10, 1_000, 1_000),
+    ],
+)
+def test_a_share_of_the_labels_is_spoiled_where_nobody_says(
+    labels: int, classes: int, canaries: int, coins: int
+) -> None:
+    found = AuditSettings().settled(num_labels=labels, num_classes=classes)
+    assert (found.canaries, found.coin_canaries) == (canaries, coins)
+    assert found.spoiled <= labels / 100
+    assert found.settled(num_labels=5, num_classes=2) == found, "settled once and for all"
+
+
+def test_what_is_stated_stays_and_the_rest_is_what_the_share_leaves() -> None:
+    for stated, settled in (
+        ({"canaries": 1_000}, (1_000, 0)),
+        ({"canaries": 60}, (60, 40)),
+        ({"coin_canaries": 70}, (30, 70)),
+        ({"canaries": 0}, (0, 0)),  # 0 switches audits off
+        ({"canaries": 0, "coin_canaries": 50}, (0, 50)),
+    ):
+        found = AuditSettings(**stated).settled(num_labels=10_000, num_classes=10)
+        assert (found.canaries, found.coin_canaries) == settled
+
+
+@pytest.fixture(scope="module")
+def listed() -> list[KeyFacts]:
+    return all_keys()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_key_of_every_method_is_listed_with_a_meaning(method: str) -> None:
+    found = keys_of(method)
+    assert [facts.key for facts in found] == list(
+        flatten(with_changes(TrialConfig(), {"method": method}))
+    )
+    for facts in found:
+        assert facts.meaning.strip(), f"{facts.key} says nothing of itself"
+        assert facts.type and facts.default
+
+
+def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
+    """Each default, typed as it is shown, changes nothing."""
+    for method in METHODS:
+        base = with_changes(TrialConfig(), {"method": method})
+        typed = [f"{facts.key}={facts.default}" for facts in keys_of(method)[1:]]
+        assert with_changes(base, parse_overrides(typed)) == base
+
+
+def test_bounds_are_what_is_refused(listed: list[KeyFacts]) -> None:
+    bounds = {facts.key: facts.bounds for facts in listed}
+    assert bounds["trainer.epsilon"] == "above 0"
+    assert bounds["trainer.momentum"] == "at least 0 and below 1"
+    assert bounds["audit.confidence"] == "strictly between 0 and 1"
+    assert bounds["trainer.epochs"] == "at least 1"
+    assert bounds["trainer.sigma1"]
+    unbounded = [facts.key for facts in listed if "number" in facts.type and not facts.bounds]
+    assert not unbounded

@@ -1,5 +1,6 @@
-"""open_sweep: who may write one file, whose coins are secret. Whole sweeps are run elsewhere."""
+"""open_sweep and sweep_report: what an earlier start left, whose coins are secret, reports."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
-from labeldp.platform.sweep.driver import check
+from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
     _sizes,
@@ -24,6 +25,7 @@ from labeldp.platform.sweep.open_sweep import (
 )
 from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
 from labeldp.platform.vault.vault_store import SqliteStore, witness
+from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
 
@@ -137,3 +139,17 @@ def test_a_command_lines_budget_takes_the_delta_of_earlier_releases(
         line = replace(a_charge("g"), event=GaussianEvent(noise_multiplier=4.0))
         charges.append(line)
     assert budget_left(plan, charges, plan.trials, read=()) == expected
+
+
+def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_path: Path) -> None:
+    """`--only AGIBI` after `--only ALIBI`: both lines are in the table and on the page."""
+    changes = {"trainer.epochs": 1, "audit.canaries": 20, "data.limit": 200}
+    sweep = a_sweep(base=with_changes(TrialConfig(), changes))
+    for line in ("ALIBI", "AGIBI"):
+        with without_cluster():
+            outcome = run_sweep(sweep, SweepOptions(results=tmp_path, only=(line,), quiet=True))
+        assert (outcome.trials, outcome.finished, outcome.left) == (2, 2, 0)
+    rows = list(csv.DictReader((tmp_path / "pareto.csv").read_text().splitlines()))
+    assert sorted(row["variant"] for row in rows) == ["AGIBI"] * 2 + ["ALIBI"] * 2
+    assert "4 trials finished, 0 failed" in Path(outcome.report).read_text()
+    assert outcome.tracked and "The 4 private trials together" in outcome.cost

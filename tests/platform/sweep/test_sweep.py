@@ -94,12 +94,6 @@ def test_overrides_that_make_no_sweep(overrides: dict[str, Any], words: str) -> 
     assert words in str(caught.value)
 
 
-def test_variants_share_one_set_of_labels() -> None:
-    variants = [Variant(name="all"), Variant(name="few", changes={"data.limit": 10})]
-    with pytest.raises(ConfigurationError, match=r"data.limit is None .* 10 in variant 'few'"):
-        plan_trials(a_sweep(variants=variants))
-
-
 # --- sizes ----------------------------------------------------------------------------------------
 
 

@@ -51,7 +51,7 @@ def test_other_vectors_are_replaced_on_request_only(
 ) -> None:
     out = tmp_path / "x.npy"
     first = embedded(images, out)
-    with pytest.raises(EmbeddingRefused, match=r"holds other features .* say --replace"):
+    with pytest.raises(EmbeddingRefused, match=r"holds other features .* add --replace"):
         embedded(images, out, **change)
     replaced = embedded(images, out, **change, replace=True)
     assert replaced.hash != first.hash and not replaced.cached
@@ -68,7 +68,7 @@ def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) 
     with pytest.raises(EmbeddingRefused, match="another file lies under that name"):
         embedded(images, out)
     record_place(out).unlink()
-    with pytest.raises(EmbeddingRefused, match="nothing beside it says what it is"):
+    with pytest.raises(EmbeddingRefused, match="no record beside it describes it"):
         embedded(images, out)
 
 
@@ -93,7 +93,7 @@ def test_bad_vectors_leave_nothing(
 def test_names_of_files_are_checked_before_anything(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"ends in .npy"):
         embedded("digits", tmp_path / "x.npz")
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="does not exist; make it first"):
         embedded("digits", tmp_path / "nowhere" / "x.npy")
 
 

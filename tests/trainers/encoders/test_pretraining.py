@@ -179,10 +179,10 @@ def test_a_file_of_another_encoder_is_refused(tmp_path: Path, changes: dict[str,
 
 def test_an_unknown_file_is_replaced_on_request_only(tmp_path: Path) -> None:
     (tmp_path / "encoder.pt").write_bytes(b"of somebody")
-    with pytest.raises(WeightsRefused, match="nothing beside it says"):
+    with pytest.raises(WeightsRefused, match="no state beside it"):
         trained(tmp_path)
     assert trained(tmp_path, replace=True).finished
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="does not exist; make it first"):
         trained(tmp_path / "nowhere")
 
 
@@ -195,7 +195,7 @@ def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        ([30.0], None),  # of one epoch nothing can be said
+        ([30.0], None),  # one epoch shows nothing
         ([22.58, 23.43, 21.68, 22.59, 21.89, 21.01, 22.19, 21.63, 21.79, 21.35], None),
         ([20.84, 20.17, 19.54, 19.68, 19.46, 19.24, 19.29, 19.26], None),
         ([21.0, 21.0], "the loss does not fall"),

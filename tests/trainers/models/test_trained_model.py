@@ -57,19 +57,19 @@ def test_elsewhere_each_model_predicts_what_its_trial_measured(
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    said = json.loads(done.stdout)
-    assert said["heavy"] == []
-    assert [name for name, same in said["same"].items() if not same] == []
-    assert len(said["same"]) == 21
+    content = json.loads(done.stdout)
+    assert content["heavy"] == []
+    assert [name for name, same in content["same"].items() if not same] == []
+    assert len(content["same"]) == 21
 
 
 def test_facts_and_files(tmp_path: Path) -> None:
     model, rows = small_model()
     model.save(tmp_path / "m")
-    said = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
-    assert {name: said[name] for name in model.facts} == model.facts
-    assert said["format"] == 1 and said["architecture"]["kind"] == "network"
-    assert (said["epsilon"], said["delta"], said["private"]) == (1.0, 1e-5, True)
+    content = json.loads((tmp_path / "m" / DESCRIPTION).read_text())
+    assert {name: content[name] for name in model.facts} == model.facts
+    assert content["format"] == 1 and content["architecture"]["kind"] == "network"
+    assert (content["epsilon"], content["delta"], content["private"]) == (1.0, 1e-5, True)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [DESCRIPTION, ARRAYS]
     for path in (tmp_path / "m").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -121,8 +121,8 @@ def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
 def test_other_descriptions_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    _, said = written(tmp_path)
-    (tmp_path / DESCRIPTION).write_text(json.dumps({**said, **changes}))
+    _, content = written(tmp_path)
+    (tmp_path / DESCRIPTION).write_text(json.dumps({**content, **changes}))
     with pytest.raises(ModelFileError, match=message):
         load_model(tmp_path)
 
@@ -144,10 +144,10 @@ def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: str) -> No
 
 
 def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: Path) -> None:
-    """Sizes are compared before memory is asked for."""
-    _, said = written(tmp_path)
-    said["architecture"]["width"] = 10**15
-    (tmp_path / DESCRIPTION).write_text(json.dumps(said))
+    """Sizes are compared before memory is allocated."""
+    _, content = written(tmp_path)
+    content["architecture"]["width"] = 10**15
+    (tmp_path / DESCRIPTION).write_text(json.dumps(content))
     with pytest.raises(ModelFileError, match="holds no whole model"):
         load_model(tmp_path)
 
