@@ -1,27 +1,13 @@
 """The size of a sweep's data for plans, read from disk without torch."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from labeldp.platform.sweep.configuration import OWN_KEYS, DataSettings, EvaluationSettings
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own, with_embeddings
-from labeldp.trainers.data.splits import Splits, held_out_count, size_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSize:
-    """The size of a data set: N labels to train on, H held out, K classes.
-
-    `shape` is that of an example's features, before others are computed of them, for plans.
-    """
-
-    num_classes: int
-    num_labels: int
-    held_out: int
-    has_test_split: bool
-    shape: tuple[int, ...] = ()
+from labeldp.trainers.data.splits import DataSize, Splits, held_out_count, size_of
 
 
 def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
@@ -29,13 +15,7 @@ def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> D
     size = size_of(settings.name, as_on_disk(settings), limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
-    return DataSize(
-        num_classes=size.num_classes,
-        num_labels=size.num_labels - held_out,
-        held_out=held_out,
-        has_test_split=size.has_test_split,
-        shape=size.shape,
-    )
+    return replace(size, num_labels=size.num_labels - held_out, held_out=held_out)
 
 
 def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:

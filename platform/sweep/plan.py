@@ -24,7 +24,6 @@ from labeldp.platform.sweep.configuration import (
     default_epsilon,
 )
 from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of
-from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
@@ -35,6 +34,7 @@ from labeldp.platform.sweep.sweep import (
     sized_sweep,
 )
 from labeldp.platform.vault.audits import check_room
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.settings.base import FeatureSet
 
 _CANARIES = ("canaries", "coin_canaries")

@@ -16,8 +16,8 @@ from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
-from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.settings.base import FeatureSet, ModelName
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentKind, TeacherKind

@@ -37,9 +37,9 @@ from labeldp.platform.sweep.configuration import (
     config_hash,
 )
 from labeldp.platform.sweep.cost import planned_estimate, releases_of
-from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis, points
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, check_one_vault, variants_of
+from labeldp.trainers.data.splits import DataSize
 
 #: A search with at most this many settings is probed at all of them, a larger one at samples.
 _FEW = 64

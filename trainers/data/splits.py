@@ -9,7 +9,7 @@ Nothing here needs torch, so that listing, checking and pricing data sets stays 
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
 >>> size_of("mine", arrays, limit=3)
-SetSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,))
+DataSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,), held_out=0)
 """
 
 import hashlib
@@ -135,20 +135,22 @@ def digest_of_images(*parts: NDArray[np.uint8]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetSize:
-    """The public size of a data set.
+class DataSize:
+    """The public size of a data set: N labels to train on, H held out, K classes.
 
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.
+        shape: Of an example's features, before others are computed of them.
     """
 
     num_classes: int
     num_labels: int
     has_test_split: bool
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = ()
+    held_out: int = 0
 
 
-def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
+def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
     """Return how large a data set is; what `labelled` refuses is refused."""
     _validate.whole(num_classes=splits.num_classes, minimum=2)
     train, test = splits.train_features, splits.test_features
@@ -170,7 +172,7 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> SetSize:
             check_lengths(features, checked, name=name, part=part)
     check_variety(np.asarray(splits.train_labels), name=name)
     count = len(splits.train_labels)
-    return SetSize(
+    return DataSize(
         num_classes=splits.num_classes,
         num_labels=count if limit is None else min(limit, count),
         has_test_split=has_test_split,

@@ -103,22 +103,10 @@ def digest_of(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def _read_safetensors(content: bytes) -> dict[str, Tensor]:
-    import safetensors.torch  # which the bare machine of docs/gpu_campaign.md has not
-
-    try:
-        found: dict[str, Tensor] = safetensors.torch.load(content)
-    except safetensors.SafetensorError as error:
-        raise ValueError(str(error)) from error
-    return found
-
-
 def read_saved(file: Path) -> Any:
-    """Return the content of a `.safetensors`, or of a file of `torch.save`; runs no code in it."""
+    """Return the tensors and plain values that `torch.save` wrote; runs no code in the file."""
     try:
         with open_regular(file) as opened:
-            if file.suffix == ".safetensors":
-                return _read_safetensors(opened.read())
             return torch.load(opened, map_location="cpu", weights_only=True)
     except (
         *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),

@@ -25,7 +25,6 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
-from labeldp.platform.sweep.data_size import DataSize
 from labeldp.platform.sweep.driver import check
 from labeldp.platform.sweep.plan import (
     Plan,
@@ -37,6 +36,7 @@ from labeldp.platform.sweep.plan import (
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
 
