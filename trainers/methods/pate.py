@@ -115,7 +115,7 @@ class _ClosedFormStudent(Trainer):
         return ForestPredictor.of(forest, self._data.num_classes)
 
     def _fit_probe(self) -> ProbePredictor:
-        """Fit a probe to answers and, where it is self-trained, to its own confident guesses."""
+        """Fit a probe to answers and, if it is self-trained, to its own confident guesses."""
         config, data, indices, labels = self._config, self._data, self._indices, self._labels
 
         def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
