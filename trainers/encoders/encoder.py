@@ -28,8 +28,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -106,15 +104,13 @@ def digest_of(network: nn.Module) -> str:
 
 
 def read_saved(file: Path) -> Any:
-    """Return the content of a `.safetensors`, or of a file of `torch.save`; runs no code in it."""
+    """Return the tensors and plain values that `torch.save` wrote; runs no code in the file."""
     try:
         with open_regular(file) as opened:
-            if file.suffix == ".safetensors":
-                return read_safetensors(opened.read())
             return torch.load(opened, map_location="cpu", weights_only=True)
     except (
         *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
-        *(pickle.UnpicklingError, SafetensorError),
+        pickle.UnpicklingError,
     ) as error:
         raise WeightsRefused(
             f"weights {file} can't be read ({first_line(error)}); name a file of tensors and plain "

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import first_line, open_regular
@@ -46,6 +48,14 @@ _POOLER = "pooler."
 
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a `.safetensors`, or of a file that `torch.save` wrote, by name."""
+    if file.suffix == ".safetensors":
+        try:
+            with open_regular(file) as opened:
+                return dict(read_safetensors(opened.read()))
+        except (OSError, SafetensorError, ValueError) as error:
+            raise WeightsRefused(
+                f"weights {file} can't be read ({first_line(error)}); check --weights"
+            ) from error
     found = read_saved(file)
     if not isinstance(found, Mapping) or not all(
         isinstance(each, Tensor) for each in found.values()

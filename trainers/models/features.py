@@ -43,6 +43,7 @@ from torch import Tensor
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.models.networks import settled
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
@@ -203,9 +204,7 @@ class PatchEncoder(_ImageStep):
         shift = pooled.mean(0)
         pooled -= shift
         _, vectors = torch.linalg.eigh(pooled.mT @ pooled)
-        kept = vectors[:, -dimensions:].flip(1)
-        # The sign of an eigenvector is arbitrary, and differs between machines.
-        kept = kept * kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()
+        kept = settled(vectors[:, -dimensions:].flip(1))
         norm = (pooled @ kept).square().sum(1).mean().sqrt()
         # Matrices that lie in columns would give other last bits, and files keep none of these.
         projection = (kept / norm.clamp(min=1e-12)).contiguous()
@@ -426,10 +425,7 @@ def _strongest_directions(rows: Tensor, count: int, generator: torch.Generator) 
         block, _triangle = torch.linalg.qr(rows.mT @ (rows @ block))
     projected = rows @ block
     _, vectors = torch.linalg.eigh((projected.mT @ projected).double())
-    kept = block @ vectors.float().flip(1)[:, :wanted]
-    # The sign of an eigenvector is arbitrary, and differs between machines.
-    signed: Tensor = kept * kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()
-    return signed
+    return settled(block @ vectors.float().flip(1)[:, :wanted])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

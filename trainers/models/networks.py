@@ -37,6 +37,12 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def settled(vectors: Tensor) -> Tensor:
+    """Return eigenvectors in columns with signs that are the same on every machine."""
+    signed: Tensor = vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
+    return signed
+
+
 def build_model(
     name: ModelName,
     *,
@@ -331,9 +337,7 @@ class FastCnn(nn.Module):
         patches = functional.unfold(inputs.float(), _PATCH).mT.flatten(0, 1).double()
         centered = patches - patches.mean(0)
         values, vectors = torch.linalg.eigh(centered.mT @ centered / len(centered))
-        # The sign of an eigenvector is arbitrary, and differs between machines.
-        vectors = vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
-        whitening = vectors / (values.clamp(min=0) + _WHITENING).sqrt()
+        whitening = settled(vectors) / (values.clamp(min=0) + _WHITENING).sqrt()
         self.filters.copy_(_both_signs(whitening.mT.float(), channels))
 
     def forward(self, x: Tensor) -> Tensor:
