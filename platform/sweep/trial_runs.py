@@ -110,7 +110,7 @@ def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     """Return the scheduler, which knows the trials of earlier starts.
 
     Trials are compared within their group alone: the same variant, seed and releases. A small
-    epsilon is no reason to stop, and stopping the unlucky seeds would flatter the others.
+    epsilon is not a reason to stop, and stopping the unlucky seeds would flatter the others.
     """
     plan = sweep.plan
     probed = [trial for search in plan.searches for trial in search.probed.values()]
@@ -181,7 +181,7 @@ class HandOut(Searcher):
 
 
 class AshaByGroup(FIFOScheduler):
-    """One ASHA for each group of trials; what it stops goes on the board."""
+    """One ASHA for each group of trials; the board lists trials that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
