@@ -57,7 +57,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    stops, hand_out = stops_of(sweep), hand_out_of(sweep)
+    rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
+    stops = None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if hand_out else dict(sweep.left),
@@ -103,12 +104,6 @@ def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
     if sweep.book is None:
         return None
     return HandOut(sweep.book, records=lambda: {**sweep.skipped, **sweep.recorder.records})
-
-
-def stops_of(sweep: OpenSweep) -> EarlyStops | None:
-    """Start the board of a sweep that stops trials early."""
-    rule = sweep.plan.sweep.stop
-    return None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
 
 
 def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
