@@ -1,8 +1,7 @@
-"""The pages of the site that are made of the code: keys, verbs, the Python interface.
+"""Pages of the site that are generated from the code: keys, verbs, the Python interface.
 
 A hook of mkdocs (`mkdocs.yml`): the pages are written when the site is built, and are in no folder.
-What the code says of itself is said nowhere else: a key without a meaning, or a verb without an
-example, fails the build.
+A key without a meaning, or a verb without an example, fails the build.
 """
 
 import inspect
@@ -49,7 +48,7 @@ def _configuration() -> str:
     rows = all_keys()
     unsaid = [facts.key for facts in rows if not facts.meaning]
     if unsaid:
-        raise ValueError(f"{unsaid[0]} has no meaning; say it under Attributes of its dataclass")
+        raise ValueError(f"{unsaid[0]} has no meaning; state it in its field's key()")
     shared = [facts for facts in rows if not facts.methods]
     own: dict[str, list[KeyFacts]] = {}
     for facts in rows:

@@ -3,7 +3,7 @@
 #
 #   infra/install.sh VENV
 #
-# uv is told what pip is told of certificates: behind a proxy that looks into TLS both then work.
+# uv gets pip's certificates, so that both work behind a proxy that inspects TLS.
 # Without a way to the package index, what uv has kept from an earlier time is used. Bytecode is
 # written here and not by the first start, which would take half a minute, nor by every worker.
 set -eu
@@ -21,7 +21,7 @@ if [ ! -x "$uv" ] && ! "$python" -m pip install --quiet --disable-pip-version-ch
     echo "pip can't get uv; $uv is used" >&2
 fi
 
-# What `pip config` and pip's own variables say; uv has one variable for it.
+# Settings of `pip config` and pip's variables; uv has one variable for them.
 certificates=${SSL_CERT_FILE:-${PIP_CERT:-$("$python" -m pip config get global.cert 2>/dev/null || true)}}
 if [ -n "$certificates" ]; then
     export SSL_CERT_FILE="$certificates"

@@ -120,7 +120,7 @@ def members(settings: Any, **also: type) -> None:
 def labels(
     values: Array | Any, *, num_classes: int, name: str = "labels", secret: bool = False
 ) -> NDArray[np.int64]:
-    """Return class labels as int64 [N], or say which entry is not a whole number in 0..K-1.
+    """Return class labels as int64 [N], or name the entry that is not a whole number in 0..K-1.
 
     Messages about `secret` labels show none of them.
     """

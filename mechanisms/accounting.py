@@ -1,6 +1,6 @@
 """The cost of events: pure DP, the exact Gaussian, Renyi curves, their composition and conversion.
 
-A mechanism states *what it did* as an event; this module says what events cost together. Label DP
+A mechanism states *what it did* as an event; this module adds up the cost of events. Label DP
 is meant throughout: neighboring data sets differ in one label, which is substituted.
 
 >>> round(gaussian_epsilon(noise_multiplier=2.0, delta=1e-5), 4)
@@ -27,7 +27,7 @@ ORDERS: NDArray[np.float64] = np.concatenate(
 )
 ORDERS.setflags(write=False)
 
-#: At which epsilon is stated where nobody says another delta and releases are not pure.
+#: The delta of a stated epsilon by default, where releases are not pure.
 USUAL_DELTA = 1e-5
 
 

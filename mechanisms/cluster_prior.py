@@ -30,7 +30,7 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.mechanisms.secure_noise import discrete_laplace
 
-#: Below it the noise would leave the range of 64-bit counts, and the counts say nothing anyway.
+#: Below it the noise would leave the range of 64-bit counts, and the counts are useless anyway.
 SMALLEST_EPSILON = 1e-9
 
 

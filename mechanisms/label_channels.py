@@ -40,7 +40,7 @@ _LARGEST_RATIO = 700.0
 class Agreement(NamedTuple):
     """How a release agrees with a prediction: its mean is wrong + gain * accuracy.
 
-    The release says about a prediction whether the released label is the same, or the entry of the
+    The release shows whether for a prediction the released label is the same, or the entry of the
     predicted class. `noise_std` is the standard deviation of noise on that entry, 0 for labels and
     bits.
     """
@@ -256,7 +256,7 @@ def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.in
 
 
 def best_subset_size(*, epsilon: float, num_classes: int) -> int:
-    """The k in 1..K-1 that tells most under a flat prior; of equally good ones the smallest."""
+    """The most informative k in 1..K-1 under a flat prior; of equally good ones the smallest."""
     _validate.positive(epsilon=epsilon)
     _validate.whole(num_classes=num_classes, minimum=2)
     sizes = np.arange(1, num_classes)

@@ -257,7 +257,7 @@ def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:
 
 
 def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray[np.intp]:
-    """Return positions of labels as [M], each at most once, or say which one is wrong.
+    """Return positions of labels as [M], each at most once, or name the wrong one.
 
     They are a read-only copy: by them the ledger names the labels that paid.
     """

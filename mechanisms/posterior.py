@@ -158,7 +158,7 @@ def _check_rows(rows: Any, *, name: str) -> None:
 
 
 def _min_max(noisy: AnyArray) -> AnyArray:
-    """(o - min) / (max - min), made to sum to 1; a row of equal entries says nothing: uniform.
+    """(o - min) / (max - min), made to sum to 1; a row of equal entries becomes uniform.
 
     The rescaling by max - min cancels. Dividing by the maximum instead, as published code does,
     breaks on a row whose maximum is 0.

@@ -62,7 +62,7 @@ def happens(
     Such a draw is a multiple of 2^-53, so that a comparison with it makes the probability one too:
     0, where it lies below. Here 1 - uniform stands for the cell of width 2^-53 below it. A
     probability that cuts the draw's own cell in two, which one draw in 2^53 meets, is decided by
-    further draws; the event then happens with the probability that the float says.
+    further draws; the event then happens with exactly the float's probability.
     """
     cell = 2.0**-53
     upper = 1.0 - uniform  # exact, and so is all arithmetic below
@@ -108,7 +108,7 @@ class RandomizedResponse(PurePerLabel):
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         # A shift of 1..K-1 reaches every other class equally often; every label costs the same
-        # two draws, so the time taken says nothing about it.
+        # two draws, so the time taken reveals nothing about it.
         shift = numpy_generator.integers(1, self.num_classes, size=exact.shape)
         flip = happens(
             numpy_generator.random(exact.shape),

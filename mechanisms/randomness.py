@@ -1,4 +1,4 @@
-"""Where noise comes from: the operating system's entropy, unless an experiment asks otherwise.
+"""Where noise comes from: the operating system's entropy, unless an experiment is seeded.
 
 A privacy guarantee assumes that nobody can predict the noise. A published seed voids it, so seeds
 for noise and seeds for training are different arguments, and a seeded run says so on its card.
@@ -79,7 +79,7 @@ def cryptographic_generator(key: bytes) -> np.random.Generator:
 class SecureGenerator:
     """Where noise comes from whose every bit is accounted for, as `secure_noise` makes it.
 
-    It is no NumPy generator on purpose: a mechanism that knows only how to draw floating-point
+    It is not a NumPy generator, on purpose: a mechanism that knows only how to draw floating-point
     noise refuses it, instead of releasing numbers that pass for secure ones.
     """
 
@@ -171,7 +171,7 @@ class DrawnExactly:
 
 
 def generator_for(mechanism: object, noise: NoiseSource, stream: str) -> AnyGenerator:
-    """Return what a release is drawn with: exactly, where the mechanism asks for that."""
+    """Return what a release is drawn with: exactly, where the mechanism requires it."""
     exact = isinstance(noise, OsEntropy) and isinstance(mechanism, DrawnExactly)
     source = SecureEntropy(draw=noise.draw) if exact else noise
     return source.generator(stream)

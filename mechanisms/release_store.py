@@ -53,7 +53,7 @@ class Charge:
 
     @property
     def hands_out(self) -> bool:
-        """Whether the labels left the vault as they are, so that nothing bounds what it tells."""
+        """Whether the labels left the vault as they are, so that nothing bounds what it reveals."""
         return hands_out_labels(self.event)
 
     def is_beyond(self, training: int) -> bool:

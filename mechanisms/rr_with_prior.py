@@ -184,7 +184,7 @@ class RRWithPrior:
         k = place[:, -1]
         index = np.arange(len(labels))
         own = place[index, labels] - 1
-        # Every label takes the same three draws, so the time taken says nothing about it.
+        # Every label takes the same three draws, so the time taken reveals nothing about it.
         uniform = generator.random(len(labels))
         shift = generator.integers(1, np.maximum(k, 2))
         anywhere = generator.integers(0, k)

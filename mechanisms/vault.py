@@ -63,7 +63,7 @@ class Mechanism(Protocol):
 
     @property
     def failure_probability(self) -> float:
-        """The probability that a release costs more than `event` says, in [0, 1), taken off delta.
+        """The probability that a release costs more than `event`, in [0, 1), taken off delta.
 
         There is no default: a mechanism that declares none is refused.
         """
@@ -330,7 +330,7 @@ def _declared(mechanism: Mechanism) -> float:
         raise TypeError(
             f"{name} does not declare its failure_probability, so how much of delta a release "
             f"takes is unknown; write `failure_probability: ClassVar[float] = 0.0` in class {name} "
-            "if a release always costs what its event says, and the probability that it does not "
+            "if a release always costs what its event states, and the probability that it does not "
             "if it may cost more"
         )
     return float(declared)

@@ -1,6 +1,6 @@
 """Methods and data sets that other packages add by entry points.
 
-A package says in its own pyproject.toml what it brings:
+A package lists its additions in its own pyproject.toml:
 
     [project.entry-points."labeldp.methods"]
     nearest_mean = "mypackage.nearest_mean:NearestMeanConfig"
@@ -9,7 +9,7 @@ A package says in its own pyproject.toml what it brings:
     corners = "mypackage.corners:CORNERS"
 
 Once it is installed, in every process of every machine, the names work as those that come with
-labeldp do. A package is imported when its name is asked for, and one that is broken breaks nothing
+labeldp do. A package is imported when its name is used, and one that is broken breaks nothing
 else.
 
 >>> colors = Registry({"red": 1}, group="labeldp.no_such_group", kind="color", wrong=print)
@@ -113,7 +113,7 @@ def _package(point: EntryPoint) -> str:
 
 @lru_cache(maxsize=8)
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """All that installed packages say; `path` is where they lie, and another one is read anew."""
+    """Additions of installed packages; `path` is where they lie, and another one is read anew."""
     del path
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=group):

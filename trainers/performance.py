@@ -81,7 +81,7 @@ class Performance:
     )
 
     def limit_threads(self) -> None:
-        """Have this process compute in as many threads on the CPU as was asked for."""
+        """Have this process compute in the requested number of CPU threads."""
         if self.threads is not None:
             import torch
 
@@ -113,7 +113,7 @@ class Performance:
         return Precision.BF16 if bf16_units(self.torch_device()) else Precision.FP32
 
     def compiled(self, network: Network) -> Network:
-        """Return the network compiled, if that is asked for and there is a compiler for it.
+        """Return the network compiled, if that is requested and there is a compiler for it.
 
         Without one on the CPU it is left as it is, with a warning: the same numbers, but for their
         last digits.

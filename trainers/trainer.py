@@ -79,7 +79,7 @@ class PlannedCharge:
     ) -> "PlannedCharge":
         """Return the charge of `mechanism`, at the price that it states.
 
-        With several `releases` other labels are asked each time: a label pays once, but any of
+        With several `releases` each time other labels are requested: a label pays once, but any of
         them may fail. `release` is the mechanism if not given.
         """
         return cls(
@@ -181,7 +181,7 @@ class TrainerConfig(Protocol):
         """Delta at which epsilon is stated where releases are not pure."""
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay; None where it asks for no labels at all."""
+        """Return what a trial will pay; None where it requests no labels at all."""
 
     def start(
         self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance

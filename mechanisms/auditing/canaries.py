@@ -1,9 +1,9 @@
 """Canaries: examples whose labels are made wrong on purpose, so that an audit can look for them.
 
 Two kinds. `Canaries` (Malek et al. 2021, Game 3) get one wrong label each, drawn uniformly; the
-memorization attack asks whether a model prefers it to the other wrong labels. `CoinCanaries`
+memorization attack tests whether a model prefers it to the other wrong labels. `CoinCanaries`
 (Steinke, Nasr and Jagielski 2023, with substitution of labels in place of inclusion of examples)
-get two candidate labels and a fair coin between them; the one-run audit asks for the coins.
+get two candidate labels and a fair coin between them; the one-run audit guesses the coins.
 
 Both are drawn without a model. An attacker may know which examples are canaries, but not the
 labels and coins.
@@ -49,7 +49,7 @@ class Canaries:
         if same.size:
             raise ValueError(
                 f"canary {same[0]} has label {self.labels[same[0]]}, which is its true label; a "
-                "canary must be mislabeled, or remembering it says nothing"
+                "canary must be mislabeled, or remembering it proves nothing"
             )
         _freeze(self.positions, self.labels, self.true_labels)
 

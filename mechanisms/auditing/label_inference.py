@@ -40,7 +40,7 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
         raise ValueError(f"epsilon is {epsilon}; it must be 0 or above (inf: no privacy)")
     if not 0 <= delta <= 1:
         raise ValueError(f"delta is {delta}; it must lie in [0, 1]")
-    # Numerator and denominator times e^-epsilon: an infinite epsilon is no exception.
+    # Numerator and denominator times e^-epsilon: also for an infinite epsilon.
     share, others = math.exp(-epsilon), candidates - 1
     gain = -math.expm1(-epsilon) + candidates * delta * share
     return others * gain / (candidates * (1 + others * share))

@@ -8,7 +8,7 @@ threshold. Under epsilon-label-DP no guess is right with probability above e^eps
 
 `paper` is the published estimate: the mean of the canaries' accuracies weighted by their numbers of
 guesses, a normal interval, and of seven thresholds the one with the highest lower end. Use it to
-compare with published tables. It is no 95% interval: nothing pays for the choice among thresholds,
+compare with published tables. It is not a 95% interval: nothing pays for choosing among thresholds,
 a mean below one half is turned around after the fact, and few canaries make a normal interval void.
 
 `corrected` is what the same confidences prove. Guesses within a canary depend on each other, and
@@ -115,7 +115,7 @@ def memorization_interval_from_pairs(
     check_enough_canaries(own.size, confidence)
     won = np.empty((len(THRESHOLDS), own.size), dtype=np.int64)
     lost = np.empty_like(won)
-    beats = own[:, None] > others  # a tie is lost: preferring neither is no evidence
+    beats = own[:, None] > others  # a tie is lost: preferring neither is not evidence
     strongest = np.maximum(own[:, None], others)
     for row, threshold in enumerate(THRESHOLDS):
         guessed = strongest >= threshold

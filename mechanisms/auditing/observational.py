@@ -1,4 +1,4 @@
-"""An audit that spoils no label: can a model's own label be told from one that a proxy drew?
+"""An audit that spoils no label: is a model's own label distinct from a proxy's?
 
 After Kalemaj et al. 2025, "Observational auditing of label privacy" (arXiv:2511.14084). For each
 audited example a proxy q, made without its label, draws another label; where the two differ, the

@@ -7,7 +7,7 @@ guesses among R is hardly larger than a binomial with success e^epsilon / (1 + e
 arXiv:2305.08846). Nothing is assumed about the model, nor that canaries act independently. Too many
 right guesses prove, with the stated confidence, that epsilon is larger.
 
-It says "epsilon is at least this" and never "epsilon is at most this". M canaries prove at most
+It proves "epsilon is at least this" and never "epsilon is at most this". M canaries prove at most
 `one_run_ceiling` even against a run that hides nothing, so show the two together.
 
 >>> round(one_run_lower_bound(canaries=1000, guesses=400, correct=300), 2)
@@ -74,7 +74,7 @@ def check_counts(canaries: int, guesses: int, correct: int, confidence: float) -
 
 
 def check_enough_canaries(canaries: int, confidence: float) -> None:
-    """Refuse an audit that can prove nothing, and say how many canaries it takes."""
+    """Refuse an audit that can prove nothing, and state how many canaries it takes."""
     needed = canaries_needed(epsilon=0.0, confidence=confidence)
     if canaries < needed:
         raise ValueError(

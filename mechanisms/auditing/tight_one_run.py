@@ -91,7 +91,7 @@ def tight_lower_bound(
         raise ValueError(
             f"the number of guesses ({guesses} of {canaries} canaries) was not fixed beforehand, "
             "and a few outputs of Gaussian noise can be as sure as any: no bound of that family "
-            "holds; fix the number before looking at the outputs, and say so (guesses_fixed, "
+            "holds; fix the number before looking at the outputs (guesses_fixed, "
             "--guesses-fixed)"
         )
     errors = guesses - correct

@@ -20,7 +20,7 @@ The attack lives on fresh noise. Each defence takes that away:
 | `limit` | new noise up to a limit, then no answer | as much as that many answers tell |
 
 All of them recognize an input by a fingerprint. An attacker that changes an input a little without
-changing the votes asks a "new" question each time, so `fingerprint` should send inputs that mean
+changing the votes sends a "new" question each time, so `fingerprint` should send inputs that mean
 the same to the same bytes. Every fresh draw must be charged to the privacy budget.
 
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
@@ -58,7 +58,7 @@ _MOST_GRID_ENTRIES = 2 * 10**7
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Concentrations that `fit_concentration` tries.
 CONCENTRATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-#: How often a client in good faith asks the same question.
+#: How often a client in good faith repeats a question.
 _REPEATS = 10
 
 
@@ -420,14 +420,14 @@ def measure_defences(
 ) -> list[dict[str, Any]]:
     """Attack GNMax behind each defence, and use it as clients in good faith.
 
-    The attacker asks `questions` times about each of the histograms [N, K], the inputs; each of
-    `clients` asks a service of its own about every input.
+    The attacker sends `questions` queries to each of the histograms [N, K], the inputs; each of
+    `clients` queries a service of its own with every input.
 
     Returns:
         For each defence the mean `error` of the attack that repeats one question, `error_evaded`
         where it changes the input a little each time, the `draws` of noise for each input, which
         the privacy budget pays for, the share of clients' first questions that get the votes'
-        winner (`accuracy`), and of answers to a question asked ten times (`answered_again`).
+        winner (`accuracy`), and of answers to a question sent ten times (`answered_again`).
     """
     teachers = int(checked_votes(votes)[0].sum())
     defences = {

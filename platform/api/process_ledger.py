@@ -266,7 +266,7 @@ def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def callers() -> tuple[bool, str | None]:
-    """Read off the call stack how scikit-learn made the rows of a fit, which it tells no estimator.
+    """Read off the call stack how scikit-learn made the rows of a fit.
 
     Returns:
         Whether X comes out of a pipeline; and the name of the splitter that divided rows by their

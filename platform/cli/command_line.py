@@ -40,13 +40,15 @@ _CONFIDENCE = number("--confidence", default=0.95)
 _EPSILON = number("--epsilon", required=True)
 _DELTA = number("--delta", required=True)
 _SEED = whole("--seed", "makes the noise repeatable")
-_CHOOSE_BY = choice("--choose-by", ("test", "estimated"), "accuracy that trials are compared by")
+_CHOOSE_BY = choice("--choose-by", ("test", "estimated"), "accuracy that compares trials")
 _PURE = number("--delta", "changes nothing: this noise is pure and holds at delta 0 already")
 _VOTES = _array("--votes", "[N, K] counts; leave it out for the price of any votes")
 _QUERIES = whole("--queries", "without --votes; the number of answers by default")
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
 _ACCOUNTINGS = ("decision", "counts")
-_ACCOUNTING = choice("--accounting", _ACCOUNTINGS, "of answers, or of counts", default="decision")
+_ACCOUNTING = choice(
+    "--accounting", _ACCOUNTINGS, "price of decisions, or of all counts", default="decision"
+)
 _RESERVATIONS = ("failed", "non-private", "seeded")
 _NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
 _FAMILIES = ("gaussian", "laplace", "rr", "subset")
@@ -63,10 +65,10 @@ PLAN_OPTIONS = (
     number("--max-epsilon-total", "budget of the sweep"),
     whole("--max-trials", "refuse a larger sweep"),
     _CHOOSE_BY,
-    choice("--search", ("optuna",), "learn from finished trials what to try next (docs/search.md)"),
+    choice("--search", ("optuna",), "choose settings from finished trials (docs/search.md)"),
     whole("--trials", "trials of each search; 40 by default"),
     whole("--search-seed", "seed of the search; 0 by default"),
-    choice("--stop", ("asha",), "end trials early that fall behind (docs/search.md)"),
+    choice("--stop", ("asha",), "stop trials that fall behind (docs/search.md)"),
     argument(
         "overrides",
         "[key=value]...",
@@ -116,9 +118,9 @@ VERBS = (
     Verb(
         "audit memorization",
         "audits:memorization",
-        "the paper's attack from saved confidences",
+        "run the memorization attack on saved confidences",
         "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
-        _array("--confidences", "[N, K] on the canaries, rows summing to 1", required=True),
+        _array("--confidences", "[N, K] on the canaries; rows sum to 1", required=True),
         _array("--canary-labels", "[N] planted labels", required=True),
         _array("--true-labels", "[N]", required=True),
         _CONFIDENCE,
@@ -126,9 +128,9 @@ VERBS = (
     Verb(
         "audit moments",
         "audits:moments",
-        "is the noise of moment labels what is charged?",
+        "measure the noise of moment labels against its charge",
         "--epsilon 1 --delta 1e-5",
-        number("--epsilon", "that is charged", default=1.0),
+        number("--epsilon", "charged epsilon", default=1.0),
         number("--delta", default=1e-5),
         whole("--canaries", default=2000),
         whole("--classes", default=10),
@@ -138,13 +140,17 @@ VERBS = (
     Verb(
         "audit observational",
         "audits:observational",
-        "a bound without canaries, given a proxy's error",
+        "bound epsilon without canaries, given a proxy's error",
         "--confidences C.npy --labels Y.npy --proxy Q.npy --proxy-log-error .2",
-        _array("--confidences", "[N, K] of the model", required=True),
-        _array("--labels", "[N] that it was trained on", required=True),
-        _array("--proxy", "[N, K] of a model that never saw these labels", required=True),
+        _array("--confidences", "[N, K] confidences of the model", required=True),
+        _array("--labels", "[N] labels that it was trained on", required=True),
+        _array(
+            "--proxy", "[N, K] confidences of a model that never saw these labels", required=True
+        ),
         number(
-            "--proxy-log-error", "assumed: largest |log p - log proxy|, p the truth", required=True
+            "--proxy-log-error",
+            "assumed largest |log p - log proxy|; p is the true law",
+            required=True,
         ),
         _CONFIDENCE,
         _SEED,
@@ -152,7 +158,7 @@ VERBS = (
     Verb(
         "audit one-run",
         "audits:one_run",
-        "a valid lower bound from one model",
+        "prove a lower bound on epsilon from one model",
         "--canaries 1000 --guesses 400 --correct 300",
         whole("--canaries"),
         whole("--guesses"),
@@ -161,14 +167,16 @@ VERBS = (
         _array("--truth", "the secret coins beside --scores"),
         number("--delta", default=0.0),
         _CONFIDENCE,
-        choice("--family", _FAMILIES, "of the noise on each label: also bound epsilon tightly"),
-        whole("--classes", "of --family rr and subset; 2 is careful for any number", default=2),
-        flag("--guesses-fixed", "before any release: a larger bound, and the only one of gaussian"),
+        choice("--family", _FAMILIES, "noise on each label; adds a tight bound"),
+        whole(
+            "--classes", "classes for --family rr and subset; 2 is valid for any number", default=2
+        ),
+        flag("--guesses-fixed", "fixed before any release: a larger bound; gaussian needs it"),
     ),
     Verb(
         "audit vote-leakage",
         "audits:vote_leakage",
-        "vote histograms from a service's answers",
+        "reconstruct vote histograms from a service's answers",
         "--counts ANSWERS.npy --noise-std 60 --teachers 250",
         _array("--counts", "[N, K] answers", required=True),
         number("--noise-std", required=True),
@@ -177,7 +185,7 @@ VERBS = (
     Verb(
         "calibrate gaussian",
         "prices:calibration.calibrate_gaussian",
-        "gaussian noise for an epsilon",
+        "compute Gaussian noise for an epsilon",
         "--epsilon 1 --delta 1e-5",
         _EPSILON,
         _DELTA,
@@ -185,7 +193,7 @@ VERBS = (
     Verb(
         "calibrate laplace",
         "prices:calibrate_laplace",
-        "laplace noise for an epsilon",
+        "compute Laplace noise for an epsilon",
         "--epsilon 2",
         _EPSILON,
         _PURE,
@@ -193,12 +201,12 @@ VERBS = (
     Verb(
         "calibrate pate",
         "prices:calibrate_pate",
-        "aggregator noise for an epsilon",
+        "compute PATE's noise for an epsilon",
         "--epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         _VOTES,
         _EPSILON,
         _DELTA,
-        choice("--aggregator", _AGGREGATORS, "with --votes confident alone", default="confident"),
+        choice("--aggregator", _AGGREGATORS, "with --votes only confident", default="confident"),
         _QUERIES,
         whole("--teachers", "without --votes: the threshold is a share of them"),
         _ACCOUNTING,
@@ -207,7 +215,7 @@ VERBS = (
     Verb(
         "calibrate rr",
         "prices:calibrate_rr",
-        "rr noise for an epsilon",
+        "compute randomized response for an epsilon",
         "--epsilon 2 --classes 10",
         _EPSILON,
         whole("--classes", default=10),
@@ -216,7 +224,7 @@ VERBS = (
     Verb(
         "calibrate subset",
         "prices:calibrate_subset",
-        "subset selection for an epsilon: the size of the sets, and what one tells in nats",
+        "compute subset selection for an epsilon: size of a set, nats that it carries",
         "--epsilon 2 --classes 100",
         _EPSILON,
         whole("--classes", default=10),
@@ -225,7 +233,7 @@ VERBS = (
     Verb(
         "config",
         "config_keys:config",
-        "every configuration key: type, default, bounds, meaning",
+        "list configuration keys: type, default, bounds, meaning",
         "alibi --match epsilon",
         argument("method", "[METHOD]", "its keys only, such as alibi", required=False),
         option("--match", "only keys and meanings with this text"),
@@ -233,7 +241,7 @@ VERBS = (
     Verb(
         "data check",
         "data_sets:check",
-        "verify one, or see what is in a file of your own",
+        "check a data set, or a file of your own",
         "FILE.csv --label-column bought --classes no,yes --hold-out none",
         argument(
             "name", "[NAME|FILE]", "a data set, or a .csv, .parquet, .npz, .npy", required=False
@@ -247,29 +255,31 @@ VERBS = (
         option("--keep", "columns that look like identifiers and are features", "A,B,..."),
         option("--test", "rows for testing; their labels are public", "FILE"),
         option("--test-labels", "of rows for testing in an .npy", "t.npy"),
-        choice("--hold-out", ("public", "none"), "if no rows are for testing: 1 in 5, or none"),
+        choice(
+            "--hold-out", ("public", "none"), "without rows for testing: hold out 1 in 5, or none"
+        ),
         whole("--seed", "decides which rows --hold-out public takes", default=0),
         option("--classes", "how many, or their names in order", "K|A,B,..."),
     ),
     Verb(
         "data fetch",
         "data_sets:fetch_set",
-        "get a data set",
+        "download a data set",
         "cifar100",
         argument("name", "NAME", "a data set of `labeldp data list`"),
         _ROOT,
     ),
-    Verb("data list", "data_sets:list_sets", "what there is", "", _ROOT),
+    Verb("data list", "data_sets:list_sets", "list data sets", "", _ROOT),
     Verb(
         "doctor",
         "doctor:examine",
-        "versions, devices, Ray, tracking, data sets; what is missing",
+        "check versions, devices, Ray, tracking and data sets",
         "",
     ),
     Verb(
         "embed",
         "encoders:embed",
-        "vectors of images by a public encoder, for private training on them",
+        "compute vectors of images with an encoder",
         "cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
         argument("source", "SOURCE", "a folder, .npz or .npy of images, or a data set's name"),
         option(
@@ -286,22 +296,22 @@ VERBS = (
         ),
         option("--weights", "a file, random, or the library's name; the library's own by default"),
         whole("--image-size", "side of the square that images become; the encoder's by default"),
-        choice("--pool", ("cls", "mean"), "of a sequence of vectors: the first, or the mean"),
+        choice("--pool", ("cls", "mean"), "for a sequence of vectors: the first, or the mean"),
         option("--trained-on", "data of the weights; shown with every result", default=""),
-        option("--trained-by", "by whom", default=""),
+        option("--trained-by", "author of the weights", default=""),
         flag("--no-outside-data", "the weights saw only these images, and no secret label"),
-        flag("--public-labels", "the labels of pretrained:NAME are nobody's secret"),
+        flag("--public-labels", "confirm that the labels of pretrained:NAME are public"),
         flag("--half", "write half precision"),
-        flag("--replace", "replace a file that is there"),
+        flag("--replace", "replace an existing file"),
         whole("--batch-size", "images at a time", default=256),
-        whole("--seed", "of random weights, and of an encoder that is trained here", default=0),
+        whole("--seed", "seed of random weights and of training", default=0),
         _DEVICE,
         _ROOT,
     ),
     Verb(
         "epsilon gaussian",
         "prices:calibration.price_gaussian",
-        "Gaussian noise on one-hot labels",
+        "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
         number("--noise-std", required=True),
         _DELTA,
@@ -309,15 +319,15 @@ VERBS = (
     Verb(
         "epsilon laplace",
         "prices:calibration.price_laplace",
-        "Laplace noise on one-hot labels",
+        "price Laplace noise on one-hot labels",
         "--scale 1",
-        number("--scale", "of the noise; give this or --noise-std"),
+        number("--scale", "scale of the noise; give this or --noise-std"),
         number("--noise-std", "the scale times sqrt 2"),
     ),
     Verb(
         "epsilon pate",
         "prices:epsilon_pate",
-        "answers of a teacher ensemble",
+        "price answers of a teacher ensemble",
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _VOTES,
         choice("--aggregator", _AGGREGATORS, required=True),
@@ -333,13 +343,13 @@ VERBS = (
         _QUERIES,
         choice("--conversion", ("improved", "mironov"), default="improved"),
         _ACCOUNTING,
-        whole("--answer", "stop after so many answers; needed without --votes"),
+        whole("--answer", "number of answers; needed without --votes"),
         _SEED,
     ),
     Verb(
         "epsilon rr",
         "prices:epsilon_rr",
-        "randomized response",
+        "price randomized response",
         "--keep-probability .7 --classes 10",
         number("--keep-probability", required=True),
         whole("--classes", required=True),
@@ -347,9 +357,9 @@ VERBS = (
     Verb(
         "epsilon select",
         "prices:epsilon_select",
-        "picking the best of a random number of trials",
+        "price the best of a random number of trials",
         "--epsilon 1 --mean-trials 10 --distribution geometric",
-        number("--epsilon", "of one trial", required=True),
+        number("--epsilon", "epsilon of one trial", required=True),
         number("--mean-trials", required=True),
         number("--delta", default=0.0),
         number("--trial-delta", default=0.0),
@@ -358,31 +368,33 @@ VERBS = (
     Verb(
         "ledger",
         "reports:ledger",
-        "what was released of labels, when and at what price, over several folders",
+        "list what was released of labels, when, and at what price",
         "results/quickstart --csv ledger.csv",
-        argument("folders", "FOLDER...", "results", nargs=-1, required=True, type=_FOLDER),
+        argument("folders", "FOLDER...", "results folders", nargs=-1, required=True, type=_FOLDER),
         option("--csv", "write every line to this table", "FILE"),
-        number("--delta", "at which epsilon is stated; the trials' by default"),
+        number("--delta", "delta of the stated epsilon; the trials' by default"),
     ),
     Verb(
         "plan",
         "sweep_plan:plan",
-        "a sweep's trials and cost; starts nothing",
+        "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        # What kind of file it is, is checked where it is read.
-        argument("sweep", "SWEEP.py", "of sweeps/, or your own", type=click.Path(exists=True)),
+        # The kind of the file is checked where it is read.
+        argument(
+            "sweep", "SWEEP.py", "a file of sweeps/, or your own", type=click.Path(exists=True)
+        ),
         *PLAN_OPTIONS,
         option("--config", "settings, below key=value", "FILE.yaml"),
     ),
     Verb(
         "predict",
         "models:predict",
-        "classes and probabilities of raw rows, by a kept model",
+        "predict classes of raw rows with a kept model",
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or of a sweep's results (with --trial)"),
         argument("data", "DATA", "rows like those of training: .parquet, .csv, .npy, .npz[:key]"),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
-        option("--trial", "which trial of the results: the beginning of its hash", "HASH"),
+        option("--trial", "beginning of the trial's hash", "HASH"),
     ),
     Verb(
         "publish",
@@ -390,7 +402,7 @@ VERBS = (
         "write a folder that can be published: a model, its card and its ledger",
         "results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
-        option("--trial", "how its hash begins, or best: the best private one", required=True),
+        option("--trial", "beginning of its hash, or best: the best private one", required=True),
         option("--to", "folder to write", "FOLDER", required=True),
         number("--at-epsilon", "the most that the best trial may cost"),
         _CHOOSE_BY,
@@ -400,17 +412,17 @@ VERBS = (
     Verb(
         "report",
         "reports:report",
-        "HTML page, Pareto plot and CSV of a results folder or a tracked sweep",
+        "write HTML page, Pareto plot and CSV of a sweep",
         "results/quickstart",
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or name of an experiment"),
         option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
-        option("--out", "the results folder by default, of an experiment this folder", "DIR"),
-        choice("--edition", ("owner", "public"), "its readers", default="owner"),
+        option("--out", "the results folder by default; for an experiment, this folder", "DIR"),
+        choice("--edition", ("owner", "public"), "audience", default="owner"),
     ),
     Verb(
         "self-supervise",
         "encoders:self_supervise",
-        "train an encoder on images alone, without labels, some minutes at a time",
+        "train an encoder on images without labels",
         "cifar10 --minutes 30 -o encoder.pt",
         argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
         option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
@@ -430,7 +442,7 @@ VERBS = (
     Verb(
         "ui",
         "tracking_server:serve",
-        "tracking pages of a results folder, on this machine, until Ctrl-C",
+        "serve the tracking pages of a results folder until Ctrl-C",
         "results/quickstart",
         argument("results", "RESULTS", "a results folder"),
         whole("--port", "5000 by default, or one that is free"),
@@ -438,10 +450,10 @@ VERBS = (
 )
 
 _GROUPS = {
-    "audit": "how private it is really",
-    "calibrate": "the noise for a target epsilon",
-    "data": "data sets",
-    "epsilon": "what a setting costs",
+    "audit": "measure how much a model or release reveals",
+    "calibrate": "compute the noise for an epsilon",
+    "data": "list, download and check data sets",
+    "epsilon": "compute the epsilon of a mechanism",
 }
 
 
@@ -451,7 +463,7 @@ def command() -> click.Group:
     top = click.Group(
         "labeldp",
         commands=list(groups.values()),
-        help="Label differential privacy: what it costs, how accurate, how leaky.",
+        help="Label differential privacy: cost, accuracy and leakage.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
     for verb in VERBS:

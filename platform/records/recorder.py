@@ -237,7 +237,7 @@ class Recorder(tune.Callback):
             self.lost(error)
 
     def lost(self, error: Exception) -> None:
-        """Report that tracking does not answer; the sweep goes on without it."""
+        """Report that tracking does not answer; the sweep continues without it."""
         if not self._tracking_lost:
             text = (str(error).strip() or type(error).__name__).splitlines()[0]
             self._progress.say(

@@ -161,5 +161,5 @@ def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
     at = " at delta 0" if point.delta else ""
     text = f", and the attack proves an epsilon of at least {proven:.2f}{at}"
     if proven > point.epsilon and not point.delta:
-        return f"{text}, which is above the guarantee: docs/audits.md says what to do"
+        return f"{text}, which is above the guarantee: see docs/audits.md"
     return text

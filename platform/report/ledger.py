@@ -1,6 +1,6 @@
 """The ledgers of results folders: what was released of labels, and what the worst label paid.
 
-The vault's store has the charges and their times, the trials' records say which trial read what.
+The vault's store has the charges and their times, the trials' records what each trial read.
 Where one of them has a line that the other lacks, the folder has a problem, and no sum holds.
 
 A sweep that learns (a search, a scheduler) takes settings from what earlier trials found. Two
@@ -37,7 +37,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import KeptResults, SweepIdentity, TrialRecord, read_results
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
-#: Combinations of histories that are told apart; beyond, every label is charged with every line.
+#: Combinations of histories that are distinguished; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
 #: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
@@ -400,7 +400,7 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
         )
 
     every = [sweep for group in groups for sweep in group]
-    # Before its first release a sweep has learned nothing, and asked for nothing.
+    # Before its first release a sweep has learned nothing, and requested nothing.
     total = lines_of(groups).at_least(*(sweep.plan for sweep in every if sweep.charges))
     dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.learned]
     if not dearest:

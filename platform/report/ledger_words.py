@@ -138,7 +138,7 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     elif first.audience is Audience.OWNER:
         seen = "For the owner of the labels only: the baseline without noise read it, or may have."
     else:
-        seen = "Anybody may see what was made of it."
+        seen = "Anybody may see results computed from it."
     return (
         f"{what_of(name, number=number, ours=ours)}, {price(first.epsilon, first.delta)}{each}, "
         f"{read}paid once{each}; {variants}of {labels}, made on {_day(first)}. {seen}"
@@ -313,7 +313,7 @@ def in_words(account: Account) -> list[str]:
         copies = counted(handed_out, "release has", "releases have").capitalize()
         words.append(
             f"{copies} no noise at all, so nothing bounds what all of it together reveals: keep "
-            "what was made of it (models, predictions, accuracy) to yourself; the sum above holds "
+            "all results of it (models, predictions, accuracy) to yourself; the sum above holds "
             "for the rest."
         )
     words += account.notes

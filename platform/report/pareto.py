@@ -67,7 +67,7 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
 
 
 def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
-    """Return axes of the search space in order, but for one that says again what epsilon is."""
+    """Return axes of the search space in order, but for one that repeats epsilon."""
     keys = dict.fromkeys(key for point in found for key, _ in point.point)
     return [key for key in keys if not _is_epsilon(key, found)]
 

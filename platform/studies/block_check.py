@@ -77,7 +77,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
                     tracking_uri=options.tracking_uri or default_uri(root),
                     overrides={**options.overrides, **changes},
                     max_epsilon_total=None if total is None else total / len(parts),
-                    # Runs whose time is over start all the same, to say that their trials are left.
+                    # Runs whose time is over start all the same, to report their remaining trials.
                     max_minutes=None if minutes is None else max(1e-3, minutes - spent),
                 ),
             )

@@ -84,10 +84,9 @@ def resolve(
         if has_held_out:
             return ChooseBy.ESTIMATED
         raise ValueError(
-            "a search, and stopping trials early, learn from the accuracy that they look at, and "
-            "no labels are held out to look at: set evaluation.held_out_share=0.1 (each trial asks "
-            "for a count of right answers, charged to those labels alone), or tune on the public "
-            "test labels (--choose-by test)"
+            "a search, and stopping trials early, learn from an accuracy, and no labels are held "
+            "out to measure it: set evaluation.held_out_share=0.1, or tune on the public test "
+            "labels (--choose-by test)"
         )
     if asked is ChooseBy.TEST and not has_test_split:
         raise ValueError(

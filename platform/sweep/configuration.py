@@ -323,7 +323,7 @@ class NoiseSettings:
 class Estimate(StrEnum):
     """Where an estimate of accuracy comes from.
 
-    COUNT asks the vault for a noisy number of right answers: charged for each trial. RELEASE reads
+    COUNT requests a noisy number of right answers: charged for each trial. RELEASE reads
     it off a release of the held-out labels by the trial's own mechanism: one for all trials that
     share their noise, but hundreds of times as noisy.
     """
@@ -422,7 +422,7 @@ class AshaStop:
     """
 
     grace_epochs: Count = key(1, "The first rung; no trial stops before.")
-    keep_one_in: Two = key(4, "Of so many trials at a rung one goes on.")
+    keep_one_in: Two = key(4, "Of so many trials at a rung one continues.")
 
     def rungs(self, epochs: int) -> tuple[int, ...]:
         """Return after which epochs a trial of so many is compared; its last is none of them."""

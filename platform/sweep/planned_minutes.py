@@ -139,7 +139,7 @@ def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | N
 
 
 def _of_prior(prior: PriorSettings, count: int, features: int) -> float:
-    """Seconds of the groups or directions that a prior asks about; no label goes into them."""
+    """Seconds of the groups or directions that a prior queries; no label goes into them."""
     if prior.source is PriorSource.CLUSTERS:
         return float(count * features * prior.clusters * _GROUP)
     return float(count * features * prior.landmarks * _LANDMARK)

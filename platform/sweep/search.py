@@ -112,7 +112,7 @@ class Search:
         trial = self.planned(numbers)
         if self.foreseen is not None and asked_by(trial, size) != self.foreseen:
             raise ConfigurationError(
-                f"the search suggests {dict(trial.point)}, which asks for another release of the "
+                f"the search suggests {dict(trial.point)}, which requests another release of the "
                 "labels than the plan has; it is not run. Make the axis a grid, or give the sweep "
                 "a budget with --max-epsilon-total"
             )

@@ -57,7 +57,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    stops, hand_out = stops_of(sweep), hand_out_of(sweep)
+    rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
+    stops = None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if hand_out else dict(sweep.left),
@@ -105,17 +106,11 @@ def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
     return HandOut(sweep.book, records=lambda: {**sweep.skipped, **sweep.recorder.records})
 
 
-def stops_of(sweep: OpenSweep) -> EarlyStops | None:
-    """Start the board of a sweep that stops trials early."""
-    rule = sweep.plan.sweep.stop
-    return None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
-
-
 def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     """Return the scheduler, which knows the trials of earlier starts.
 
     Trials are compared within their group alone: the same variant, seed and releases. A small
-    epsilon is no reason to stop, and stopping the unlucky seeds would flatter the others.
+    epsilon is not a reason to stop, and stopping the unlucky seeds would flatter the others.
     """
     plan = sweep.plan
     probed = [trial for search in plan.searches for trial in search.probed.values()]
@@ -186,7 +181,7 @@ class HandOut(Searcher):
 
 
 class AshaByGroup(FIFOScheduler):
-    """One ASHA for each group of trials; what it stops goes on the board."""
+    """One ASHA for each group of trials; the board lists trials that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int

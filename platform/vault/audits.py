@@ -135,7 +135,7 @@ class PlantedCanaries:
                 num_canaries=settings.coin_canaries,
                 generator=_keyed_generator(secret, b"places"),
             )
-            # Places and candidates are no secret, so the coins come from a stream of their own.
+            # Places and candidates are not secret, so the coins come from a stream of their own.
             tossed = _keyed_generator(secret, b"coins").integers(2, size=settings.coin_canaries)
             coins = CoinCanaries(
                 positions=free[drawn.positions], candidates=drawn.candidates, coins=tossed

@@ -20,7 +20,7 @@ DEATHS_ALLOWED = 5
 
 
 class VaultLost(Unfinished):
-    """The vault's home is gone for good; the message says what to do."""
+    """The vault's home has ended; the message says what to do."""
 
 
 class HomeProxy:
@@ -40,7 +40,7 @@ class HomeProxy:
 
 
 class HomeActor:
-    """A home made at its first call: an actor that raises while it is made can't say why."""
+    """A home made at its first call: an actor that raises while it is made can't report why."""
 
     def __init__(self, labels: SecretLabels, **settings: Any) -> None:
         self._labels, self._settings = labels, settings

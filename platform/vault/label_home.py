@@ -315,7 +315,7 @@ class LabelHome:
         first: int,
         noise: NoiseSource,
     ) -> Release:
-        # Tells these votes from all others, and says nothing secret.
+        # Distinguishes these votes from all others; not secret.
         facts = {**self._facts(ensemble), "first": first}
         return self._vault.release_from_votes(
             mechanism,
@@ -345,7 +345,7 @@ class LabelHome:
     # Audits
 
     def canary_positions(self) -> NDArray[np.intp]:
-        """Positions of all canaries [M]; they are no secret, only their labels are."""
+        """Positions of all canaries [M]; they are not secret, only their labels are."""
         return np.asarray(self._canaries.positions)
 
     def audit(
@@ -467,7 +467,7 @@ class LabelHome:
         if page is None:
             raise ValueError(
                 f"trial {trial} was not begun by the driver, so nothing is found out or kept of "
-                "it: a trial asks under its own hash, which the driver has opened when it started"
+                "it: a trial sends its own hash, which the driver has opened when it started"
             )
         return page
 

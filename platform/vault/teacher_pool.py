@@ -36,7 +36,7 @@ GROWN_ACTORS = 1_000
 #: A batch that has failed this often is given up; the others go on.
 TRIES = 3
 #: A batch that has lost this many machines is given up too. Spot machines are taken away, which
-#: says nothing about the batch; a batch that ends every machine must end some day itself.
+#: proves nothing about the batch; a batch that ends every machine must end some day itself.
 MACHINES = 10
 #: Until the first actor runs: starting one imports torch on a busy machine.
 START_SECONDS = 600

@@ -242,7 +242,7 @@ def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple
                 f"{path} is a copy of the vault that was made at {there}, or was moved to another "
                 "disk or restored. Two copies draw the same release with different noise, and "
                 "neither knows what the other spent. If this is the only one that is still used, "
-                "say so with --moved; if not, choose another folder with --results"
+                "pass --moved; if not, choose another folder with --results"
             )
         connection.execute("UPDATE identity SET path = ?, inode = ?", (here, inode))
     lines, known = _count_lines(connection), _known(path)
@@ -279,7 +279,7 @@ def _known(path: Path) -> tuple[str, int] | None:
         return None
     except ValueError as error:
         raise StoreUnusable(
-            f"{witness(path)} is damaged; it says how many lines the ledger beside it must have: "
+            f"{witness(path)} is damaged; it states how many lines the ledger beside it must have: "
             f"restore it from a copy, {_ELSEWHERE}"
         ) from error
 
@@ -315,7 +315,7 @@ class KeptLedger:
     problems: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, str]:
-        """Return a digest of each release (or its first part) by key: tells two draws apart."""
+        """Return a digest of each release (or its first part) by key: distinguishes two draws."""
         with _reading(self.path) as connection:
             rows = connection.execute("SELECT key, content FROM releases")
             return {key: hashlib.sha256(content).hexdigest() for key, content in rows}

@@ -118,8 +118,8 @@ class VoteJournal:
         try:
             yield
         except BaseException:
-            # Every batch was flushed. What did not fit on a full disk fails once more here, and the
-            # error that is under way says so already.
+            # Every batch was flushed. Data beyond a full disk fails once more here, and the
+            # error that is under way reports it already.
             with suppress(OSError):
                 self._file.close()
             raise

@@ -1,4 +1,4 @@
-"""What a sweep of PATE came to, as the Markdown tables of docs/reproduction/pate.md.
+"""Print results of a PATE sweep as the Markdown tables of docs/reproduction/pate.md.
 
     python -m tests.benchmarks.pate_table results/pate_mnist
     python -m tests.benchmarks.pate_table results/pate_adult --facts
@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 _ROW = ("trainer.ensemble.teachers", "trainer.sigma2", "trainer.answers")
+#: Between the ends of a range.
+_TO = "\N{EN DASH}"
 _RANGES = {
     "epsilon": "epsilon by decisions",
     "epsilon_sanitized": "sanitized",
@@ -47,7 +49,7 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 **{title: _range(trials[name]) for name, title in _RANGES.items()},
                 "right answers": f"{100 * trials['vote_label_accuracy'].mean():.0f}%",
                 # All intervals of the attack together.
-                "epsilon_m": f"{trials['epsilon_m_low'].min():.1f} to "
+                "epsilon_m": f"{trials['epsilon_m_low'].min():.1f}{_TO}"
                 f"{trials['epsilon_m_high'].max():.1f}",
             }
         )
@@ -67,13 +69,13 @@ def _spread(values: pd.Series, digits: int = 2) -> str:
     if not np.isfinite(values).all():
         return "no statement"
     spread = values.std() if len(values) > 1 else 0.0
-    bounds = f"{values.min():.{digits - 1}f} to {values.max():.{digits - 1}f}"
+    bounds = f"{values.min():.{digits - 1}f}{_TO}{values.max():.{digits - 1}f}"
     return f"{values.mean():.{digits}f}±{spread:.{digits}f} ({bounds})"
 
 
 def _range(values: pd.Series) -> str:
     low, high = f"{values.min():.2f}", f"{values.max():.2f}"
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else f"{low}{_TO}{high}"
 
 
 def main() -> None:

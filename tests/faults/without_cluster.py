@@ -42,7 +42,6 @@ def without_cluster() -> Iterator[None]:
     with (
         patch.object(open_sweep, "connected", _connected),
         patch.object(trial_runs, "_run_trials", _run_trials),
-        patch.object(EarlyStops, "start", _stops),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
@@ -65,7 +64,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     recorder = sweep.recorder
     keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints), str(recorder.folder.models)))
     hand_out = trial_runs.hand_out_of(sweep)
-    stops = trial_runs.stops_of(sweep)
+    rule = sweep.plan.sweep.stop
+    stops = None if rule is None else _stops(rule, sweep.plan.choose_by)
     scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
     plans = {} if hand_out else dict(sweep.left)
     for config in _configs(sweep, hand_out):

@@ -73,7 +73,7 @@ class PublishedFile:
             return None
         return (
             f"{path} has MD5 {found}, the published file {self.md5}: fetch it again, or, if it was "
-            "re-encoded on purpose, say so beside every number"
+            "re-encoded on purpose, state it beside every number"
         )
 
 
@@ -138,7 +138,7 @@ class DataSet:
         if (self.download is None) == (self.by_hand is None):
             both = "both" if self.by_hand else "neither"
             raise ValueError(
-                f"{self.name} has {both} of download and by_hand; say how people get it, by one"
+                f"{self.name} has {both} of download and by_hand; state one way to get it"
             )
 
     @property

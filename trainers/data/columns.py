@@ -4,8 +4,8 @@ Numbers are standardized and text becomes one column per category, both as the t
 them. A number that is missing becomes the median of its column; where training rows lack some, an
 indicator column says so. Missing text is a category of its own. Dates are days since 1970.
 
-What the training rows say is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
-prepares these rows, testing rows, and every row that a model is asked about later.
+Their preparation is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
+prepares these rows, testing rows, and every row that a model predicts later.
 
 >>> import numpy as np
 >>> fitted = Columns.fit({"age": [20.0, 40.0, None], "city": ["Bern", None, "Rome"]})
@@ -223,7 +223,7 @@ def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
-    """Return why a column seems to name single rows rather than say something of them, or None."""
+    """Return why a column seems to name single rows rather than describe them, or None."""
     missing = is_missing(column)
     present = column[~missing]
     text = column.dtype.kind == "O"
@@ -397,7 +397,7 @@ class Step:
         raise NotImplementedError
 
     def described(self) -> dict[str, Any]:
-        """Return the fields that are no arrays, as values that JSON has."""
+        """Return the fields that are not arrays, as values that JSON has."""
         plain = {name: of for name, of in vars(self).items() if not isinstance(of, np.ndarray)}
         return {name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()}
 

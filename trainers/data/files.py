@@ -1,7 +1,7 @@
 """Files that are read: regular ones that end, no larger than they may be, written whole.
 
 A pipe without a writer waits for ever, `/dev/zero` never ends, and a few bytes of an archive
-can stand for more than any machine holds. All of it is told from what the file system and the
+can stand for more than any machine holds. All of it is read from what the file system and the
 file's own table of contents say, before anything is read.
 """
 
@@ -119,7 +119,7 @@ def data_root(root: str | os.PathLike[str] | None) -> Path:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a file of text that is there; bytes that are no text become question marks."""
+    """Lines of a file of text that is there; bytes that are not text become question marks."""
     try:
         with open_regular(path) as file:
             return file.read().decode(errors="replace").splitlines()

@@ -1,7 +1,7 @@
 """The user's own data, from files or memory: read, split, and made features and labels.
 
 **Labels of testing rows count as public**, as the set of classes does. So neither is made up here:
-without a split the user says what to hold out (`HoldOut`), and the classes are stated in the file
+without a split the user states what to hold out (`HoldOut`), and the classes are stated in the file
 or by the user, never read off the labels. To hold rows out in silence would publish their labels,
 and to count the classes would publish which there are.
 
@@ -214,7 +214,7 @@ def stated_classes(
     found = [_one_statement(each) for each in (in_file, said) if each is not None]
     if not found:
         raise DataFileError(
-            f"{file} does not say how many classes there are, and that is not read off secret "
+            f"{file} does not say how many classes there are, and that is not read from secret "
             "labels: add num_classes or class_names to the file, or set data.classes=K (or "
             "data.classes=NAME,NAME,... in the order of the classes)"
         )
@@ -429,7 +429,7 @@ _CHUNK_NUMBERS = 1 << 24
 
 
 class ColumnsLeftOut(UserWarning):
-    """Columns that look like identifiers and are no features; the message names them."""
+    """Columns that look like identifiers and are not features; the message names them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -54,7 +54,7 @@ from labeldp.trainers.data.files import (
     open_regular,
 )
 
-#: How a file of the user's is told from the name of a data set.
+#: Distinguishes a user's file from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
@@ -100,8 +100,8 @@ class OwnRows:
     """A user's rows as they are read, before anything is decided about them.
 
     Attributes:
-        labels: Whole numbers, or text [N]; never shown. None where none were asked for.
-        split: `train` or `test` [N], if it is said.
+        labels: Whole numbers, or text [N]; never shown. None where none were requested.
+        split: `train` or `test` [N], if it is stated.
         test: Rows for testing where they are kept apart, with public labels.
     """
 
@@ -171,7 +171,7 @@ class OwnSource:
         if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
             raise ValueError(
                 f"data.hold_out_seed is {self.hold_out_seed}, but no rows are held out at random; "
-                "say data.hold_out=public, or leave the seed out"
+                "set data.hold_out=public, or leave the seed out"
             )
         if self.test_labels is not None and self.test_path is None:
             raise ValueError(
@@ -337,7 +337,7 @@ def _split(columns: dict[str, NDArray[Any]], named: str | None) -> NDArray[Any] 
 
 
 def refuse_unknown_column(name: str, names: Sequence[str], *, where: Path | str, key: str) -> None:
-    """Refuse a name that no column has, and say which comes near."""
+    """Refuse a name that no column has, and name the nearest one."""
     if name in names:
         return
     close = difflib.get_close_matches(name, names, n=1)
@@ -373,7 +373,7 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
                 ),
             )
         except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            # Not chained: what Arrow says quotes the line.
+            # Not chained: Arrow's message quotes the line.
             raise DataFileError(_explained(file, size, error)) from None
     for place, name in enumerate(table.column_names):
         column = table.column(place)
@@ -634,7 +634,7 @@ class ColumnSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """Something that the user has to say."""
+    """A statement that the user has to make."""
 
     key: str
     value: str
@@ -675,7 +675,7 @@ def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) ->
     if known:
         labels = f"column {label_column!r}, {_kind_of_labels(table.column(label_column))}"
     else:
-        why = f"no column is called {label_column!r}: say which one holds the labels"
+        why = f"no column is named {label_column!r}: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
     for name in [*source.drop, *source.keep, *filter(None, [source.split_column])]:
         if name not in table.column_names:
@@ -808,7 +808,7 @@ def _where_split(source: OwnSource, own: str) -> str:
     if source.test_path is not None:
         return f"rows for testing are those of {source.test_path}; their labels are public"
     if own:
-        return f"{own} says which rows are for testing; their labels are public"
+        return f"{own} marks the rows for testing; their labels are public"
     if source.hold_out is HoldOut.PUBLIC:
         return "one row in five is held out, and its label published"
     return "no label is published" if source.hold_out is HoldOut.NONE else ""

@@ -1,7 +1,7 @@
 """Preprocessing: from rows as people have them to features as models see them, part of every model.
 
 It is fitted on public training features alone, without any label, and costs no privacy. A model
-of a table's raw columns is asked about raw columns: the means, the categories or the encoder of
+of a table's raw columns predicts from raw columns: the means, the categories or the encoder of
 patches that the training rows gave prepare them in the same way, bit for bit.
 
 >>> import json, numpy as np
@@ -128,7 +128,7 @@ class Places(Step):
         return (len(self.known),)
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array."""
+        """Return all that is not an array."""
         return {"columns": len(self.known)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -249,7 +249,7 @@ class Preprocessing:
         return Preprocessing(steps=(*self.steps, step))
 
     def described(self) -> dict[str, Any]:
-        """Return what is no array, as values that JSON has."""
+        """Return all that is not an array, as values that JSON has."""
         return {"steps": [{"kind": step.kind, **step.described()} for step in self.steps]}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -283,7 +283,7 @@ class Preprocessing:
         return cls(steps=tuple(steps))
 
 
-#: Without steps: what is given where nobody says how features came to be.
+#: Without steps: what is given where the origin of features is not stated.
 NOTHING = Preprocessing(steps=())
 
 

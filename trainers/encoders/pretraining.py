@@ -395,7 +395,7 @@ def pretrain(
 ) -> Pretrained:
     """Train for `seconds`, one epoch at least; resume where the last call stopped.
 
-    Images are uint8 [N, C, H, W]. Without `seconds` training goes on to the end.
+    Images are uint8 [N, C, H, W]. Without `seconds` training runs to the end.
     """
     if seconds is not None:
         _validate.positive(seconds=seconds)

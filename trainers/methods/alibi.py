@@ -53,7 +53,7 @@ from labeldp.trainers.trainer import LabelSource, released
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """What a network learns from, in the order of the release.
+    """Training material of a network, in the order of the release.
 
     `rows` [M, K] are soft labels; with `bayes` they are log-likelihoods of every class, and the
     target is the posterior under the model's prediction.

@@ -26,10 +26,10 @@ from labeldp.trainers.methods.closed_forms import fit_forest
 from labeldp.trainers.settings.base import Count, Whole, key, settings
 from labeldp.trainers.settings.pate import ForestSettings
 
-#: Columns that say what the attack is to find out.
+#: Columns that reveal the attacked attribute.
 ABOUT_EDUCATION = ("education", "education-num")
 DOCTORATE = "Doctorate"
-#: Below this share of agreeing teachers the attack says "PhD".
+#: Below this share of agreeing teachers the attack guesses "PhD".
 CONSENSUS = 0.75
 
 Columns = Mapping[str, NDArray[Any]]
@@ -63,7 +63,7 @@ class GroupVotes:
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeInference:
-    """How well the attack tells the groups apart.
+    """How well the attack separates the groups.
 
     Attributes:
         consensus_phd: Share of PhD holders on whom more than 75% of the teachers agree.

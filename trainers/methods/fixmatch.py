@@ -1,6 +1,6 @@
 """FixMatch: a few labels, many examples without (Sohn et al. 2020, arXiv:2001.07685).
 
-What the network is sure of on a slightly changed example becomes the label of a greatly changed
+A confident prediction on a slightly changed example becomes the label of a greatly changed
 one. PATE-FM (Malek et al. 2021, section 3) trains its teachers and its student like this: labels
 are the private part, and everything that is learned from unlabeled examples costs nothing.
 

@@ -347,7 +347,7 @@ def evidence_of(
     counts = possible.sum(1)
     for k in np.unique(counts).tolist():
         rows = index[counts == k]
-        # One possible output says nothing about the label, and there is nothing to take back.
+        # One possible output reveals nothing about the label, and there is nothing to take back.
         own, shared = (
             (1.0, 0.0)
             if k == 1

@@ -154,7 +154,7 @@ def _fit_probe(
     labels: NDArray[np.int64],
     seed: int,
 ) -> ProbePredictor:
-    """Fit a probe to answers and, where asked, to its own confident guesses."""
+    """Fit a probe to answers and, if set, to its own confident guesses."""
 
     def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
         probes = train_probes(

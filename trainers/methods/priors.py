@@ -14,7 +14,7 @@ Kernel ridge regression needs of the labels only their sums along directions of 
 (`LabelMoments`): everything else in it is public. So the features may be as many and as curved as
 one likes, and noise goes into a few hundred sums over all examples. How many directions are asked
 about, and how far each answer is trusted, follows from the noise and the features by Bayes' rule
-under the kernel's own (Gaussian process) prior; labels have no say in it.
+under the kernel's own (Gaussian process) prior; labels do not affect it.
 
 Least squares from noisy sums is older: Mehta et al. ("Differentially Private Image Classification
 from Features", TMLR 2023) have it on features of a public encoder, under full differential privacy,
@@ -53,13 +53,13 @@ _DIRECTIONS_AT_ONCE = 10
 _MEASURED = 1000
 #: Squared width of the kernel in units of the median squared distance. Like `_SMOOTHNESS` it was
 #: chosen once, among three values, by accuracy on the true training labels of MNIST and
-#: Fashion-MNIST, which no epsilon pays for: say so beside numbers on these two. Both are the same
+#: Fashion-MNIST, which no epsilon pays for: state it beside numbers on these two. Both are the same
 #: for all data sets.
 _WIDTH = 1.5
 #: Rows with more leverage than this share of all rows have are shortened: a few odd examples would
 #: otherwise decide how much noise all need.
 _KEPT_WHOLE = 0.9
-#: How much more of the labels lies along the directions that are asked about than along the average
+#: How much more of the labels lies along the directions that are queried than along the average
 #: direction of the features: labels vary more smoothly than features do.
 _SMOOTHNESS = 10.0
 #: Directions that hold less than this share of the strongest one are numerical noise.
@@ -173,7 +173,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
 
 
 def side_by_side(*parts: Tensor) -> Tensor:
-    """Return features of several kinds [N, ...] as one [N, D], each kind with an equal say.
+    """Return features of several kinds [N, ...] as one [N, D], each kind with equal weight.
 
     Each is centered and brought to a mean squared norm of 1: a kernel measures distances.
     """

@@ -175,7 +175,8 @@ class TrainedModel:
 
     def files(self) -> dict[str, bytes]:
         """Return the content of the model's files by name; the description comes last."""
-        arrays = {_MODEL + name: value for name, value in self.predictor.arrays().items()}
+        learned = self.predictor.arrays().items()
+        arrays = {_MODEL + name: value.contiguous() for name, value in learned}
         for name, value in self.preprocessing.arrays().items():
             arrays[_PREPROCESSING + name] = torch.from_numpy(np.array(value, order="C"))
         packed = written_arrays(arrays)

@@ -113,7 +113,7 @@ class PriorSettings:
     source: PriorSource = key(PriorSource.UNIFORM, "Where it comes from.")
     share: Share = key(
         0.5,
-        "Part of epsilon that a prior gets which asks for labels.",
+        "Part of epsilon for a prior that requests labels.",
     )
     most_epsilon: Positive = key(
         1.0,
@@ -160,7 +160,7 @@ class PriorSettings:
         return spent, epsilon - spent
 
     def check_size(self, *, examples: int, num_classes: int) -> None:
-        """Refuse data that the prior cannot be made of, before anything is asked or paid for."""
+        """Refuse data that the prior cannot be made of, before any request or payment."""
         if self.source is PriorSource.CLUSTERS and self.clusters > examples:
             raise ValueError(
                 f"clusters is {self.clusters}, but there are {examples} examples; take at most one "
@@ -170,7 +170,7 @@ class PriorSettings:
             self.read(examples=examples, num_classes=num_classes)
 
     def read(self, *, examples: int, num_classes: int) -> NDArray[np.float64]:
-        """Return the user's own prior [N, K], or say why the file does not hold it."""
+        """Return the user's own prior [N, K], or refuse a file that does not hold it."""
         path = self.path
         assert path is not None
         try:
@@ -195,7 +195,7 @@ class PriorSettings:
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
     ) -> ClusterHistograms | LabelMoments:
-        """Return what asks for the labels at a cost of `epsilon`, all of it the prior's."""
+        """Return the prior's mechanism, which costs all of `epsilon`."""
         match self.source:
             case PriorSource.CLUSTERS:
                 return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
@@ -204,7 +204,7 @@ class PriorSettings:
                 noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
                 return LabelMoments(noise_std=noise_std, num_classes=num_classes)
             case _:
-                raise ValueError(f"source is {self.source}, which asks for no labels")
+                raise ValueError(f"source is {self.source}, which requests no labels")
 
     def planned_charge(
         self, *, epsilon: float, delta: float, num_classes: int
@@ -225,7 +225,7 @@ class PriorSettings:
 
 @settings
 class NoisyLabels(StartedMethod):
-    """Settings of a method that asks for each label once, with noise."""
+    """Settings of a method that requests each label once, with noise."""
 
     noise: Noise = key(Noise.LAPLACE, "Noise on each label; NONE trains on true labels.")
     epsilon: Positive = key(1.0, "Privacy loss per label; NONE does not use it.")
@@ -497,9 +497,9 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay: epsilon per label, however many stages there are.
 
-        What a later stage asks follows from the model of the one before, hence from everything
+        The request of a later stage follows from the model of the one before, hence from everything
         that went into that: trials share their releases only if they are the same throughout. A
-        single stage asks under its first prior alone.
+        single stage requests under its first prior alone.
         """
         spent, left = self.prior.split(self.epsilon)
         before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
@@ -542,7 +542,7 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
     delta: Share = key(USUAL_DELTA, _DELTA)
     stages: Count = key(
         2,
-        "How often labels are asked for, with noise larger by the root of it.",
+        "How often labels are requested, with noise larger by the root of it.",
     )
     earlier_epochs: Count = key(
         4,
@@ -572,7 +572,7 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
         return self.epochs - stage * self.earlier_epochs if last else self.earlier_epochs
 
     def mechanism(self, num_classes: int) -> LabelMoments:
-        """Return what asks for the labels, in every stage.
+        """Return the mechanism that requests the labels, in every stage.
 
         Gaussian noise adds up in squares: S releases whose noise is larger by the root of S cost
         what one release costs (Dong, Roth, Su, "Gaussian differential privacy", Corollary 3.3),

@@ -376,7 +376,7 @@ class PateConfig(StartedMethod):
 _CHECK_SHARE = 0.1
 #: The papers' thresholds are 10% to 75% of the teachers, most of them about so much.
 _THRESHOLD_SHARE = 0.6
-#: Another epsilon than the one that is asked for, beyond rounding.
+#: A difference from the requested epsilon beyond rounding.
 _OTHER = 1e-6
 
 

@@ -154,7 +154,7 @@ class SelfSupervisedConfig:
     warmup: Fraction = key(0.1, "Fraction of the epochs in which the rate rises.")
     invariance: NonNegative = key(25.0, "Weight of how far apart two views of an image are.")
     variance: NonNegative = key(25.0, "Weight of how little the numbers vary among images.")
-    covariance: NonNegative = key(1.0, "Weight of how much one number tells of another.")
+    covariance: NonNegative = key(1.0, "Weight of the covariance of numbers.")
     smallest_area: Annotated[float, Field(strict=True, gt=0, le=1)] = key(
         0.25, "Of the window that a view shows, as a share of the image."
     )

@@ -82,7 +82,7 @@ def price(votes: NDArray[np.int64], answered: NDArray[np.bool_] | None = None) -
 
 @benchmark(
     "accounting",
-    "expected cost of 50,000 queries at 298 orders, the total",
+    "expected cost of 50,000 queries at 298 orders",
     "a loop over the queries, all orders at once",
     mark=26,
     most_seconds=0.3,
@@ -100,7 +100,7 @@ def _expected(scratch: Path) -> Work:
 
 @benchmark(
     "accounting-realised",
-    "realised cost of the same queries, some answered, the total",
+    "realised cost of the same queries",
     "a loop over the queries, a price for each check and each answer",
     mark=20,
     most_seconds=0.3,
@@ -120,7 +120,7 @@ def _realised(scratch: Path) -> Work:
 
 @benchmark(
     "accounting-decisions",
-    "exact cost of 500 answers of 250 teachers, all moves, all orders",
+    "exact cost of 500 answers of 250 teachers, all orders",
     "each vote moved to each class, one at a time",
     mark=6.9,
 )

@@ -16,7 +16,7 @@ _COINS, _RIGHT, _DELTA = 1000, 900, 1e-5
 
 @benchmark(
     "audit-memorization",
-    "memorization attack on 1,000 canaries of 10 classes, corrected bound included",
+    "memorization attack on 1,000 canaries of 10 classes",
     "the published rule alone, canary by canary",
     mark=1.8,
 )

@@ -68,7 +68,7 @@ class PlainStep:
 
 @benchmark(
     "fixmatch-step",
-    "a step of FixMatch: 64 photographs with labels and 448 without, the small CNN",
+    "step of FixMatch: 64 photographs with labels, 448 without, small CNN",
     "Pillow's views, torch's SGD, an average by hand",
     mark=1.6,
 )

@@ -15,7 +15,7 @@ _DESCRIBED, _BY_HAND, _PIXELS = 256, 32, 255
 
 @benchmark(
     "random-patches",
-    "256 photographs of 32 x 32 described by 1,024 random patches, bfloat16",
+    "1,024 random patches of 256 photographs, bfloat16",
     "every patch of image and mirror image laid out, in single precision",
     mark=3.7,
 )

@@ -40,7 +40,7 @@ def _many(number: int) -> list[TrialRecord]:
 
 @benchmark(
     "record-write",
-    "100 records of trials written, each whole or not at all",
+    "100 records of trials written atomically",
     "JSON to a draft, flushed, renamed",
     mark=0.5,
     clock=Clock.WALL,
@@ -78,7 +78,7 @@ def _write(scratch: Path) -> Work:
 
 @benchmark(
     "resume",
-    "5,000 records read and checked by a sweep that goes on",
+    "5,000 records checked by a resumed sweep",
     "the same files read and not checked",
     mark=0.055,
     most_seconds=10.0,

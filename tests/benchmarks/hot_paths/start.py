@@ -42,7 +42,7 @@ def _run(code: str, scratch: Path) -> dict[str, Any]:
 
 @benchmark(
     "sweep-start",
-    "the demo's driver in a new process: sweep planned, data read and checked",
+    "the demo's driver until its data are checked",
     "a process that imports torch, Ray, MLflow, scikit-learn and matplotlib",
     mark=1.1,
     clock=Clock.CHILDREN,

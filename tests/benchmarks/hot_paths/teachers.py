@@ -30,7 +30,7 @@ def _loss(labels: torch.Tensor, logits: torch.Tensor, rows: torch.Tensor) -> tor
 
 @benchmark(
     "probes",
-    "800 linear teachers trained on 75 examples each, and 8 million votes",
+    "800 linear teachers on 75 examples each, 8 million votes",
     "scikit-learn's Ridge, a teacher at a time",
     mark=2.4,
     most_seconds=10.0,

@@ -19,7 +19,7 @@ _TEXTS = {"config.yaml": "seed: 0\n", "run_card.md": "# A trial\n", "ledger.json
 
 @benchmark(
     "tracking-write",
-    "runs of 10 trials of 20 epochs in a tracking store on SQLite",
+    "10 trials of 20 epochs tracked in SQLite",
     "MLflow's fluent interface, an epoch at a time",
     mark=1.5,
     clock=Clock.WALL,

@@ -169,7 +169,7 @@ def cnn_config() -> AlibiConfig:
 
 @benchmark(
     "alibi-step",
-    "a step of ALIBI: 128 photographs, 100 classes, the small CNN",
+    "step of ALIBI: 128 photographs, 100 classes, small CNN",
     "noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
     mark=0.65,
     rounds=21,
@@ -183,7 +183,7 @@ def _step(scratch: Path) -> Work:
 
 @benchmark(
     "alibi-epoch",
-    "an epoch of ALIBI on 1,438 digits, MLP, evaluation included",
+    "epoch of ALIBI on 1,438 digits, MLP, with evaluation",
     "the same loop with a DataLoader and torch's SGD",
     mark=0.65,
     rounds=11,
@@ -196,7 +196,7 @@ def _epoch(scratch: Path) -> Work:
 
 @benchmark(
     "cnn-epoch",
-    "an epoch of ALIBI on 60,000 images of 28 x 28, the small CNN, 10,000 evaluated",
+    "epoch of ALIBI on 60,000 images, small CNN, 10,000 evaluated",
     "the same loop with a DataLoader and torch's SGD",
     mark=0.55,
     most_seconds=6.0,

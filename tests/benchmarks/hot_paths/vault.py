@@ -23,7 +23,7 @@ _LINES, _CHARGED, _STAGES = 100_000, 1000, 10
 
 @benchmark(
     "vault-release",
-    "randomized response on 10^6 labels in a vault: address, charge, store",
+    "randomized response on 10^6 labels in a vault",
     "four lines of NumPy, not secret and not charged",
     mark=0.13,
 )
@@ -51,7 +51,7 @@ def _release(scratch: Path) -> Work:
 
 @benchmark(
     "ledger",
-    "a vault's file of 10^5 lines read and composed for 1,000 labels",
+    "10^5 lines of a vault composed for 1,000 labels",
     "a loop over the lines, adding to each label",
     mark=0.24,
 )

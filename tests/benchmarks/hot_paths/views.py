@@ -61,7 +61,7 @@ def photographs_of(images: Tensor) -> list[Image.Image]:
 
 @benchmark(
     "views",
-    "448 pairs of weak and strong views of 32 x 32 photographs",
+    "448 pairs of weak and strong views, 32 x 32",
     "Pillow and torchvision, an image at a time",
     mark=15,
     rounds=9,

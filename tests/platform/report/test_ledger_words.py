@@ -65,7 +65,7 @@ def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
         "one release of Laplace noise, epsilon 2, read by nine trials, paid once; for ALIBI; of "
         "60 labels, made on 20"
     )
-    assert text.endswith("Anybody may see what was made of it.")
+    assert text.endswith("Anybody may see results computed from it.")
     a_folder(tmp_path / "three", releases=[])
     vault = a_vault(tmp_path / "three")
     for guess in range(3):
