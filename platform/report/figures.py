@@ -55,7 +55,7 @@ _T = TypeVar("_T")
 class MethodStyle(NamedTuple):
     """A method's color and marker in every figure and table of a page.
 
-    Colors are told apart with any color vision (after Okabe and Ito, 2008, darkened to three times
+    Colors are distinct with any color vision (after Okabe and Ito, 2008, darkened to three times
     the paper's luminance or more); markers say the same in grey print.
     """
 

@@ -7,7 +7,7 @@ Two copies of one store would draw the same release with different noise, each u
 and a store that forgot lines of its ledger would spend them again. A store therefore knows its own
 id and place, and a small file beside it, the witness, knows the id and how many lines there were.
 The place is a path, a file system and a number in it: cloned machines have all three in common, and
-their stores can't be told apart.
+their stores are indistinguishable.
 """
 
 import hashlib

@@ -153,10 +153,20 @@ class Place:
     def finish(
         self, step: "Step", found: Mapping[str, Any], performance: Performance = _FAST
     ) -> bool:
-        """Write a step's result with where it was made, and delete its state."""
+        """Write a step's result with where it was made, and delete its state.
+
+        Without another word it was learned from images alone.
+        """
         cuda = performance.torch_device().type == "cuda"
         every = {
             "step": step.name,
+            "dataset": step.dataset,
+            "network": step.network,
+            "epsilon": 0.0,
+            "delta": 0.0,
+            "noise": "none: reads no label",
+            "league": League.NONE.words,
+            "seed": 0,
             **found,
             "accelerator": torch.cuda.get_device_name() if cuda else "none",
             "machine": machine(),
@@ -279,16 +289,13 @@ class TrialStep(Step):
             self,
             {
                 "method": self.row,
-                "network": self.network,
                 "features": self.after if self.encoder else "images",
-                "dataset": self.dataset,
                 "training_images": len(data.train_features),
                 "accuracy": trainer.evaluate(),
                 "epsilon": epsilon,
                 "delta": delta,
                 "seed": self.seed,
                 "noise": "secret" if seed is None else f"seed {seed}: anybody can repeat it",
-                "league": League.NONE.words,
                 "published": self.published,
                 "epochs": len(curve),
                 "train_seconds": round(seconds, 1),
@@ -296,15 +303,6 @@ class TrialStep(Step):
                 **{f"figure {name}": value for name, value in trainer.figures().items()},
             },
         )
-
-
-#: Of steps that learn from images alone.
-_NO_LABELS = {
-    "epsilon": 0.0,
-    "delta": 0.0,
-    "noise": "none: reads no label",
-    "league": League.NONE.words,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,14 +339,10 @@ class EncoderStep(Step):
             self,
             {
                 "method": "self-supervised (VICReg)",
-                "network": self.network,
-                "dataset": self.dataset,
                 "training_images": len(data.train_features),
                 "dimensions": done.dimensions,
                 "epochs": done.epochs,
                 "loss": done.loss,
-                "seed": 0,
-                **_NO_LABELS,
                 "train_seconds": round(sum(seconds), 1),
             },
         )
@@ -365,10 +359,9 @@ class FeaturesStep(Step):
         """Compute and keep them, on the processor: other last digits would be another release."""
         data = place.public(self.dataset)
         prior_features(self.prior, data)
-        found: dict[str, Any] = {"method": f"features: {self.prior.features}"}
-        found |= {"training_images": len(data.train_features), "dataset": self.dataset}
-        found |= {"seed": self.prior.seed}
-        return place.finish(self, {**found, **_NO_LABELS}, Performance(device=Device.CPU))
+        found = {"method": f"features: {self.prior.features}", "seed": self.prior.seed}
+        found |= {"training_images": len(data.train_features)}
+        return place.finish(self, found, Performance(device=Device.CPU))
 
 
 # Speeds. A measurement is prepared as (work, floating-point operations of one unit of it).

@@ -21,7 +21,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.randomized_response import PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.vault import LabelVault
-from tests.source_tree import named, sources
+from tests.source_tree import ROOT, sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,13 @@ def with_events() -> dict[str, type]:
     """Every dataclass with an `event` in all that trials run through, by its place."""
     found = {}
     for path in (*sources("mechanisms"), *sources("trainers"), *sources("platform")):
-        name = named(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        name = (
+            path.relative_to(ROOT)
+            .as_posix()
+            .removesuffix(".py")
+            .removesuffix("/__init__")
+            .replace("/", ".")
+        )
         for kind in mechanisms_of(importlib.import_module(f"labeldp.{name}")):
             found[f"{name}.{kind.__qualname__}"] = kind
     return found

@@ -260,7 +260,7 @@ def label_numbers(
         return numbers
     if names is None:
         raise DataFileError(
-            f"{where} {column} holds names of classes; which there are is not read off secret "
+            f"{where} {column} holds names of classes, which are not read from secret "
             f"labels (row {no_number} is the first that is not a whole number): set "
             "data.classes=NAME,NAME,... in the order of the classes (or class_names in the file)"
         )

@@ -822,7 +822,7 @@ def _unsaid(
         yield Missing(
             key="data.classes",
             value="NAME,NAME,..." if names else "K",
-            why="which classes there are is public, and must not be read off secret labels",
+            why="the classes are public, and must not be read from secret labels",
         )
     if not own_split and source.test_path is None and source.hold_out is None:
         yield Missing(

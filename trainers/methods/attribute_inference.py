@@ -65,11 +65,10 @@ class GroupVotes:
 class AttributeInference:
     """How well the attack separates the groups.
 
-    Attributes:
-        consensus_phd: Share of PhD holders on whom more than 75% of the teachers agree.
-        consensus_others: Share of the others.
-        balanced_accuracy: Of the rule "PhD if at most 75% agree", on as many people of each group.
-        auc: Chance that a PhD holder's consensus is below another person's, ties counted half.
+    `consensus_phd` and `consensus_others` are shares of the group on whom more than 75% of the
+    teachers agree; `balanced_accuracy` is of the rule "PhD if at most 75% agree" on as many people
+    of each group; `auc` is the chance that a PhD holder's consensus is below another person's, ties
+    counted half.
     """
 
     consensus_phd: float

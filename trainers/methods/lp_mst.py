@@ -55,13 +55,10 @@ from labeldp.trainers.trainer import LabelSource, Trainer
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Part:
-    """Released labels of one stage.
+    """Released labels of one stage: [M], or sets bool [M, K], of the training examples `rows` [M].
 
-    Attributes:
-        rows: Positions of training examples [M].
-        noisy: Their released labels [M], or sets bool [M, K].
-        evidence: Targets of the loss [M, K].
-        mean_top_k: Of the prior that they were released under; the mean size of sets.
+    `evidence` are targets of the loss [M, K]; `mean_top_k` is of the prior that they were released
+    under, or the mean size of sets.
     """
 
     rows: NDArray[np.intp]

@@ -108,12 +108,40 @@ class _ClosedFormStudent(Trainer):
         self._predictor: Predictor | None = None
 
     def _fit(self) -> Predictor:
-        data = self._data
         if self._config.kind is not StudentKind.FOREST:
-            return _fit_probe(self._config, data, self._indices, self._labels, self._seed)
-        rows = data.train_features[torch.from_numpy(self._indices)]
+            return self._fit_probe()
+        rows = self._data.train_features[torch.from_numpy(self._indices)]
         forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
-        return ForestPredictor.of(forest, data.num_classes)
+        return ForestPredictor.of(forest, self._data.num_classes)
+
+    def _fit_probe(self) -> ProbePredictor:
+        """Fit a probe to answers and, if it is self-trained, to its own confident guesses."""
+        config, data, indices, labels = self._config, self._data, self._indices, self._labels
+
+        def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
+            probes = train_probes(
+                data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
+            )
+            return ProbePredictor(weights=probes[0])
+
+        probe = fitted(indices, labels)
+        if config.kind is not StudentKind.SELF_TRAINED:
+            return probe
+        # A closed form has no seed; students of one ensemble differ in the half they look at.
+        count = len(data.train_features)
+        order = np.random.default_rng(self._seed).permutation(count)
+        half = np.sort(order[: (count + 1) // 2])
+        seen = data.train_features[torch.from_numpy(half)]
+        for number in range(1, config.rounds + 1):
+            top = probe.scores(seen).topk(2, dim=1)
+            margin = (top.values[:, 0] - top.values[:, 1]).numpy()
+            guesses = top.indices[:, 0].numpy()
+            share = config.trusted * number / config.rounds
+            trusted = _most_confident(margin, guesses, data.num_classes, share)
+            probe = fitted(
+                np.concatenate([half[trusted], indices]), np.concatenate([guesses[trusted], labels])
+            )
+        return probe
 
     def epoch(self) -> EpochMetrics:
         started = time.perf_counter()
@@ -147,39 +175,6 @@ class _ClosedFormStudent(Trainer):
             self._predictor = self._fit()
 
 
-def _fit_probe(
-    config: StudentConfig,
-    data: PublicData,
-    indices: NDArray[np.intp],
-    labels: NDArray[np.int64],
-    seed: int,
-) -> ProbePredictor:
-    """Fit a probe to answers and, if set, to its own confident guesses."""
-
-    def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
-        probes = train_probes(
-            data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
-        )
-        return ProbePredictor(weights=probes[0])
-
-    probe = fitted(indices, labels)
-    if config.kind is StudentKind.SELF_TRAINED:
-        # A closed form has no seed; students of one ensemble differ in the half they look at.
-        count = len(data.train_features)
-        half = np.sort(np.random.default_rng(seed).permutation(count)[: (count + 1) // 2])
-        seen = data.train_features[torch.from_numpy(half)]
-        for number in range(1, config.rounds + 1):
-            top = probe.scores(seen).topk(2, dim=1)
-            margin = (top.values[:, 0] - top.values[:, 1]).numpy()
-            guesses = top.indices[:, 0].numpy()
-            share = config.trusted * number / config.rounds
-            trusted = _most_confident(margin, guesses, data.num_classes, share)
-            probe = fitted(
-                np.concatenate([half[trusted], indices]), np.concatenate([guesses[trusted], labels])
-            )
-    return probe
-
-
 def further_labels(
     prior: NDArray[np.float64],
     *,
@@ -188,10 +183,8 @@ def further_labels(
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Return the examples [L] that a prior [N, K] is surest of, and their likeliest classes [L].
 
-    Args:
-        prior: Of every training example [N, K].
-        share: Part of each likeliest class that is taken, the surest first.
-        answered: Examples that have a label already [M] and are left out.
+    `share` is the part of each likeliest class that is taken, the surest first; `answered` are
+    examples that have a label already [M] and are left out.
     """
     ranked = np.sort(prior, axis=1)
     guesses = prior.argmax(1)

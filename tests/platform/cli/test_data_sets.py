@@ -139,7 +139,7 @@ def test_own_files_from_the_command_line(
 ) -> None:
     text = words(capsys, "data", "check", str(table), "--label-column", "result", code=1)
     assert "1,200 rows" in text and "text, 2 categories" in text
-    assert "data.classes=NAME,NAME,...: which classes there are is public" in text
+    assert "data.classes=NAME,NAME,...: the classes are public" in text
     given = ["--label-column", "result", "--drop", "id,joined,size", "--classes", ",".join(CLASSES)]
     asked = ["data", "check", str(table), *given, "--hold-out", "public", "--seed", "3"]
     found = answer(capsys, *asked)

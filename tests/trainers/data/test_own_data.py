@@ -268,7 +268,7 @@ def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: 
     ("settings", "message"),
     [
         ({}, "does not say how many classes"),
-        ({"classes": 2}, "holds names of classes; which there are is not read off"),
+        ({"classes": 2}, "holds names of classes, which are not read from"),
         ({"classes": ("no", "maybe")}, "row 1, column 'label' holds none of"),
         ({"metadata": {"class_names": "no, yes"}}, "class_names must be a JSON list"),
         ({"metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
