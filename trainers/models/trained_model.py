@@ -241,11 +241,12 @@ def _description(path: Path) -> dict[str, Any]:
     """The content of `model.json`, of a version that this one reads."""
     try:
         facts: dict[str, Any] = json.loads(read_bytes(path, most_bytes=_MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
+    except FileNotFoundError as error:
         raise ModelFileError(
-            f"{path} can't be read ({error}); copy the file again, or name the folder of a model, "
-            "such as RESULTS/models/TRIAL"
+            f"{path} is not there; name the folder of a model, such as RESULTS/models/TRIAL"
         ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} can't be read ({error}); copy the file again") from error
     version = facts.get("format") if isinstance(facts, dict) else None
     if version != FORMAT:
         raise ModelFileError(
