@@ -74,7 +74,7 @@ def own(**settings: Any) -> DataSettings:
         (own(path="a.csv", test_labels="t.npy"), "data.test_path names no file"),
         (own(path="X.npy", labels="y.npy", test_path="T.npy"), "data.test_labels=FILE"),
         (own(path="a.csv", test_path="b.csv", hold_out=HoldOut.NONE), "leave one of them"),
-        (own(path="a.csv", hold_out_seed=1), "say data.hold_out=public"),
+        (own(path="a.csv", hold_out_seed=1), "set data.hold_out=public"),
         (own(path="a.csv", hold_out_seed=1, hold_out=HoldOut.NONE), "no rows are held out"),
         (own(path="X.npy", labels="y.npy", embeddings="x.npy"), "embeddings of your own images"),
     ],
