@@ -23,6 +23,7 @@ regresses noisy bits learns how often bit j is set among similar examples, q + (
 j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +98,19 @@ def targets_of(
     return Targets(rows=_single(fixed, device))
 
 
+def gradient_scale(log_likelihood: Tensor) -> float:
+    """Return the factor on the loss of a release [M, K] by which it pulls like true labels.
+
+    A network that predicts every class alike gets a gradient posterior - 1/K on its logits. With
+    noise that is short (a 30th at 100 classes and epsilon 2), and the weights shrink before
+    they learn. The factor gives it the mean square length of the gradient of true labels. It looks
+    at the release alone.
+    """
+    classes = log_likelihood.shape[1]
+    squared = float(log_likelihood.double().softmax(1).square().sum(1).mean()) - 1 / classes
+    return math.sqrt((1 - 1 / classes) / squared) if squared > 0 else 1.0
+
+
 def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
     """Noisy vectors and sets as they are, labels as one-hot vectors [M, K]."""
     classes = mechanism.num_classes
@@ -160,12 +174,14 @@ class Alibi(OneNetwork):
             device=learner.device,
             smoothing=config.recipe.label_smoothing,
         )
+        even = self._targets.bayes and config.recipe.even_gradient
+        self._scale = gradient_scale(self._targets.rows) if even else 1.0
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
         log_probabilities = logits.log_softmax(1)
         targets = self._targets.batch(rows, log_prior=log_probabilities)
-        return soft_cross_entropy(log_probabilities, targets)
+        return self._scale * soft_cross_entropy(log_probabilities, targets)
 
 
 #: Into how many groups of examples that look alike a model divides a data set, roughly: it pools

@@ -38,6 +38,7 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.alibi import gradient_scale
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner, OneNetwork
@@ -271,12 +272,14 @@ class LpMst(Stages):
         learner = super()._new_learner(self.noisy_labels()[0], **changes)
         evidence = np.concatenate([part.evidence for part in self._released])
         self._evidence = torch.from_numpy(evidence).to(learner.device)
+        sets = isinstance(self._mechanism, StaircaseChannel)
+        self._read = RobustLoss.FORWARD if sets else self.config.loss
+        even = self._read is RobustLoss.FORWARD and self.config.recipe.even_gradient
+        self._scale = gradient_scale(self._evidence) if even else 1.0
         return learner
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        sets = isinstance(self._mechanism, StaircaseChannel)
-        loss = RobustLoss.FORWARD if sets else self.config.loss
-        return robust_loss(loss, logits, self._evidence[rows])
+        return self._scale * robust_loss(self._read, logits, self._evidence[rows])
 
 
 class StagedMoments(Stages):

@@ -188,6 +188,11 @@ class Recipe:
     mirrored: Flag = key(
         False, "Judge an image by itself and its mirror image, the mean of both logits."
     )
+    even_gradient: Flag = key(
+        False,
+        "Scale the loss of noisy labels until its first gradient is as long as that of true ones; "
+        "for losses that are the likelihood of a release.",
+    )
 
     def refuse_smoothing(self, why: str) -> None:
         """Refuse smoothing of labels that are not right as they are; `why` describes them."""
@@ -234,6 +239,7 @@ def fast_training(
             label_smoothing=label_smoothing,
             average_decay=0.99,
             mirrored=True,
+            even_gradient=True,
         ),
     }
 

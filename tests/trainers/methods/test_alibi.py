@@ -13,7 +13,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.methods.alibi import BitFlipTrainer, targets_of
+from labeldp.trainers.methods.alibi import BitFlipTrainer, gradient_scale, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
@@ -94,6 +94,18 @@ def test_a_release_that_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_an_even_gradient_is_at_first_as_long_as_that_of_true_labels(
+    mechanism: LabelMechanism,
+) -> None:
+    log_likelihood = torch.from_numpy(mechanism.log_likelihood(released(mechanism))).double()
+    logits = torch.zeros(log_likelihood.shape, dtype=torch.float64, requires_grad=True)
+    loss = -(logits.log_softmax(1) + log_likelihood).logsumexp(1).sum()
+    loss = loss * gradient_scale(log_likelihood)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert float(gradient.square().sum(1).mean()) == pytest.approx(1 - 1 / 4, rel=1e-9)
 
 
 def test_without_noise_it_is_plain_cross_entropy() -> None:
