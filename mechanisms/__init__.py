@@ -7,7 +7,7 @@
 | What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | How is a noisy label read? | `posterior` |
-| How accurate, without test labels? | `accuracy_estimate` |
+| How accurate, without test labels? | `accuracy_estimate`, `score_histogram` |
 | What does it cost? | `accounting`, `calibration`, `selection` |
 | How do votes become answers, what do they cost? | `pate` |
 | How leaky does it prove? | `auditing` |
@@ -62,6 +62,7 @@ from labeldp.mechanisms.randomized_response import (
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.mechanisms.score_histogram import ScoreCells, ScoreEstimates, ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault, Release
 
 __all__ = [
@@ -97,6 +98,9 @@ __all__ = [
     "Release",
     "RenyiEvent",
     "SanitizedEpsilon",
+    "ScoreCells",
+    "ScoreEstimates",
+    "ScoreHistogram",
     "SecureEntropy",
     "SeededNoise",
     "StaircaseChannel",

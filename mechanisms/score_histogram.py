@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
-from scipy.stats import rankdata
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy
@@ -98,13 +97,19 @@ class ScoreHistogram(DrawnExactly):
                 f"places holds {where.min()} to {where.max()}; number cells from 0 without gaps, "
                 "-1 for what is not counted"
             )
-        mine = where[np.arange(len(truth)), truth]
-        counts = np.bincount(mine[mine >= 0], minlength=cells)
+        counts = _counted(where, truth)
         scale, rng = sensitivity(where) / self.epsilon, as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):
             return counts + discrete_laplace(rng, scale=scale, shape=counts.shape)
         up, down = rng.geometric(-math.expm1(-1 / scale), size=(2, cells))
         return np.asarray(counts + up - down, dtype=np.int64)
+
+
+def _counted(
+    places: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    mine = places[np.arange(len(labels)), labels]
+    return np.bincount(mine[mine >= 0], minlength=int(places.max()) + 1)
 
 
 def sensitivity(places: NDArray[np.integer[Any]]) -> int:
@@ -139,7 +144,7 @@ class ScoreCells:
         table = np.clip(table, LEAST_SCORE, 1.0)
         answers, cells = table.argmax(axis=1), 0
         places = np.full(table.shape, -1, dtype=np.int64)
-        for each in range(table.shape[1] == 2, table.shape[1]):
+        for each in range(table.shape[1] == 2, table.shape[1]):  # of two the second
             mine = table[:, each]
             order = np.lexsort((mine, answers == each))
             # More bins follow the scores more closely, and each adds noise.
@@ -150,6 +155,42 @@ class ScoreCells:
             places[order, each] = cells + np.unique(parts, return_inverse=True)[1]
             cells = int(places.max()) + 1
         return cls(table, places)
+
+    @property
+    def classes(self) -> range:
+        """The classes whose labels are counted."""
+        return range(self.scores.shape[1] == 2, self.scores.shape[1])
+
+    @property
+    def number(self) -> int:
+        """Number of cells, C."""
+        return int(self.places.max()) + 1
+
+    @property
+    def expected(self) -> tuple[Numbers, NDArray[np.int64]]:
+        """Sum of the scores in each cell, and the number of examples [C]."""
+        places = self.places[:, self.classes].ravel()
+        scores = self.scores[:, self.classes].ravel()
+        return np.bincount(places, scores).astype(np.float64), np.bincount(places)
+
+    def exactly(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Count public labels [H]: [C]."""
+        return _counted(self.places, labels)
+
+    def reliability(self, counts: NDArray[Any]) -> list[list[float]]:
+        """Return rows of mean score, share of labels and number of examples; by `counts` [C].
+
+        Of several classes those cells stand in one row whose scores are in the same tenth.
+        """
+        sums, sizes = self.expected
+        rows = np.arange(len(sums))
+        if len(self.classes) > 1:
+            tenths = np.minimum(np.floor(10 * sums / sizes), 9)
+            rows = np.unique(tenths, return_inverse=True)[1]
+        scores, labels, size = (np.bincount(rows, each) for each in (sums, counts, sizes))
+        shares = np.clip(labels / size, 0.0, 1.0)
+        found: list[list[float]] = np.column_stack([scores / size, shares, size]).tolist()
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,20 +214,20 @@ class ScoreEstimates:
     def __init__(self, cells: ScoreCells, counts: NDArray[Any], *, epsilon: float) -> None:
         """Take counts [C] that were released of `cells` at this epsilon."""
         scores, places = cells.scores, cells.places
-        if len(counts) != places.max() + 1:
-            raise ValueError(f"there are {len(counts)} counts for {places.max() + 1} cells")
+        if len(counts) != cells.number:
+            raise ValueError(f"there are {len(counts)} counts for {cells.number} cells")
         self.scores, self.size = scores, len(scores)
         unit = epsilon / sensitivity(places)
         self.noise_std = math.sqrt(2 * math.exp(-unit)) / -math.expm1(-unit)
         every = np.asarray(counts, dtype=np.float64)
-        self._two = scores.shape[1] == 2
+        self._two = len(cells.classes) == 1
         if not self._two:  # together they are all labels, and that number is known
             every = every + (self.size - every.sum()) / len(every)
         self._classes = [
             _Class(
                 scores[:, each], places[:, each], every[np.unique(places[:, each])], self.noise_std
             )
-            for each in range(self._two, scores.shape[1])
+            for each in cells.classes
         ]
 
     @property
@@ -265,6 +306,8 @@ def _mean(found: Sequence[Estimated], most: float = 1.0) -> Estimated:
     noise = math.hypot(*(each.noise for each in found)) / len(found)
 
     def reach(gaps: Sequence[float]) -> float:
+        if len(found) == 1:
+            return gaps[0]
         chosen = (gap**2 - (_TWO_SIDED * x.noise) ** 2 for gap, x in zip(gaps, found, strict=True))
         together = sum(math.sqrt(max(0.0, each)) for each in chosen) / len(found)
         return math.hypot(together, _TWO_SIDED * noise)
@@ -314,8 +357,7 @@ class _Class:
 
     def per_bin(self, values: Numbers) -> Numbers:
         """What a label in each bin adds, if examples add these values [H]: [B]."""
-        sums: Numbers = np.bincount(self.bins, self.weights * values)
-        return sums
+        return np.asarray(np.bincount(self.bins, self.weights * values), dtype=np.float64)
 
     def _ratio(
         self,
@@ -341,12 +383,13 @@ class _Class:
             value=float(_GRID[best]),
             low=float(low),
             high=float(high),
-            noise=float(np.ptp(alone)) / (2 * _TWO_SIDED),
+            noise=min(float(np.ptp(alone)), float(high - low)) / (2 * _TWO_SIDED),
         )
 
     def roc_auc(self) -> Estimated:
         """Chance that a label of the class has a higher score than another one."""
-        ranks = rankdata(self.score) - 0.5
+        sides = (np.searchsorted(self.score, self.score, side) for side in ("left", "right"))
+        ranks = np.mean(list(sides), axis=0)
         below, size, total = self.per_bin(ranks), self.size, self.total
         squared = total**2 - len(self.counts) * self.variance
         positives = float(self.likely.sum())

@@ -288,7 +288,8 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
     found = chosen_by((record.metrics for record in finished), by)
     refuse_lottery((each.metrics for each in finished), by=found)
     best = max(
-        _groups(finished), key=lambda group: mean(each.metrics[found.metric] for each in group)
+        _groups(finished),
+        key=lambda group: found.rank(mean(each.metrics[found.metric] for each in group)),
     )
     return min(best, key=lambda record: (int(record.config.get("seed", 0)), record.hash))
 

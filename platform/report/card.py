@@ -5,7 +5,7 @@ never has what the labels' owner alone may see: audits, canaries, numbers made o
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from labeldp.platform.report.ledger_words import counted, price, sentences
 from labeldp.platform.report.selection import Selected
 from labeldp.platform.report.wording import number, percent
 from labeldp.platform.sweep.accuracy_figures import (
+    SCORES,
     estimate_of,
     majority_text,
 )
@@ -140,6 +141,7 @@ def facts(
             f"{percent(estimate.accuracy, digits=2)}, standard error "
             f"{percent(estimate.error, digits=2)}, 95% interval {low} to {high}"
         )
+    found |= _scores(metrics)
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
@@ -161,6 +163,23 @@ def facts(
         found["training time"] = f"{metrics['train_seconds']:.1f} s"
     if record.git_commit:
         found["code"] = record.git_commit[:12]
+    return found
+
+
+def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
+    """What scores are worth; the class prior, and the threshold that follows from it."""
+    found = {SCORES[name]: f"{metrics[name]:.4f}" for name in SCORES if name in metrics}
+    words = {**SCORES, "positive_share": "share of the second class"}
+    for name in words:
+        if (estimated := f"{name}_estimated") in metrics:
+            value, low, high = (metrics[f"{estimated}{end}"] for end in ("", "_low", "_high"))
+            found[f"{words[name]}, estimated on held-out labels"] = (
+                f"{value:.4f}, 95% interval {low:.4f} to {high:.4f}"
+            )
+    if (threshold := metrics.get("threshold_estimated")) is not None:
+        found["score from which as many are of the second class as are estimated"] = (
+            f"{threshold:.4g}"
+        )
     return found
 
 

@@ -152,21 +152,22 @@ def trade_off(
         upper.tick_params(labelbottom=False)
         lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
         _draw_attack(lowest, found, styles, scale)
-    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
-    upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, pad=6)
+    by = found[0].accuracy_by if found else ChooseBy.TEST
+    unit = 1.0 if by.of_scores else 100.0
+    upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=_SOFT, pad=6)
     best = front(point for point in found if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
-        steps = [(scale.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
+        steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, heights = [scale.at(p.epsilon) for p in mine], [100 * p.accuracy for p in mine]
+        places, heights = [scale.at(p.epsilon) for p in mine], [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
             line = (places[: len(private)], heights[: len(private)])
             upper.plot(*line, color=style.color, alpha=0.45)
-        spreads = [100 * point.accuracy_std for point in mine]
+        spreads = [unit * point.accuracy_std for point in mine]
         upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
         _markers(upper, places, heights, style, label=variant)
     _mark_epsilons(lowest, found, scale)
@@ -314,6 +315,28 @@ def learning_curves(
     room = 0.04 * (high - low) or 1.0
     axes.set(xlim=(first, last), ylim=(max(0.0, low - room), high + room), xlabel="epoch")
     axes.locator_params(axis="x", integer=True, nbins=5)
+    axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
+    return figure
+
+
+def reliability(
+    name: str, mine: Sequence[tuple[float, Sequence[Sequence[float]]]], style: MethodStyle
+) -> Figure:
+    """Draw one method's labels against its scores, by epsilon: on the line they are what it says.
+
+    Rows are those of a record: mean score, share of labels, number of examples.
+    """
+    figure = _sheet(340, 220)
+    axes = _place(figure, left=40, right=332, top=26, bottom=184)
+    axes.plot([0, 1], [0, 1], color=_SOFT, linestyle="--", linewidth=1)
+    for rank, (epsilon, rows) in enumerate(mine):
+        strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
+        label = "no privacy" if math.isinf(epsilon) else f"ε {number(epsilon)}"
+        scores, shares, _ = zip(*sorted(map(tuple, rows)), strict=True)
+        axes.plot(scores, shares, label=label, color=style.color, alpha=strength, marker=".")
+    axes.legend(loc="upper left", fontsize="small")
+    most = max(max(row[:2]) for _, rows in mine for row in rows)
+    axes.set(xlim=(0, 1.02 * most), ylim=(0, 1.02 * most), xlabel="score")
     axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
     return figure
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.pareto import Point, points, same_epsilon
+from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
 from labeldp.platform.sweep.accuracy_figures import (
-    ChoiceNoise,
     ChooseBy,
     estimated_text,
+    is_rare,
     majority_text,
+    scores_text,
 )
 from labeldp.platform.sweep.configuration import spoiled_text
 
@@ -62,9 +63,9 @@ def finding(
     sentences = []
     baselines = [point for point in found if math.isinf(point.epsilon)]
     if baselines:
-        best = max(baselines, key=lambda point: point.accuracy)
+        best = max(baselines, key=lambda point: point.rank)
         attack = _attack(best, metrics) if with_attack else ""
-        sentences.append(f"Without privacy the model is {_accuracy(best)} accurate{attack}.")
+        sentences.append(f"Without privacy the model {_quality(best)}{attack}.")
     private = [point for point in found if math.isfinite(point.epsilon)]
     if private:
         best, rivals = _nearest(private)
@@ -75,7 +76,7 @@ def finding(
         delta = f" and delta {best.delta:g}" if best.delta else ""
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
-            f"At epsilon {best.epsilon:.3g}{delta} {name} is {_accuracy(best)} accurate{attack}."
+            f"At epsilon {best.epsilon:.3g}{delta} {name} {_quality(best)}{attack}."
             f"{_lottery(rivals)}{_majority(best, metrics)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
@@ -123,22 +124,26 @@ def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
 
     nearest = min(map(distance, private))
     rivals = [point for point in private if distance(point) == nearest]
-    return max(rivals, key=lambda point: point.accuracy), rivals
+    return max(rivals, key=lambda point: point.rank), rivals
 
 
-def _accuracy(point: Point) -> str:
-    seeds = len(point.hashes)
+def _quality(point: Point) -> str:
+    """What a sentence says of a model: its accuracy, or before it what a rare class asks for."""
+    seeds, by = len(point.hashes), point.accuracy_by
+    if by.of_scores:
+        spread = f" (standard deviation {point.accuracy_std:.3f}, {seeds} seeds)"
+        return f"has {by.words} {point.accuracy:.3f}{spread if seeds > 1 else ''}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
-    estimated = point.accuracy_by is ChooseBy.ESTIMATED
-    text = estimated_text(point.accuracy) if estimated else f"{100 * point.accuracy:.1f}%"
-    return f"{text}{spread if seeds > 1 else ''}"
+    text = f"{100 * point.accuracy:.1f}%" if not by.estimated else estimated_text(point.accuracy)
+    text = f"is {text}{spread if seeds > 1 else ''} accurate"
+    scores = scores_text(point.scores) if is_rare(point.scores) else ""
+    return f"has {scores} and {text}" if scores else text
 
 
 def _lottery(rivals: Sequence[Point]) -> str:
-    estimates = [point.estimate for point in rivals if point.estimate is not None]
-    if not estimates or rivals[0].accuracy_by is not ChooseBy.ESTIMATED:
+    if not rivals[0].accuracy_by.estimated:
         return ""
-    noise = ChoiceNoise.among(estimates)
+    noise = noise_among(rivals)
     return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
 
 

@@ -28,6 +28,7 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_address import is_of
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.platform.records.results import ResultsFolderError, write_text
 from labeldp.platform.report.ledger import (
     Account,
@@ -51,6 +52,7 @@ _WHAT: dict[type, str] = {
     PateAnswers: "round[|s] of answers by an ensemble of teachers",
     PublishedCost: "published bound[|s] on what answers cost",
     CorrectCount: "noisy count[|s] of right answers",
+    ScoreHistogram: "noisy histogram[|s] of labels by a model's scores",
     MostCorrect: "choice[|s] of the model with most right answers",
     PublishedClasses: "list[|s] of the classes, read off the labels",
     NoNoise: "cop[y|ies] of the labels without any noise",

@@ -21,6 +21,7 @@ from labeldp.platform.report.figures import (
     MethodStyle,
     curves_of,
     learning_curves,
+    reliability,
     spread,
     styles_of,
     svg,
@@ -32,15 +33,18 @@ from labeldp.platform.report.pareto import (
     Point,
     front,
     leagues_of,
+    noise_among,
     points,
     settings_beside_epsilon,
 )
 from labeldp.platform.report.wording import counted, leading_number, number, percent, short_key
 from labeldp.platform.sweep.accuracy_figures import (
-    ChoiceNoise,
+    SCORES,
     ChooseBy,
     estimate_of,
     estimated_text,
+    is_rare,
+    scores_text,
 )
 
 #: More run cards than this lie in a fold of their own.
@@ -95,7 +99,8 @@ def page(
         [by_hash[digest] for point in found for digest in point.hashes], styles, audience
     )
     attack = owner and any(point.epsilon_m_ceiling > 0 for point in found)
-    name = "Accuracy against provable epsilon"
+    by = found[0].accuracy_by if found else ChooseBy.TEST
+    name = f"{by.words[:1].upper()}{by.words[1:]} against provable epsilon"
     name += ", and below it what the attack proved" if attack else ""
     name += "; the table has the same numbers."
     drawn = {point.variant for point in found}
@@ -104,7 +109,6 @@ def page(
     best = {point.hashes for point in front(found)}
     cells = zip(*(column.cells for column in columns), strict=True)
     estimates = [point.estimate for point in found if point.estimate is not None]
-    by_estimates = bool(found) and found[0].accuracy_by is ChooseBy.ESTIMATED
     canaries = {str(record.config.get("audit.canaries", "")) for record in records}
     return render(
         "report.html.jinja",
@@ -126,9 +130,11 @@ def page(
         mixed=len(leagues_of(found)) > 1,
         dagger=DAGGER if attack and any(p.delta > 0 for p in found if p.epsilon_m_ceiling) else "",
         estimates=estimates,
-        best_of=BestOf.among(estimates) if by_estimates else None,
-        lottery=ChoiceNoise.among(estimates) if by_estimates else None,
+        best_of=BestOf.among(estimates) if by is ChooseBy.ESTIMATED and estimates else None,
+        lottery=noise_among(found) if by.estimated else None,
+        by=by.words,
         curves=_curve_panels(found, by_hash, styles),
+        reliability=_reliability_panels(found, by_hash, styles),
         ledger=ledger,
         releases=releases,
         cards=cards,
@@ -173,6 +179,7 @@ def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
     # Epsilon and accuracy stand side by side on a telephone too, whichever accuracies there are.
     methods = [Cell(point.variant, order=point.variant.casefold()) for point in found]
     columns = [Column("method", methods, text=True), _numbers("epsilon", found, "epsilon")]
+    columns += _scores(found)
     if any(point.accuracy_test is not None for point in found) or not found:
         columns.append(Column("accuracy, %", [_measured(p) for p in found], "accuracy"))
     if any(point.estimate is not None for point in found):
@@ -191,6 +198,27 @@ def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
     if len(leagues_of(found)) > 1:
         leagues = [_cell(point.league) for point in found]
         columns.append(Column("league", leagues, "league", text=True))
+    return columns
+
+
+def _scores(found: Sequence[Point]) -> list[Column]:
+    """Columns of what points are compared by, and of what a rare class asks for."""
+    shown = [found[0].accuracy_by.metric] if found and found[0].accuracy_by.of_scores else []
+    if any(is_rare(point.scores) for point in found):
+        for name in ("roc_auc", "average_precision"):
+            shown += [each for each in (name, f"{name}_estimated") if each in found[0].scores]
+    columns = []
+    for name in dict.fromkeys(shown):
+        base, estimated, _ = name.partition("_estimated")
+        cells = []
+        for point in found:
+            ends = [point.scores.get(f"{name}_{end}") for end in ("low", "high")]
+            small = f"{ends[0]:.3f} to {ends[1]:.3f}" if None not in ends else ""
+            value = point.scores[name]
+            cells.append(Cell(f"{value:.3f}", small, f"{value:.9g}"))
+        columns.append(
+            Column(f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base])
+        )
     return columns
 
 
@@ -259,6 +287,8 @@ def _outcome(record: TrialRecord) -> str:
         accuracy = percent(metrics["accuracy"])
     else:
         accuracy = estimated_text(estimate.accuracy)
+    if is_rare(metrics) and (scores := scores_text(metrics)):
+        accuracy = f"{scores}, {accuracy}"
     private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
     return f"{private}, {accuracy} accurate"
 
@@ -266,6 +296,25 @@ def _outcome(record: TrialRecord) -> str:
 def _value(value: object) -> str:
     # Tracking gives every value back as text.
     return "not set" if value is None or value == "None" else number(value)
+
+
+def _reliability_panels(
+    found: Sequence[Point],
+    records: Mapping[str, TrialRecord],
+    styles: Mapping[str, MethodStyle],
+) -> list[Markup]:
+    """Return a panel for each method, of each point's first seed."""
+    panels: list[Markup] = []
+    for name, style in styles.items():
+        mine = [
+            (point.epsilon, records[point.hashes[0]].reliability)
+            for point in found
+            if point.variant == name and records[point.hashes[0]].reliability
+        ]
+        if mine and len(panels) < MOST_PANELS:
+            words = f"Reliability of {name}: share of labels at each score"
+            panels.append(svg(words, reliability, name, spread(mine, _MOST_LINES), style))
+    return panels
 
 
 def _curve_panels(

@@ -91,6 +91,7 @@ def public_record(
         ],
         release_keys=releases,
         features=record.features,
+        reliability=record.reliability,
     )
 
 

@@ -18,10 +18,6 @@ from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, doubt_o
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
 ANY = Budget(epsilon=math.inf)
-_BY = {
-    ChooseBy.TEST: "accuracy on the public test split",
-    ChooseBy.ESTIMATED: "accuracy estimated on held-out labels",
-}
 
 
 class NotPublishable(ValueError):
@@ -99,8 +95,11 @@ def selected(
             _refuse_none(folder, at_epsilon)
         accuracy = chosen_by(metrics, choose_by or folder.results.identity.choose_by)
         refuse_lottery(metrics, by=accuracy)
-        chosen = max(rivals, key=lambda x: (x.metrics[accuracy.metric], -x.metrics["epsilon"]))
-        by, doubt = _BY[accuracy], doubt_of(metrics, by=accuracy)
+        chosen = max(
+            rivals,
+            key=lambda x: (accuracy.rank(x.metrics[accuracy.metric]), -x.metrics["epsilon"]),
+        )
+        by, doubt = accuracy.long_words, doubt_of(metrics, by=accuracy)
     elif at_epsilon is not None or choose_by is not None:
         raise ValueError(
             f"--at-epsilon and --choose-by go with --trial {BEST} only; leave them out to publish "
