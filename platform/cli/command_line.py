@@ -399,7 +399,7 @@ VERBS = (
         "features.parquet --id-column id --method moments --classes no,yes -o request",
         argument("features", "FEATURES", "rows: .parquet or .csv"),
         option("--id-column", "names the rows for both parties", "NAME", required=True),
-        choice("--method", ("moments", *_SINGLE, "stages"), required=True),
+        option("--method", f"moments, {', '.join(_SINGLE)} or stages", "NAME", required=True),
         option("--classes", "all classes, as the labels are written", "A,B", required=True),
         number("--epsilon", "expected; the party with the labels decides", default=1.0),
         number("--delta", "of moments", default=1e-5),

@@ -247,7 +247,9 @@ def soft_labels_of(scores: NDArray[np.floating]) -> NDArray[np.float64]:
                 high = middle
         found[:, column] = np.clip(one - high, 0, 1)
     sums = found.sum(1, keepdims=True)
-    return np.where(sums > 0, found / np.maximum(sums, 1e-12), 1 / scores.shape[1])
+    shares: NDArray[np.float64] = found / np.maximum(sums, 1e-12)
+    shares[sums[:, 0] <= 0] = 1 / scores.shape[1]
+    return shares
 
 
 #: Axes of the arrays of a question: columns and ranks, knots, landmarks, functions.
