@@ -9,6 +9,7 @@ proves), `labeldp.trainers` (data, models and training loops in one process) and
 `labeldp.platform` (Ray, Tune, MLflow, reports and the command line).
 """
 
+import os
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from labeldp.platform.api.result import plan as plan
     from labeldp.platform.api.result import run as run
     from labeldp.platform.vault.shared_vault import SharedVault as SharedVault
+
+# Threads of one calculation that wait for each other in a loop take 40 times as long where others
+# use the processor too. OpenMP reads this when torch is imported; workers inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 try:
     __version__ = version("labeldp")
