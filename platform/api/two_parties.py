@@ -37,7 +37,13 @@ from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
-from labeldp.trainers.methods.smooth_sums import SumQuestion, soft_labels_of, worthwhile
+from labeldp.trainers.methods.smooth_sums import (
+    SumQuestion,
+    packed,
+    soft_labels_of,
+    unpacked,
+    worthwhile,
+)
 
 FORMAT = 1
 _REQUEST, _RELEASE = "request.json", "release.json"
@@ -66,7 +72,7 @@ class Request:
 
     Attributes:
         ids: Whose labels, as text, each once [N].
-        weights: Of the sums, in bytes [N, M]; None where no sums are asked for.
+        weights: Of the sums, in units of the question [N, M]; None where no sums are asked for.
         prior: Of each label in whole shares of `_PRIOR_STEPS` [N, K]; None for a flat one.
         digest: Of the whole request.
     """
@@ -186,8 +192,8 @@ def write_request(
     if method == "moments":
         rows = prepared(features, id_column)[0]
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
-        files[_WEIGHTS], question = SumQuestion.asked(rows, count=count, seed=seed)
-        files[_QUESTION] = question.arrays()
+        weights, question = SumQuestion.asked(rows, count=count, seed=seed)
+        files[_WEIGHTS], files[_QUESTION] = packed(weights), question.arrays()
     files[_IDS] = ids[chosen]
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = _new_folder(to)
@@ -240,12 +246,13 @@ def read_request(folder: str | Path) -> Request:
         raise FileNotAsWritten(f"{place}: moments need directions, and {method} takes none")
     if weights is not None:
         question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
-        _expect(place, weights, np.int8, (len(ids), len(question.units)))
-        if weights.shape[1] > _MOST_DIRECTIONS:
+        width = len(question.units)
+        if width > _MOST_DIRECTIONS:
             raise FileNotAsWritten(
-                f"{place} asks for {weights.shape[1]:,} directions; the most is "
-                f"{_MOST_DIRECTIONS:,}"
+                f"{place} asks for {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
             )
+        _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
+        weights = unpacked(weights, width)
     if prior is not None:
         _expect(place, prior, np.uint16, (len(ids), len(classes)))
     return Request(

@@ -1,4 +1,4 @@
-"""Directions for label sums of a table in NumPy, packed into bytes, and the way to read the answer.
+"""Directions for label sums of a table in NumPy, packed, and the way to read the answer.
 
 The party that has the features asks for sums of labels along smooth functions of them
 (`LabelMoments`), and learns a smooth function from the answer. Here are the functions: the
@@ -36,7 +36,7 @@ Floats = NDArray[np.float32]
 _SAMPLE, _LANDMARKS = 20_000, 1.5
 _KNOTS = 129
 #: Squared width of the kernel in units of the median squared distance.
-_WIDTH = 1.5
+_WIDTH = 4.0
 #: Standard deviations at which a number is clipped.
 _CLIPPED = 4.0
 #: Directions below this share of the strongest one are numerical noise.
@@ -44,11 +44,12 @@ _LEAST_SHARE = 1e-7
 #: As in `priors`: more of the labels lies along the queried directions than along an average one,
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
-#: Most bytes of packed weights, most functions, and the noise that an average score may have: more
-#: functions are drowned by it.
-_MOST_BYTES, _MOST_FUNCTIONS, _TOLERATED = 200_000_000, 400, 0.05
+#: Most functions, and the noise that an average score may have: more functions are drowned by it.
+_MOST_FUNCTIONS, _TOLERATED = 400, 0.05
 _ROWS_AT_ONCE = 8192
-_LARGEST = 127
+#: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
+#: them exactly, and the answer is read with what was asked.
+_LARGEST = 7
 
 
 def worthwhile(*, rows: int, noise_std: float) -> int:
@@ -59,7 +60,7 @@ def worthwhile(*, rows: int, noise_std: float) -> int:
     """
     _validate.positive(noise_std=noise_std)
     tolerated = int(_TOLERATED * rows / noise_std)
-    return max(2, min(tolerated, _MOST_FUNCTIONS, _MOST_BYTES // rows))
+    return max(2, min(tolerated, _MOST_FUNCTIONS))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,10 +147,10 @@ def _squared_distances(some: Floats, others: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SumQuestion:
-    """A question about labels, along packed weights [N, M], and the way to read its answer.
+    """A question about labels, along coarse weights [N, M], and the way to read its answer.
 
-    Entry (i, j) of the weights is a byte times `units[j]`. Apart from the landmarks of the
-    functions, nothing here is about single rows.
+    Entry (i, j) of the weights is a number in -7..7 times `units[j]`. Apart from the landmarks of
+    the functions, nothing here is about single rows.
 
     Attributes:
         functions: Those that the weights pack.
@@ -167,7 +168,7 @@ class SumQuestion:
     def asked(
         cls, rows: NDArray[np.floating], *, count: int, seed: int
     ) -> tuple[NDArray[np.int8], Self]:
-        """Return weights in bytes [N, M] for rows [N, D], no row longer than 1, and their question.
+        """Return weights in -7..7 [N, M] for rows [N, D], no row longer than 1, and their question.
 
         Most rows have a length close to 1; those with more leverage are shortened.
         """
@@ -226,6 +227,30 @@ class SumQuestion:
         own = {name: known.pop(name) for name in ("units", "mixing", "totals")}
         width = float(known.pop("width"))
         return cls(functions=SmoothFunctions(**known, width=width), **own)
+
+
+def packed(weights: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Return weights [N, M] two to a byte [N, M / 2 rounded up].
+
+    >>> packed(np.array([[-7, 7, 1]], np.int8)).tolist()
+    [[31, 144]]
+    """
+    whole = np.zeros((len(weights), weights.shape[1] + weights.shape[1] % 2), np.uint8)
+    whole[:, : weights.shape[1]] = weights + np.int8(8)
+    pairs: NDArray[np.uint8] = np.left_shift(whole[:, ::2], 4) | whole[:, 1::2]
+    return pairs
+
+
+def unpacked(stored: NDArray[np.uint8], width: int) -> NDArray[np.int8]:
+    """Return the weights [N, `width`] that `packed` stored.
+
+    >>> unpacked(np.array([[31, 152]], np.uint8), 3).tolist()
+    [[-7, 7, 1]]
+    """
+    found = np.empty((len(stored), 2 * stored.shape[1]), np.int8)
+    found[:, ::2], found[:, 1::2] = stored >> 4, stored & 15
+    found -= np.int8(8)
+    return found[:, :width]
 
 
 def soft_labels_of(scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -124,8 +124,8 @@ def _rewritten(folder: Path, change: Any) -> None:
 
 
 def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"][:, 0] = 0
-    files["weights.npy"][7, 0] = 127
+    files["weights.npy"][:, 0] = 0x88  # twice 0
+    files["weights.npy"][7, 0] = 0xF8
 
 
 def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
@@ -157,11 +157,11 @@ def _not_finite(facts: dict[str, Any], files: dict[str, Any]) -> None:
 
 
 def _nothing(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"][:] = 0
+    files["weights.npy"][:] = 0x88
 
 
 def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"] = np.zeros((len(files["ids.parquet"]), 5000), np.int8)
+    files["weights.npy"] = np.zeros((len(files["ids.parquet"]), 2500), np.uint8)
     arrays = files["question.npz"]
     for name in ("units", "totals", "strengths"):
         arrays[name] = np.zeros(5000)
