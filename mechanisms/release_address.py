@@ -81,7 +81,7 @@ def array_digest(values: NDArray[Any]) -> str:
         )
     digest = hashlib.sha256(f"{values.dtype.str}{values.shape}".encode())
     # No copy of the bytes, which may be a gigabyte.
-    digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8))
+    digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

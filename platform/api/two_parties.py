@@ -196,7 +196,7 @@ def write_request(
         files[_WEIGHTS], files[_QUESTION] = packed(weights), question.arrays()
     files[_IDS] = ids[chosen]
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
-    folder = _new_folder(to)
+    folder = new_folder(to)
     _write(folder, _REQUEST, {**facts, "rows": len(chosen)}, files)
     return read_request(folder)
 
@@ -369,7 +369,7 @@ def answer(
         )
         if to is None:
             return found
-        folder = _new_folder(to)
+        folder = new_folder(to)
         values = own.release(mechanism, *public, noise=SecureEntropy()).values
     facts = {
         "method": method,
@@ -543,7 +543,8 @@ def fit_release(
 # ------------------------------------------------------------------------------------------- files
 
 
-def _new_folder(to: str | Path) -> Path:
+def new_folder(to: str | Path) -> Path:
+    """Return a folder that was not there, or was empty."""
     folder = Path(to)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} exists already; name a new folder")

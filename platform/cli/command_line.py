@@ -275,6 +275,16 @@ VERBS = (
         argument("name", "NAME", "a data set of `labeldp data list`"),
         _ROOT,
     ),
+    Verb(
+        "data make",
+        "parties:make",
+        "write a synthetic log of visits: features, labels, and rows to test with",
+        "conversions --rows 100000 -o log",
+        click.Argument(["name"], type=click.Choice(["conversions"])),
+        whole("--rows", default=100_000),
+        whole("--seed", default=0),
+        _OUT,
+    ),
     Verb("data list", "data_sets:list_sets", "list data sets", "", _ROOT),
     Verb(
         "doctor",

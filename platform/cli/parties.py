@@ -10,6 +10,7 @@ import pandas as pd
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.data.conversions import conversions
 from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -149,6 +150,28 @@ def fit(
             f"{out}: {facts['estimator']} of {facts['rows']:,} released labels, epsilon "
             f"{facts['epsilon']:.4g}{at} for each",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+        ],
+    )
+
+
+def make(*, name: str, rows: int, seed: int, out: str) -> Answer:
+    """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with."""
+    del name
+    folder = two_parties.new_folder(out)
+    tables = {
+        "features": (log := conversions(rows, seed=seed)).drop(columns=["bought", "probability"]),
+        "labels": log[["id", "bought"]].sort_values("id"),
+        "test": conversions(max(1000, rows // 5), seed=seed + 1_000_000),
+    }
+    for table, content in tables.items():
+        content.to_parquet(folder / f"{table}.parquet", index=False)
+    share = float((log.bought == "yes").mean())
+    facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}
+    return Answer(
+        facts=facts,
+        words=[
+            f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase: features.parquet, "
+            "labels.parquet, and test.parquet with both"
         ],
     )
 

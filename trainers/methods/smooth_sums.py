@@ -237,8 +237,7 @@ def packed(weights: NDArray[np.int8]) -> NDArray[np.uint8]:
     """
     whole = np.zeros((len(weights), weights.shape[1] + weights.shape[1] % 2), np.uint8)
     whole[:, : weights.shape[1]] = weights + np.int8(8)
-    pairs: NDArray[np.uint8] = np.left_shift(whole[:, ::2], 4) | whole[:, 1::2]
-    return pairs
+    return np.asarray(whole[:, ::2] * np.uint8(16) + whole[:, 1::2], np.uint8)
 
 
 def unpacked(stored: NDArray[np.uint8], width: int) -> NDArray[np.int8]:

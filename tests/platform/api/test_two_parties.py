@@ -221,11 +221,9 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
 def test_the_commands_of_the_page_and_their_exit_codes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    features, labels = both_tables(500)
-    names = {name: str(tmp_path / name) for name in ("request", "release", "again", "model")}
-    features.to_csv(tmp_path / "features.csv", index=False)
-    labels.to_parquet(tmp_path / "labels.parquet")
-    table, secret = str(tmp_path / "features.csv"), str(tmp_path / "labels.parquet")
+    names = {name: str(tmp_path / name) for name in ("log", "request", "release", "again", "model")}
+    ran(capsys, "data", "make", "conversions", "--rows", "1000", "-o", names["log"])
+    table, secret = (str(tmp_path / "log" / f"{name}.parquet") for name in ("features", "labels"))
     request = ("request", table, "--id-column", "id", "--classes", "no,yes", "--method")
     assert "learn from true labels" in refusal(capsys, *request, "pate", "-o", names["request"])
     ran(capsys, *request, "moments", "-o", names["request"])
@@ -237,7 +235,7 @@ def test_the_commands_of_the_page_and_their_exit_codes(
     assert "at no cost" in words(capsys, *release, "--epsilon", "1", "--dry-run")
     ran(capsys, "fit", table, "--release", names["release"], "-o", names["model"])
     out = str(tmp_path / "p.csv")
-    ran(capsys, "predict", names["model"], table, "-o", out)
+    ran(capsys, "predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
     assert "prediction" in pd.read_csv(out)
 
 
