@@ -65,7 +65,14 @@ def _probes(scratch: Path) -> Work:
     return Work(ours=together, reference=one_by_one, part=_FITTED / _TEACHERS, check=check)
 
 
-def _networks(scratch: Path, *, config: LearnerConfig) -> Work:
+@benchmark(
+    "teachers-cnn",
+    "22 small convolutional networks on digits, 10 epochs, trained together",
+    "the same networks one by one",
+    mark=1.2,
+)
+def _networks(scratch: Path) -> Work:
+    config = LearnerConfig(model=ModelName.SMALL_CNN, width=8, epochs=10, batch_size=32)
     data = load("digits")
     shards = LabelVault(labels=data.train_labels, num_classes=10).partition(22, seed=0)
     ensemble = EnsembleConfig(kind=TeacherKind.NETWORK, teachers=22, queries=500, network=config)
@@ -104,13 +111,3 @@ def _networks(scratch: Path, *, config: LearnerConfig) -> Work:
         assert agree > 0.99, agree
 
     return Work(ours=together, reference=one_by_one, check=check)
-
-
-for _name, _path, _mark, _model, _width in (
-    ("mlp", "22 small networks on digits, 10 epochs, trained together", 2.5, ModelName.MLP, 32),
-    ("cnn", "22 small convolutional networks likewise", 1.2, ModelName.SMALL_CNN, 8),
-):
-    _config = LearnerConfig(model=_model, width=_width, epochs=10, batch_size=32)
-    benchmark(f"teachers-{_name}", _path, "the same networks one by one", mark=_mark)(
-        partial(_networks, config=_config)
-    )
