@@ -15,7 +15,7 @@ from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.teachers import TeacherVotes, train_and_vote
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
+from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
@@ -67,19 +67,6 @@ def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
     assert owner.sum() == 1 and not differ[~owner].any()
     if kind in (TeacherKind.FOREST, TeacherKind.FIXMATCH):  # in another batch
         np.testing.assert_array_equal(vote([4], [cut(labels)[4]], data)[0], first[4])
-
-
-@pytest.mark.parametrize("images", [False, True])
-def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
-    data, labels = small_images() if images else small_table()
-    recipe = Recipe(label_smoothing=0.2, average_decay=0.9, mirrored=images)
-    network = replace(NETWORK, recipe=recipe)
-    if images:
-        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3, epochs=10)
-    config = replace(CONFIG, kind=TeacherKind.NETWORK, network=network)
-    assert config.batch == 1
-    votes = TeacherVotes(config=config)(range(3), cut(labels, 3), data)
-    assert (votes == labels[config.query_positions(400)]).mean() > 0.6
 
 
 def _loss(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:

@@ -1,8 +1,5 @@
 """SGD and averaged weights: the formulas, resume, and a quick start."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -68,17 +65,6 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
         velocity = 0.9 * velocity + gradient
         weight = weight * (1 - 0.1 * 0.5) - 3 * 0.1 * (gradient + 0.9 * velocity)
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
-
-
-def test_the_compiler_is_not_loaded() -> None:
-    """Why this is not torch's class; when this fails with that class too, take that class."""
-    program = (
-        "import sys, torch; from labeldp.trainers.models.optimization import sgd;"
-        "m = torch.nn.Linear(2, 2);"
-        "o = sgd(m, learning_rate=.1); m(torch.ones(1, 2)).sum().backward(); o.step();"
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def moved(network: nn.Module, step: int) -> None:
