@@ -65,7 +65,7 @@ from labeldp.trainers.settings.methods import (
     StagedMomentsConfig,
 )
 from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig
-from labeldp.trainers.trainer import TrainerConfig
+from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
 from tests.trainers.small_data import SeededVault
 
@@ -390,7 +390,8 @@ def _alibi(
 ) -> Callable[[], object]:
     data = random_images(images, num_classes=classes)
     labels = SeededVault(np.arange(images) % classes, classes)
-    return config.start(data=data, labels=labels, seed=0, performance=performance).epoch
+    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=performance)
+    return trainer.epoch
 
 
 def _self_supervised(

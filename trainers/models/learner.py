@@ -22,7 +22,7 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.optimization import WeightAverage, sgd
+from labeldp.trainers.models.optimization import sgd, weight_average
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -133,9 +133,9 @@ class Learner:
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = performance.compiled(self.network)
         decay = config.recipe.average_decay
-        self._average = WeightAverage(self.network, decay=decay) if decay else None
+        self._average = weight_average(self.network, decay=decay) if decay else None
         self._predictor = NetworkPredictor(
-            network=self.network if self._average is None else self._average.network,
+            network=self.network if self._average is None else self._average.module,
             settings=settings,
             pixels=Pixels.of(data.mean, data.std),
             performance=performance,
@@ -180,7 +180,7 @@ class Learner:
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             if self._average is not None:
-                self._average.update(self.network)
+                self._average.update_parameters(self.network)
             total += loss.detach()
             steps += 1
         mean_loss = float(total) / steps

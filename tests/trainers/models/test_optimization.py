@@ -7,8 +7,8 @@ from torch import nn
 from labeldp.trainers.models.optimization import (
     ParameterGroup,
     Sgd,
-    WeightAverage,
     sgd,
+    weight_average,
 )
 
 
@@ -78,16 +78,16 @@ def moved(network: nn.Module, step: int) -> None:
 
 def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average = WeightAverage(network, decay=0.8)
+    average = weight_average(network, decay=0.8)
     names = ("0.weight", "1.running_var")
     expected = {name: network.state_dict()[name].double() for name in names}
     for step in range(60):
         moved(network, step)
-        average.update(network)
+        average.update_parameters(network)
         past = min(0.8, (1 + step) / (10 + step))
         for name in names:
             expected[name] = past * expected[name] + (1 - past) * network.state_dict()[name]
     for name in names:
-        found = average.network.state_dict()[name].double()
+        found = average.module.state_dict()[name].double()
         torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
     assert (1 + 59) / (10 + 59) > 0.8, "the decay was reached"
