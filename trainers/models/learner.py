@@ -2,10 +2,6 @@
 
 Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
 while training, and the device is not waited for until an epoch ends.
-
->>> images = torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4)
->>> CropAndFlip(padding=1)(images, torch.Generator().manual_seed(0)).shape
-torch.Size([1, 1, 4, 4])
 """
 
 import copy
