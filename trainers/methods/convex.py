@@ -146,10 +146,6 @@ class Convex(Trainer):
             seconds=time.perf_counter() - started,
         )
 
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for features [N, ...]."""
-        return self.predictor().predict(features)
-
     def predictor(self) -> LinearPredictor:
         """Return the linear model of features as they come, apart from what trains it."""
         return LinearPredictor(weights=self.weights * self._scale, pixels=self._pixels)

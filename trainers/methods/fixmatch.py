@@ -194,10 +194,6 @@ class FixMatch(Trainer):
             seconds=time.perf_counter() - started,
         )
 
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._predictor.predict(features)
-
     def predictor(self) -> NetworkPredictor:
         """Return the averaged network, apart from what trains it."""
         return self._predictor

@@ -274,10 +274,6 @@ class OneNetwork(Trainer):
         """Train for one epoch and evaluate."""
         return self._learner.epoch(self._loss)
 
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._learner.predict(features)
-
     def predictor(self) -> NetworkPredictor:
         """Return the network, apart from what trains it."""
         return self._learner.predictor()
