@@ -279,7 +279,7 @@ VERBS = (
         "data make",
         "parties:make",
         "write a synthetic log of visits: features, labels, and rows to test with",
-        "conversions --rows 100000 -o log",
+        "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
         whole("--rows", default=100_000),
         whole("--seed", default=0),

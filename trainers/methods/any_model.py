@@ -6,9 +6,11 @@ from depends on what was released:
 
 * **Sums** (moment labels) give soft labels at once, which are a smooth function of the row; the
   model is fitted to that function. A sample of rows shows it as well as all of them do.
-* **Single labels** have the model itself as their prior: expectation maximization. A model that has
-  seen a row's noisy label agrees with it too readily, so the prior of a row comes from a model
-  fitted to other rows. Few leaves with many rows each keep trees from learning the noise.
+* **Single labels** have the model itself as their prior. A model that has seen a row's noisy label
+  agrees with it too readily, so the prior of a row comes from a model fitted to other rows. It
+  learns posteriors under a flat prior, which are known to be too flat, and is corrected for that:
+  plain expectation maximization would take many rounds at a small epsilon. Few leaves with many
+  rows each keep trees from learning the noise.
 """
 
 from typing import Any
@@ -16,13 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.posterior import posterior, project_to_simplex
 
 #: Rows that a model of soft labels is fitted to; weights below `_LEAST_WEIGHT` are left out.
 _MOST_ROWS, _LEAST_WEIGHT = 200_000, 1e-3
 _FOLDS = 2
-#: Steps of expectation maximization for the shares of the classes.
-_STEPS = 100
 
 
 def named_estimator(name: str, *, rows: int, seed: int) -> Any:
@@ -70,28 +70,28 @@ def fit_to_single_labels(
 
     `log_likelihood` [N, K] is what the release says of each row and class, from 0..K-1.
     """
-    start = posterior(log_likelihood, np.log(class_shares(log_likelihood)))
+    flat = posterior(log_likelihood, np.zeros(log_likelihood.shape[-1]))
     folds = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS
-    prior = np.empty(start.shape)
+    prior = np.empty(flat.shape)
     for fold in range(_FOLDS):
         inside = folds == fold
-        model = _fitted(estimator, rows[~inside], start[~inside])
-        prior[inside] = probabilities_of(model, rows[inside], num_classes=start.shape[-1])
-    refined = posterior(log_likelihood, np.log(np.maximum(prior, 1e-9)))
+        model = _fitted(estimator, rows[~inside], flat[~inside])
+        found = probabilities_of(model, rows[inside], num_classes=flat.shape[-1])
+        prior[inside] = _without_noise(found, flat)
+    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_WEIGHT)))
     return _fitted(estimator, rows, refined)
 
 
-def class_shares(log_likelihood: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the likeliest shares of the classes [K] given a release [N, K]."""
-    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True)).astype(np.float64)
-    classes = likelihood.shape[-1]
-    distinct, counts = np.unique(likelihood, axis=0, return_counts=True)
-    shares: NDArray[np.float64] = np.full(classes, 1 / classes)
-    for _ in range(_STEPS):
-        joint = distinct * shares
-        shares = counts @ (joint / joint.sum(1, keepdims=True)) / counts.sum()
-        shares = np.maximum(shares, 1e-9) / np.maximum(shares, 1e-9).sum()
-    return shares
+def _without_noise(mean: NDArray[np.float64], flat: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of classes [N, K] behind mean posteriors under a flat prior [N, K].
+
+    Of a label that is c the posterior of c is d on average and that of each other class the same,
+    so that a mean posterior is a mixture. All mechanisms here treat classes alike, and then d is
+    the mean of the squared posteriors `flat` [M, K], summed over the classes.
+    """
+    own = float(np.square(flat).sum(1).mean())
+    other = (1 - own) / (flat.shape[-1] - 1)
+    return np.asarray(project_to_simplex((mean - other) / max(own - other, 1e-9)))
 
 
 def probabilities_of(model: Any, rows: NDArray[Any], *, num_classes: int) -> NDArray[np.float64]:
