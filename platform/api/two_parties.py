@@ -285,6 +285,7 @@ class Answered:
         new: Whether it was drawn and charged now; an equal request reads the same release again.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
         isolated: The largest share of one row in a direction.
+        vault: Folder of the ledger; None for one in memory.
         bytes: Size of the release; 0 for a dry run.
         folder: Of the release; None for a dry run.
     """
@@ -297,6 +298,7 @@ class Answered:
     total_epsilon: float
     total_delta: float
     isolated: float
+    vault: str | None
     bytes: int = 0
     folder: str | None = None
 
@@ -309,10 +311,11 @@ def answer(
     id_column: str,
     label_column: str,
     epsilon: float,
-    vault: SharedVault,
+    vault: SharedVault | str | Path,
     budget: float | None = None,
     delta: float = USUAL_DELTA,
     missing: str | None = None,
+    relabel: bool = False,
 ) -> Answered:
     """Draw, charge and write the release that a request asks for, or state its price.
 
@@ -323,11 +326,13 @@ def answer(
         id_column: Of the labels' table.
         label_column: Likewise.
         epsilon: Price of each label of the request.
-        vault: Ledger of the labels' owner. Requests to one vault add up person by person.
+        vault: Ledger of the labels' owner, or its folder. Requests to one vault add up person by
+            person.
         budget: The most that any label may pay in all, at `delta`; None for no bound.
         delta: At which prices are stated that are not pure.
         missing: Class of ids without a row; None to refuse such a request. Whether an id has a row
             is as secret as its label then.
+        relabel: State that labels may have changed, so that every release is drawn and paid anew.
 
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
@@ -338,21 +343,24 @@ def answer(
         method, epsilon=epsilon, delta=delta, num_classes=len(request.classes)
     )
     public, length = request.public()
+    shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
+    if relabel:
+        shared.relabel()
     side = PublicSide(
         rows=hashlib.sha256("\n".join(request.ids.tolist()).encode()).hexdigest(),
         classes=repr(request.classes),
         num_labels=len(numbers),
         people=request.ids,
     )
-    with vault.alone():
-        own = LabelVault(labels=numbers, num_classes=len(request.classes), store=vault.store(side))
+    with shared.alone():
+        own = LabelVault(labels=numbers, num_classes=len(request.classes), store=shared.store(side))
         charge = own.charge_of(mechanism, *public, noise=SecureEntropy())
         new = all(known.key != charge.key for known in own.charges())
-        total, at = vault.total(delta=delta, planned=(side, charge) if new else None)
+        total, at = shared.total(delta=delta, planned=(side, charge) if new else None)
         if new and budget is not None:
             limit = Budget(epsilon=budget, delta=at)
             if not limit.allows(total):
-                spent = vault.total(delta=delta)[0]
+                spent = shared.total(delta=delta)[0]
                 raise BudgetExceeded(
                     budget=limit, spent=spent, requested=total, request=f"{method} at {epsilon:g}"
                 )
@@ -366,6 +374,7 @@ def answer(
             total_epsilon=total,
             total_delta=at,
             isolated=request.isolated(),
+            vault=None if shared.folder is None else str(shared.folder),
         )
         if to is None:
             return found

@@ -1,7 +1,6 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pandas as pd
 
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
-from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.conversions import conversions
 from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
@@ -88,9 +86,6 @@ def release(
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
     file = Path(labels)
-    shared = SharedVault(vault or file.with_name(f"{file.stem}.vault"))
-    if relabel:
-        shared.relabel()
     asked = two_parties.read_request(request)
     found = two_parties.answer(
         _table(labels, id_column, label_column),
@@ -99,7 +94,8 @@ def release(
         id_column=id_column,
         label_column=label_column,
         epsilon=epsilon,
-        vault=shared,
+        vault=vault or file.with_name(f"{file.stem}.vault"),
+        relabel=relabel,
         budget=budget,
         delta=delta,
         missing=missing,
@@ -109,7 +105,7 @@ def release(
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
         f"epsilon {found.epsilon:.4g}{at} for each",
-        f"the label that has paid most to {shared.folder} {'would have' if dry_run else 'has'} "
+        f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
         f"paid {found.total_epsilon:.4g}{total_at}",
     ]
     if not found.new:
@@ -121,7 +117,7 @@ def release(
         )
     if not dry_run:
         lines.append(f"{out}: {found.bytes:,} bytes for the party with the features")
-    return Answer(facts={**asdict(found), "vault": str(shared.folder)}, words=lines)
+    return Answer(facts=found, words=lines)
 
 
 def fit(
