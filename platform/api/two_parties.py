@@ -40,7 +40,6 @@ from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
     packed,
-    soft_labels_of,
     unpacked,
     worthwhile,
 )
@@ -90,19 +89,11 @@ class Request:
     def public(self) -> tuple[tuple[NDArray[Any], ...], float]:
         """Return the public inputs of the mechanism, and the factor that made rows fit it."""
         if self.weights is not None and self.question is not None:
-            squared = np.square(self.question.units, dtype=np.float64)
-            longest = max(
-                float((np.square(some, dtype=np.float64) @ squared).max())
-                for some in _parts(self.weights)
-            )
-            # A little more, for single precision: no row is longer than 1 then.
-            length = float(np.float32(np.sqrt(longest) * (1 + 1e-6)))
-            if not (length > 0 and np.isfinite(length)):
-                raise FileNotAsWritten(
-                    f"{self.folder}: the longest row of the directions has length {length:g}; it "
-                    "must be above 0 and finite"
-                )
-            return (self.weights * (self.question.units / np.float32(length)),), length
+            try:
+                weights, length = self.question.no_longer_than_one(self.weights)
+            except ValueError as error:
+                raise FileNotAsWritten(f"{self.folder}: {error}") from error
+            return (weights,), length
         if self.method == "stages":
             flat = np.full((len(self.ids), len(self.classes)), _PRIOR_STEPS, np.uint16)
             steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
@@ -134,9 +125,8 @@ class PartyRelease(LabelRelease):
     def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return soft labels [N, K] of prepared rows [N, D], from sums alone."""
         assert self.question is not None
-        noise_std = self.mechanism.noise_std * self.length
-        sums = self.values * self.length
-        return soft_labels_of(self.question.scores(rows, sums, noise_std=noise_std))
+        noise_std = self.mechanism.noise_std
+        return self.question.soft_labels(rows, self.values, noise_std=noise_std, length=self.length)
 
 
 # ------------------------------------------------------------------------ the party with features
@@ -487,7 +477,7 @@ class ReleasedModel:
 
         num_classes = len(self.classes)
         TrainedModel(
-            predictor=EstimatorPredictor.of(self.estimator, num_classes),
+            predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),
             preprocessing=Preprocessing(steps=(self.preprocessing,)),
             origin=Origin(
                 method=f"{type(self.estimator).__name__} on {self.ledger[0].mechanism}",

@@ -207,6 +207,36 @@ class SumQuestion:
             found[some] = self.functions(rows[some]) @ coefficients + np.float32(mean)
         return found
 
+    def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
+        """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
+
+        The longest row decides, whoever made the weights.
+        """
+        squared = np.square(self.units, dtype=np.float64)
+        longest = max(
+            float((np.square(weights[some], dtype=np.float64) @ squared).max())
+            for some in _blocks(len(weights))
+        )
+        # A little more, for single precision: no row is longer than 1 then.
+        length = float(np.float32(np.sqrt(longest) * (1 + 1e-6)))
+        if not (length > 0 and np.isfinite(length)):
+            raise ValueError(
+                f"the longest row of the directions has length {length:g}; it must be above 0 and "
+                "finite"
+            )
+        return weights * (self.units / np.float32(length)), length
+
+    def soft_labels(
+        self,
+        rows: NDArray[np.floating],
+        sums: NDArray[np.floating],
+        *,
+        noise_std: float,
+        length: float,
+    ) -> NDArray[np.float64]:
+        """Return soft labels [N, K] of rows [N, D] from what `LabelMoments` released [M, K]."""
+        return soft_labels_of(self.scores(rows, sums * length, noise_std=noise_std * length))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as arrays by name, for a file."""
         own = {name: getattr(self, name) for name in ("units", "mixing", "totals")}

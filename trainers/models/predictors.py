@@ -469,41 +469,48 @@ class ProbePredictor(_Regression):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorPredictor(Predictor):
-    """A classifier of scikit-learn or a library like it, in the format of skops.
+    """A fitted classifier of scikit-learn or a library like it, kept in the format of skops.
 
-    Its classes are places among the model's.
+    Its classes are places among the model's `num_classes`.
     """
 
     kind: ClassVar[str] = "estimator"
 
-    packed: NDArray[np.uint8]
+    estimator: Any
     num_classes: int
-
-    @classmethod
-    def of(cls, estimator: Any, num_classes: int) -> "EstimatorPredictor":
-        """Return a fitted estimator, as bytes."""
-        import skops.io
-
-        packed = np.frombuffer(skops.io.dumps(estimator), dtype=np.uint8).copy()
-        return cls(packed=packed, num_classes=num_classes)
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for rows [N, D]."""
-        estimator = self._estimator()
         found = np.zeros((len(features), self.num_classes), dtype=np.float32)
         rows = features.reshape(len(features), -1).cpu().numpy()
-        found[:, np.asarray(estimator.classes_, dtype=int)] = estimator.predict_proba(rows)
+        seen = np.asarray(self.estimator.classes_, dtype=int)
+        found[:, seen] = self.estimator.predict_proba(rows)
         return found
 
-    def _estimator(self) -> Any:
+    def described(self) -> dict[str, Any]:
+        """Return its kind and classes; the estimator is bytes."""
+        return {"kind": self.kind, "num_classes": self.num_classes}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the estimator as bytes."""
         import skops.io
 
-        data = self.packed.tobytes()
+        return {
+            "skops": torch.frombuffer(bytearray(skops.io.dumps(self.estimator)), dtype=torch.uint8)
+        }
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+        """Return the estimator; a file with types of no known library is refused."""
+        import skops.io
+
+        data = arrays["skops"].numpy().tobytes()
         unknown = skops.io.get_untrusted_types(data=data)
         foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
         if foreign:
             raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
-        return skops.io.loads(data, trusted=unknown)
+        estimator = skops.io.loads(data, trusted=unknown)
+        return cls(estimator=estimator, num_classes=described["num_classes"])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,7 @@
 """Labels released for training elsewhere, and estimators that learn from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,9 +9,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.trainers.methods.any_model import fit_to_single_labels
 from labeldp.trainers.methods.smooth_sums import soft_labels_of
+from labeldp.trainers.models.trained_model import load_model
 
 CLASSES = ["no", "perhaps", "yes"]
 
@@ -59,6 +63,31 @@ def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None
     fit_to_single_labels(LogisticRegression(), rows, release.log_likelihood, seed=0)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         fit_to_single_labels(KNeighborsClassifier(), rows, release.log_likelihood, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "delta"),
+    [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)],
+)
+def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path: Path) -> None:
+    # Rows of its own for each case: equal rows would add up.
+    x = np.random.default_rng([len(method), delta > 0]).normal(size=(3000, 4))
+    y = np.array(CLASSES)[(x[:, 0] > -0.4).astype(int) + (x[:, 0] > 0.4)]
+    trees = HistGradientBoostingClassifier(max_leaf_nodes=8, min_samples_leaf=50, max_iter=30)
+    model = LabelPrivateClassifier(
+        method, epsilon=2.0, delta=delta, classes=CLASSES, estimator=trees, random_state=0
+    ).fit(x, y)
+    assert len(model.ledger_) == 1 and model.epsilon_ == pytest.approx(2.0, abs=1e-9)
+    assert model.delta_ <= delta and model.score(x, y) > 0.75
+    model.save(tmp_path / "model")
+    kept = load_model(tmp_path / "model").predict_proba(x)
+    np.testing.assert_array_equal(kept, model.predict_proba(x))
+
+
+def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
+    x, y = np.zeros((20, 2)), [0, 1] * 10
+    with pytest.raises(ValueError, match="with estimator= take one of moment_labels, subset"):
+        LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
 
 
 @pytest.mark.parametrize("classes", [2, 5])
