@@ -108,29 +108,6 @@ def test_what_was_charged_is_the_most_that_it_can_have_cost(
         assert costs["realised_data_independent"] <= charged
 
 
-def test_rounds_of_one_run_add_up() -> None:
-    request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
-    scores = np.full((50, 3), 1 / 3, dtype=np.float32)
-    second = PateAnswers(aggregator=AGGREGATORS[3], queries=50, max_answers=20)
-    votes = votes_of_100_teachers(seed=1)
-    later = AnsweredRequest(
-        request=second,
-        votes=votes,
-        released=second.release(votes, scores, generator=np.random.default_rng(1)),
-        student_scores=scores,
-    )
-    first = answered(request, votes_of_100_teachers())
-    both = private_costs([first, later], delta=1e-5)
-    for one in (first, later):
-        alone = private_costs([one], delta=1e-5)
-        assert alone["realised"] < both["realised"] and alone["expected"] < both["expected"]
-    # What is spent on the same votes twice is spent twice.
-    curve = first.costs().realised_rdp(first.by_teachers)
-    twice = private_costs([first, first], delta=1e-5)["realised"]
-    assert twice < 2 * private_costs([first], delta=1e-5)["realised"]
-    assert (2 * curve > curve).all()
-
-
 def test_decisions_are_charged_less_than_their_counts() -> None:
     for aggregator in AGGREGATORS:
         request = PateAnswers(aggregator=aggregator, queries=1000, max_answers=300)
