@@ -3,12 +3,6 @@
 A trainer returns its `Predictor` when training ends (`Trainer.predictor`). It is written without
 code and read back where nothing trains, and gives the same bits there. Networks, linear models,
 probes, forests as arrays of nodes, and means of several.
-
->>> settings = NetworkSettings(model=ModelName.MLP, input_shape=(3,), num_classes=2, width=4)
->>> network = settings.seeded(0)
->>> _ = [value.fill_(0.5) for value in network.state_dict().values()]
->>> NetworkPredictor(network=network, settings=settings).predict(torch.ones(1, 3))
-array([[0.5, 0.5]], dtype=float32)
 """
 
 import math
