@@ -16,6 +16,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SecureGenerator
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.secure_noise import discrete_laplace
 from tests.mechanisms.privacy_loss import assert_private
 
 CLASSES, EXAMPLES, RUNS = 10, 600, 1000
@@ -180,6 +181,14 @@ def neighbor() -> NDArray[np.int64]:
     other = LABELS.copy()
     other[4] = (other[4] + 1) % 3
     return other
+
+
+def test_a_secure_count_is_that_of_the_sampler() -> None:
+    """The sampler's law is tested in test_secure_noise."""
+    one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
+    noise = discrete_laplace(one, scale=1 / 0.7, shape=(1,))
+    count = CorrectCount(epsilon=0.7).release(LABELS, RIGHT_ONCE, generator=other)
+    assert noise != 0 and count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
 
 
 def test_a_secure_choice_is_that_of_permute_and_flip() -> None:
