@@ -29,7 +29,7 @@ from labeldp.trainers.data.columns import (
     RowsRefused,
     Step,
     matrix_of,
-    refuse_not_finite,
+    refuse_infinite,
 )
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
@@ -55,7 +55,7 @@ class AsTheyAre(Step):
         matrix = matrix_of(rows, width=self.columns)
         if self.identifiers:
             return _identifiers(matrix)
-        refuse_not_finite(matrix, what="features")
+        refuse_infinite(matrix, what="features", missing=False)
         return matrix.astype(np.float32)
 
     @property
