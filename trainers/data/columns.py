@@ -114,7 +114,7 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
             return array.astype(bool)
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
-        return _utc(pd.Series(array))
+        return _utc(array)
     if kind in ("timedelta", "timedelta64"):
         return _days_of_duration(pd.to_timedelta(pd.Series(array)).to_numpy())
     if kind == "time":
@@ -150,20 +150,19 @@ def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _utc(dates: Any, **how: Any) -> NDArray[Any]:
-    """Dates of a pandas series as `datetime64` [N], without their zone."""
+    """Dates as `datetime64` [N], without their zone."""
     import pandas as pd
 
-    found: NDArray[Any] = pd.to_datetime(dates, utc=True, **how).dt.tz_localize(None).to_numpy()
+    series = pd.Series(dates, dtype=object)
+    found: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
     return found
 
 
 def _dates_in(column: NDArray[Any]) -> NDArray[Any]:
     """Text as dates [N]; NaT where it is not an ISO date."""
-    import pandas as pd
-
     text = [each if each is not None and _ISO_DATE.fullmatch(each) else None for each in column]
     # A month 13 has the form of a date.
-    return _utc(pd.Series(text, dtype=object), format="ISO8601", errors="coerce")
+    return _utc(text, format="ISO8601", errors="coerce")
 
 
 def _all_dates(column: NDArray[Any]) -> bool:

@@ -304,8 +304,7 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
 
     `true` and `false` stay text: two categories, written as the file has them.
     """
-    import pyarrow as pa
-    from pyarrow import compute, csv, types
+    from pyarrow import compute, csv, lib, types
 
     with open_regular(file) as opened:
         size = opened.seek(0, 2)
@@ -320,19 +319,19 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
                 csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
                 csv.ParseOptions(delimiter=delimiter),
                 csv.ConvertOptions(
-                    column_types={name: pa.string() for name in (*text, *as_written)},
+                    column_types={name: lib.string() for name in (*text, *as_written)},
                     null_values=_MISSING,
                     true_values=[],
                     false_values=[],
                 ),
             )
-        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
+        except (lib.ArrowException, OSError, MemoryError, UnicodeError) as error:
             # Not chained: Arrow's message quotes the line.
             raise DataFileError(_explained(file, size, error)) from None
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         if types.is_string(column.type) and name not in as_written:
-            missing = compute.is_in(column, value_set=pa.array(_MISSING))
+            missing = compute.is_in(column, value_set=lib.array(_MISSING))
             table = table.set_column(place, name, compute.if_else(missing, None, column))
     return table
 
@@ -354,8 +353,7 @@ def _explained(file: Path, size: int, error: Exception) -> str:
 
 def parquet_table(file: Path) -> Any:
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import lib, parquet
 
     try:
         with open_regular(file) as opened:
@@ -368,7 +366,7 @@ def parquet_table(file: Path) -> Any:
             return parquet.read_table(opened)
     except FileRefused:
         raise
-    except (pa.ArrowException, OSError, MemoryError) as error:
+    except (lib.ArrowException, OSError, MemoryError) as error:
         raise DataFileError(
             f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
         ) from error
