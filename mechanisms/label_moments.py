@@ -94,7 +94,10 @@ class LabelMoments(DrawnExactly):
 
 def rows_too_long(weights: NDArray[Any]) -> NDArray[np.intp]:
     """Return which rows [N, M] a release refuses: longer than 1 + `ROUNDING`, or not finite."""
-    squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
+    squares = np.empty(len(weights))
+    for start in range(0, len(weights), _BLOCK_ROWS):  # a copy of all in double would be large
+        rows = weights[start : start + _BLOCK_ROWS].astype(np.float64)
+        squares[start : start + _BLOCK_ROWS] = np.einsum("ij,ij->i", rows, rows)
     # NaN is not below anything: what is not finite is caught here too.
     return np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
 

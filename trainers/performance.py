@@ -2,9 +2,6 @@
 
 Whatever is chosen here, the same releases are read and the same epsilon is paid. Results differ in
 the last digits between devices and precisions, not in what they promise.
-
->>> Performance(device=Device.CPU).torch_device()
-device(type='cpu')
 """
 
 import os

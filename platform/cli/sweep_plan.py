@@ -199,6 +199,7 @@ def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
     facts = (
         ("trials", str(plan.trials)),
+        ("labels made wrong", _spoiled(plan)),
         ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
@@ -218,6 +219,10 @@ def words(plan: PlanResult) -> Words:
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
+
+
+def _spoiled(plan: PlanResult) -> str:
+    return f"{plan.spoiled_labels:,} of {plan.labels:,}, for audits" if plan.labels else "-"
 
 
 def _minutes(plan: PlanResult) -> str:

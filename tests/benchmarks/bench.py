@@ -70,7 +70,7 @@ def table_of(report: dict[str, Any]) -> str:
     quiet = f"during {busy} of {len(rows)} others used the machine" if busy else "a quiet machine"
     lines = [
         f"{report['date']}, {report['machine']}. Load before each between {min(loads):.1f} and "
-        f"{max(loads):.1f}; {quiet}. In all {report['seconds']:.0f} s.",
+        f"{max(loads):.1f}; {quiet}.",
         "",
         "| name | what is timed | median | ratio | mark |",
         "|---|---|---|---|---|",

@@ -11,7 +11,6 @@ import pytest
 import ray
 
 from labeldp.platform.sweep import open_sweep, plan
-from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.configuration import with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Resources, Sweep
@@ -99,15 +98,6 @@ def test_a_trial_that_no_node_can_ever_hold(
     assert code == 3
     assert missing in said and "but the nodes have 2 CPU + 0 GPU" in said
     assert not (tmp_path / "vault.db").exists()
-
-
-def test_a_private_cluster_leaves_this_process_fit_for_others(cluster: Any) -> None:
-    # Ray closes a private cluster by a token, and would go on asking for it.
-    with connected("local"):
-        pass
-    with connected(cluster.address):
-        answer: Any = ray.remote(num_cpus=0)(lambda: "here").remote()
-        assert ray.get(answer, timeout=60) == "here"
 
 
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:

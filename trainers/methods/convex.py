@@ -11,13 +11,6 @@ label e_y, so an unbiased estimate of the label is all it takes, and each label 
   the debiased vector a e_z - b (1, ..., 1) of the noisy label z in the place of e_y.
 - LP-Normal-SGD (Algorithm 6): the K gradients of an example span what is (a vector that sums to 0)
   times x. Gaussian noise projected there is Gaussian noise on e_y, projected to sum 1, times x.
-
->>> config = ConvexConfig(epsilon=1.0)
->>> mechanism = config.mechanism(3)
->>> labels = unbiased_labels(np.array([0, 2]), mechanism)
->>> labels.round(2)
-array([[ 2.16, -0.58, -0.58],
-       [-0.58, -0.58,  2.16]], dtype=float32)
 """
 
 import math
@@ -152,10 +145,6 @@ class Convex(Trainer):
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
         )
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for features [N, ...]."""
-        return self.predictor().predict(features)
 
     def predictor(self) -> LinearPredictor:
         """Return the linear model of features as they come, apart from what trains it."""

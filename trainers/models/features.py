@@ -14,17 +14,6 @@ filter too, so that an image and its mirror image are averaged at no cost. It is
 letters and digits change their meaning when they are mirrored.
 
 Both end with square roots and principal components, which help linear models.
-
->>> table = torch.arange(8.0).view(4, 2)
->>> data = PublicData(name="table", num_classes=2, train_features=table, test_features=table[:2],
-...                   test_labels=np.array([0, 1]))
->>> features = described_by_features(data).train_features
->>> features.mean(0), round(float(features.square().sum(1).mean()), 6)
-(tensor([0., 0.]), 1.0)
->>> images = torch.randint(256, (64, 3, 12, 12), dtype=torch.uint8)
->>> settings = RandomPatchFeatures(patch=3, filters=8, dimensions=10, sampled_patches=500)
->>> settings.fit(images)(images).shape
-torch.Size([64, 10])
 """
 
 import hashlib

@@ -11,16 +11,6 @@ release, and pay.
 
 **Features in a file** (`take_rows`): a tensor of this kind knows its file
 (`UntypedStorage.filename`). Pickled, it is a name and a shape: every process maps the same pages.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     place = Place(folder=Path(folder), name="squares", key={"up to": 3})
-...     first = made_once(lambda: (np.arange(3) ** 2,), place=place)
-...     again = made_once(lambda: (np.zeros(3),), place=place)
->>> again[0].tolist()
-[0, 1, 4]
->>> take_rows(torch.tensor([[1.0], [2.0]]), np.array([1])).tolist()
-[[2.0]]
 """
 
 import hashlib

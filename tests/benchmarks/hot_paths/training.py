@@ -1,4 +1,4 @@
-"""Steps and epochs of ALIBI and FixMatch, against the loops that a person would write for them.
+"""Epochs of ALIBI, against the loop that a person would write for them.
 
 Both sides begin with the same weights, and where they see the same batches they end with the same.
 """
@@ -165,20 +165,6 @@ def _config(**changes: Any) -> AlibiConfig:
 def cnn_config() -> AlibiConfig:
     """The small CNN as the sweeps of Fashion-MNIST train it, at a rate that noise survives."""
     return _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01, weight_decay=5e-4)
-
-
-@benchmark(
-    "alibi-step",
-    "step of ALIBI: 128 photographs, 100 classes, small CNN",
-    "noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
-    mark=0.65,
-    rounds=21,
-)
-def _step(scratch: Path) -> Work:
-    data = noise_images(128, shape=(3, 32, 32), classes=100, tested=0)
-    labels = np.random.default_rng(0).integers(0, 100, 128)
-    config = _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01)
-    return _alibi(scratch, data=data, labels=labels, config=config)
 
 
 @benchmark(

@@ -231,13 +231,3 @@ def test_tables_are_refused() -> None:
     public, labels = small_table()
     with pytest.raises(ValueError, match="table holds no images"):
         trained(LabelledData(public=public, train_labels=labels))
-
-
-def test_the_place_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CACHE, raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_folder() == Path.home() / ".cache" / "labeldp"
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert cache_folder() == Path("/caches/labeldp")
-    monkeypatch.setenv(CACHE, "~/mine")
-    assert cache_folder() == Path.home() / "mine"

@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -81,22 +80,6 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     for _ in range(2):
         made_once(counting(made, several()), place=place_in(tmp_path / "file" / "below"))
     assert made == [1, 1]
-
-
-def test_of_many_who_want_it_at_once_one_computes(tmp_path: Path) -> None:
-    made: list[int] = []
-
-    def slowly() -> Arrays:
-        made.append(1)
-        time.sleep(0.3)
-        return (np.arange(5),)
-
-    def read(_: int) -> Any:
-        return made_once(slowly, place=place_in(tmp_path))[0].tolist()
-
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(read, range(8))) == [list(range(5))] * 8
-    assert made == [1]
 
 
 def never_done(folder: Path, begun: Any) -> None:
