@@ -50,7 +50,7 @@ def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int
                     "moments have Gaussian noise, which holds at a delta above 0 only; take "
                     f"delta {USUAL_DELTA:g}, or a pure method: {', '.join(SINGLE)}"
                 )
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
             return LabelMoments(noise_std=noise_std, num_classes=num_classes)
     pate = " PATE's teachers learn from true labels, so that both would have to lie together."
     raise ValueError(

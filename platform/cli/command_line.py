@@ -190,7 +190,7 @@ VERBS = (
     ),
     Verb(
         "calibrate gaussian",
-        "prices:calibration.calibrate_gaussian",
+        "prices:calibrate_gaussian",
         "compute Gaussian noise for an epsilon",
         "--epsilon 1 --delta 1e-5",
         _EPSILON,
@@ -326,7 +326,7 @@ VERBS = (
     ),
     Verb(
         "epsilon gaussian",
-        "prices:calibration.price_gaussian",
+        "prices:epsilon_gaussian",
         "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
         number("--noise-std", required=True),
@@ -334,7 +334,7 @@ VERBS = (
     ),
     Verb(
         "epsilon laplace",
-        "prices:calibration.price_laplace",
+        "prices:epsilon_laplace",
         "price Laplace noise on one-hot labels",
         "--scale 1",
         number("--scale", "scale of the noise; give this or --noise-std"),
