@@ -133,7 +133,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=[known.note] if known.note else [],
+        notes=list(known.notes),
     )
 
 
