@@ -133,7 +133,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=[known.note] if known.note else [],
+        notes=list(known.notes),
     )
 
 
@@ -200,7 +200,7 @@ def words(plan: PlanResult) -> Words:
     facts = (
         ("trials", str(plan.trials)),
         ("labels made wrong", _spoiled(plan)),
-        ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
+        ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
         ("processor minutes", _minutes(plan)),

@@ -390,6 +390,16 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     return found
 
 
+def keys_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> list[str]:
+    """Report, for each line, the keys of the command line that do not apply to it."""
+    found = {}
+    for variant in variants_of(sweep, overrides):
+        left = overrides.keys() - variant.changes.keys() - variant.space.keys() - {"method"}
+        for key in sorted(left):
+            found[f"{key} does not apply to the line {variant.name!r}, which runs without it"] = 1
+    return list(found)
+
+
 def _with_method(sweep: Sweep, method: str) -> Sweep:
     variants = sweep.variants or (Variant(name=sweep.name),)
     own = sweep.base.method

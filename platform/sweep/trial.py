@@ -238,6 +238,9 @@ def _measured(
     if len(data.test_labels):
         majority = np.bincount(data.test_labels).max() / len(data.test_labels)
         estimated["majority_share"] = float(majority)
+    elif data.held_out_features is not None and len(data.held_out_features):
+        mean = trainer.predict(data.held_out_features).mean(0)
+        estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     return {
         "epsilon": stated(epsilon),
