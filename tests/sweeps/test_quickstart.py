@@ -6,11 +6,6 @@ has finished, the second one does the rest, the third asks for another epsilon.
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +19,8 @@ from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.overrides import read_yaml
+from tests.faults.processes import alive, wait_until
+from tests.faults.sweep_runs import Driver
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
@@ -75,65 +72,21 @@ KEYS = {
 class Start:
     """One start of the sweep, after its end."""
 
-    code: int
-    out: str
+    json: dict[str, Any]
     err: str
     records: dict[str, TrialRecord]
 
-    @property
-    def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
-        return found
 
-
-def start(results: Path, *arguments: str, interrupt: bool = False) -> Start:
-    """Start the sweep and wait for its end; Ctrl-C goes to all of its processes, as in a shell."""
-    command = [sys.executable, str(QUICKSTART), "--results", str(results), "--json", *arguments]
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
-    }
-    out, err = results.with_suffix(".out"), results.with_suffix(".err")
-    with open(out, "w") as out_file, open(err, "w") as err_file:
-        process = subprocess.Popen(
-            command,
-            cwd=results.parent,
-            env=environment,
-            stdout=out_file,
-            stderr=err_file,
-            start_new_session=True,
-            # A shell's background jobs ignore Ctrl-C, and hand that on: here it has to count.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
-        try:
-            if interrupt:
-                end = time.monotonic() + LIMIT_SECONDS
-                while not list(results.glob("trials/*.json")) and process.poll() is None:
-                    assert time.monotonic() < end, "no trial finished"
-                    time.sleep(0.02)
-                os.killpg(process.pid, signal.SIGINT)
-            code = process.wait(timeout=LIMIT_SECONDS)
-        finally:
-            left = end_of_group(process.pid)
-            process.wait(timeout=30)
-    assert not left, f"{left} processes were left behind"
-    records = ResultsFolder(results, sweep="quickstart").records()
-    return Start(code=code, out=out.read_text(), err=err.read_text(), records=records)
-
-
-def end_of_group(group: int) -> int:
-    """Wait for a group that a test started to end, end what does not, and say how many."""
-    patience = time.monotonic() + 20
-    while time.monotonic() < patience:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return 0
-        time.sleep(0.1)
-    left = sum(os.getpgid(int(path.name)) == group for path in Path("/proc").glob("[0-9]*"))
-    os.killpg(group, signal.SIGKILL)
-    return left
+def start(results: Path, *arguments: str, code: int = 0, interrupt: bool = False) -> Start:
+    """Start the sweep and wait for its end; none of its processes is left behind."""
+    with Driver(results, *arguments, sweep=QUICKSTART) as driver:
+        if interrupt:
+            driver.wait_for_records(1)
+            driver.interrupt()
+        printed = driver.finish(code=code, seconds=LIMIT_SECONDS)
+        wait_until(lambda: not any(map(alive, driver.seen)), what="all it started ends", seconds=30)
+        records = ResultsFolder(results, sweep="quickstart").records()
+        return Start(json=printed, err=driver.log, records=records)
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +96,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def interrupted(results: Path) -> Start:
-    return start(results, *SIX, interrupt=True)
+    return start(results, *SIX, code=130, interrupt=True)
 
 
 @pytest.fixture(scope="module")
 def completed(results: Path, interrupted: Start) -> Start:
-    return start(results, "--resume", "must", *SIX)
+    return start(results, "--resume", "must", *SIX, code=1)  # some trials fail
 
 
 @pytest.fixture(scope="module")
@@ -168,10 +121,9 @@ def runs(outcome: Start) -> tuple[Run, dict[str, Run], MlflowClient]:
 
 
 def test_an_interrupted_sweep_keeps_what_has_finished(interrupted: Start) -> None:
-    assert interrupted.code == 130
     assert "Traceback" not in interrupted.err
     assert "interrupted; finished trials are kept" in interrupted.err
-    assert interrupted.out == ""
+    assert interrupted.json == {}
     assert 1 <= len(interrupted.records) < 6
 
 
@@ -182,7 +134,6 @@ def test_the_next_start_does_the_rest(interrupted: Start, completed: Start) -> N
     assert found["skipped"] == len(done)
     assert found["finished"] == 4 - len(done)
     assert found["failed"] == 2
-    assert completed.code == 1, "some trials failed"
     for digest in done:
         assert completed.records[digest] == interrupted.records[digest]
     assert len(completed.records) == 6
@@ -265,7 +216,6 @@ def test_the_report_names_failures_and_nothing_private(completed: Start, results
 
 
 def test_another_epsilon_is_another_release_and_is_paid_for(grown: Start) -> None:
-    assert grown.code == 0, grown.err
     found = grown.json
     assert (found["trials"], found["skipped"], found["finished"], found["failed"]) == (2, 1, 1, 0)
     assert found["ledger"]["releases"] == 2
