@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
     from labeldp.platform.api.classifier import PrivacyAddsUp as PrivacyAddsUp
     from labeldp.platform.api.classifier import PrivacyNotCounted as PrivacyNotCounted
+    from labeldp.platform.api.label_release import privatize as privatize
     from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
@@ -44,6 +45,7 @@ _WHERE = {
     "epsilon": "labeldp.platform.api.prices",
     "load": "labeldp.platform.api.result",
     "plan": "labeldp.platform.api.result",
+    "privatize": "labeldp.platform.api.label_release",
     "run": "labeldp.platform.api.result",
 }
 

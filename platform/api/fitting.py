@@ -205,7 +205,7 @@ def _pate(rows: int, *, epsilon: float, delta: float) -> dict[str, Any]:
     answers = max(1, min(_MOST_ANSWERS, rows))
     # A label moves one vote, and so two counts, as it does in a one-hot label: K answers are K
     # releases.
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
     return {
         "trainer.aggregator": "gnmax",
         "trainer.ensemble.teachers": teachers,

@@ -70,6 +70,8 @@ def fitting_images(images: Tensor) -> Tensor:
     return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
 
 
+#: Libraries whose types a kept estimator may hold.
+_LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
 #: Fields of a predictor that are written as arrays.
 _ARRAYS = (np.ndarray, Tensor)
 
@@ -381,7 +383,7 @@ def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Pred
     """Return the predictor of an architecture and its arrays; see `Predictor.restored`."""
     kinds: tuple[type[Predictor], ...] = (
         *(NetworkPredictor, MeanPredictor),
-        *(LinearPredictor, ProbePredictor, ForestPredictor),
+        *(LinearPredictor, ProbePredictor, ForestPredictor, EstimatorPredictor),
     )
     by_name = {kind.kind: kind for kind in kinds}
     if described.get("kind") not in by_name:
@@ -463,6 +465,45 @@ class ProbePredictor(_Regression):
         """Probabilities of the classes [N, K] for features [N, D]."""
         found: NDArray[np.float32] = self.scores(features).mul(SHARPNESS).softmax(1).numpy()
         return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorPredictor(Predictor):
+    """A classifier of scikit-learn or a library like it, in the format of skops.
+
+    Its classes are places among the model's.
+    """
+
+    kind: ClassVar[str] = "estimator"
+
+    packed: NDArray[np.uint8]
+    num_classes: int
+
+    @classmethod
+    def of(cls, estimator: Any, num_classes: int) -> "EstimatorPredictor":
+        """Return a fitted estimator, as bytes."""
+        import skops.io
+
+        packed = np.frombuffer(skops.io.dumps(estimator), dtype=np.uint8).copy()
+        return cls(packed=packed, num_classes=num_classes)
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for rows [N, D]."""
+        estimator = self._estimator()
+        found = np.zeros((len(features), self.num_classes), dtype=np.float32)
+        rows = features.reshape(len(features), -1).cpu().numpy()
+        found[:, np.asarray(estimator.classes_, dtype=int)] = estimator.predict_proba(rows)
+        return found
+
+    def _estimator(self) -> Any:
+        import skops.io
+
+        data = self.packed.tobytes()
+        unknown = skops.io.get_untrusted_types(data=data)
+        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
+        if foreign:
+            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
+        return skops.io.loads(data, trusted=unknown)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,22 +28,16 @@ from labeldp.mechanisms.pate import decisions
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.decision_certificate import excess
 from labeldp.mechanisms.pate.decisions import (
-    TABLE,
     Accounting,
     Decisions,
     decision_rdp_gnmax,
     decision_rdp_threshold,
     events_of,
-    exact_answers,
-    exact_checks,
     exact_rdp_gnmax,
     exact_rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
-    log_q_gaussian,
-    rdp_gnmax,
-    rdp_threshold,
 )
 from tests.shared_material import shared_path
 
@@ -150,22 +144,6 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
                 assert (np.diff(bound) > 0).all()
     assert decision_rdp_gnmax(240.0, [20.0])[0] * 240**2 / 20 == pytest.approx(0.6404, abs=2e-4)
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
-
-
-def test_the_formula_of_the_page_is_computed() -> None:
-    order, sigma = 7.0, 60.0
-    for function, third, column in (
-        (decision_rdp_threshold, 2, 1),
-        (decision_rdp_gnmax, 4 * math.sqrt(2), 2),
-    ):
-        d = 1 / sigma
-        kappa = d * math.sqrt(order * (order - 1))
-        rows = TABLE
-        log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
-        spread = math.sqrt(order) + math.sqrt(order - 1)
-        r = third * order * (order - 1) * d**3 / (6 * spread**2)
-        expected = (math.log(1 + kappa**2 * math.exp(log_c)) + r) / (order - 1)
-        assert function(sigma, [order])[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_bad_input_is_refused() -> None:
@@ -349,22 +327,6 @@ def test_moves_that_are_not_summed_are_not_the_largest(monkeypatch: pytest.Monke
         assert found == pytest.approx(everything, rel=1e-12, abs=1e-300)
 
 
-def test_never_above_the_bounds_that_know_less() -> None:
-    rng = np.random.default_rng(1)
-    votes = np.concatenate(
-        [rng.multinomial(250, rng.dirichlet(np.full(10, s)), size=40) for s in (0.05, 0.3, 3.0)]
-    )
-    for noise_std in (40.0, 150.0):
-        found = exact_rdp_gnmax(votes, noise_std, ORDERS)
-        published = rdp_gnmax(log_q_gaussian(votes, noise_std), noise_std, ORDERS)
-        assert (found <= decision_rdp_gnmax(noise_std, ORDERS) * (1 + 1e-9)).all()
-        assert (found <= published * (1 + 1e-9) + 1e-15).all()
-        checks = exact_rdp_threshold(votes, 150.0, noise_std, ORDERS)
-        log_p = log_probability_answered(votes, 150.0, noise_std)
-        assert (checks <= decision_rdp_threshold(noise_std, ORDERS) * (1 + 1e-9)).all()
-        assert (checks <= rdp_threshold(log_p, noise_std, ORDERS) * (1 + 1e-9) + 1e-15).all()
-
-
 @pytest.mark.parametrize("noise_std", [1e-3, 0.05, 1.0, 1e5, 1e9, 1e15])
 def test_any_amount_of_noise(noise_std: float) -> None:
     votes = [[250, 0, 0], [130, 120, 0], [90, 80, 80]]
@@ -394,20 +356,3 @@ def test_the_stored_adult_votes() -> None:
         votes, threshold=300.0, sigma1=200.0, sigma2=40.0, accounting=Accounting.DECISION
     )
     assert costs.expected_rdp() == pytest.approx(total, rel=1e-12)
-
-
-def test_curves_add_up_query_by_query() -> None:
-    rng = np.random.default_rng(2)
-    votes = rng.multinomial(100, [0.6, 0.3, 0.1], size=30)
-    costs = confident_gnmax_costs(
-        votes, threshold=60.0, sigma1=30.0, sigma2=15.0, accounting=Accounting.DECISION
-    )
-    answered = rng.random(30) < 0.5
-    rows = exact_rdp_threshold(votes, 60.0, 30.0, ORDERS)
-    rows = rows + answered[:, None] * exact_rdp_gnmax(votes, 15.0, ORDERS)
-    assert costs.realised_rdp(answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)
-    curves, index = exact_answers(votes, 15.0)
-    assert len(curves) == len(np.unique(np.sort(votes, axis=1), axis=0)) < 31
-    assert curves.take(index[:4]).rows(FEW) == pytest.approx(exact_rdp_gnmax(votes[:4], 15.0, FEW))
-    checks, which = exact_checks(votes, 60.0, 30.0)
-    assert checks.rows(FEW)[which] == pytest.approx(exact_rdp_threshold(votes, 60.0, 30.0, FEW))
