@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -85,9 +86,7 @@ def from_torchvision(name: str) -> Download:
     """Download what torchvision's class of that name does, which knows its files."""
 
     def download(root: Path, _: Sequence[PublishedFile]) -> object:
-        from torchvision import datasets
-
-        return getattr(datasets, name)(root, download=True)
+        return getattr(_torchvision_datasets(), name)(root, download=True)
 
     return download
 
@@ -96,13 +95,18 @@ def file_by_file(url: str) -> Download:
     """Download each file from below `url`, which ends in a slash, by its name without folders."""
 
     def download(root: Path, files: Sequence[PublishedFile]) -> None:
-        from torchvision.datasets.utils import download_url
-
+        download_url = _torchvision_datasets().utils.download_url
         for file in files:
             path = root / file.path
             download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
 
     return download
+
+
+def _torchvision_datasets() -> Any:
+    import torchvision
+
+    return torchvision.datasets
 
 
 @dataclass(frozen=True, kw_only=True)
