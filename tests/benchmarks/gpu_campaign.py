@@ -213,15 +213,14 @@ class Step:
 class TrialStep(Step):
     """One trainer, from its releases to its accuracy, some epochs at a time.
 
-    The features of the step `after` replace the images with `encoder`. `row` and `published` are
-    cells of the table; `seed` is also the number of the draw of noise.
+    The features of the step `after` replace the images with `encoder`. `row` is a cell of the
+    table; `seed` is also the number of the draw of noise.
     """
 
     row: str
     config: TrainerConfig
     seed: int = 0
     encoder: bool = False
-    published: str = ""
     needs_seconds: float = 30.0
 
     def advance(self, place: Place, end: float) -> bool:
@@ -284,7 +283,6 @@ class TrialStep(Step):
                 "delta": delta,
                 "seed": self.seed,
                 "noise": "secret" if seed is None else f"seed {seed}: anybody can repeat it",
-                "published": self.published,
                 "epochs": len(curve),
                 "train_seconds": round(seconds, 1),
                 "curve": curve,
@@ -477,9 +475,6 @@ _LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
 #: Of moment labels on an encoder's features; the published ones with SimCLR are among them.
 _ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
 _MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
-#: Best published on CIFAR-10 without outside data: LP-2ST, and LabelDP-Pro on SimCLR's features.
-_LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
-_WITH_SIMCLR = {0.05: "85.5", 0.18: "86.6", 0.5: "87.4"}
 
 
 def campaign() -> Iterator[Step]:
@@ -529,7 +524,6 @@ def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
                 network=f"fast network, width {width}",
                 dataset=dataset,
                 config=config,
-                published=_published(dataset, epsilon, _LP_2ST),
                 after=f"{dataset}-random-patches" if priors else None,
                 needs_seconds=_PRIOR_SECONDS if priors else 30.0,
             )
@@ -600,14 +594,9 @@ def _encoder_steps(
             name=f"{name}-moment-labels-e{epsilon:g}",
             row="moment labels",
             config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
-            published=_published(dataset, epsilon, _WITH_SIMCLR),
             needs_seconds=_PRIOR_SECONDS,
         )
     yield trial
-
-
-def _published(dataset: str, epsilon: float | None, known: dict[float, str]) -> str:
-    return known.get(epsilon, "") if dataset == "cifar10" and epsilon is not None else ""
 
 
 # The command
@@ -642,7 +631,7 @@ def run(place: Place, steps: Sequence[Step], *, end: float) -> None:
 
 
 _COLUMNS = (
-    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "published", "epochs"),
+    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "epochs"),
     *("loss", "league", "seed", "noise", "accelerator", "commit", "train_seconds"),
 )
 
@@ -656,7 +645,9 @@ def table(place: Place, steps: Sequence[Step]) -> str:
             if found is None:
                 failed = place.kept("failed", step.name)
                 why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
-                lines.append(_row([step.dataset, step.name, step.network, why, *[""] * 11]))
+                lines.append(
+                    _row([step.dataset, step.name, step.network, why, *[""] * (len(_COLUMNS) - 4)])
+                )
                 continue
             if found["accelerator"] == "none":
                 found["accelerator"] = found["machine"].partition(",")[0]

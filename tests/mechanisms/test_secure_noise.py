@@ -110,11 +110,14 @@ def test_discrete_laplace_noise_has_its_probabilities() -> None:
 def test_outputs_of_both_labels_lie_on_one_lattice(label: int) -> None:
     """Where floating-point noise gives its label away: outputs near 0 on a finer grid."""
     labels = np.full(3000, label)
-    for mechanism in (
-        LaplaceNoise(epsilon=1.0, num_classes=2),
-        GaussianNoise(noise_std=1.0, num_classes=2),
-    ):
-        assert lies_on_lattice(mechanism.release(labels, generator=source()))
+    laws: dict[Any, Any] = {
+        LaplaceNoise(epsilon=1.0, num_classes=2): stats.laplace(scale=2.0),
+        GaussianNoise(noise_std=1.5, num_classes=2): stats.norm(scale=1.5),
+    }
+    for mechanism, law in laws.items():
+        released = mechanism.release(labels, generator=source())
+        assert lies_on_lattice(released)
+        assert stats.kstest((released - np.eye(2)[label]).ravel(), law.cdf).pvalue > LEVEL
         assert not lies_on_lattice(mechanism.release(labels, generator=np.random.default_rng(1)))
 
 
@@ -140,6 +143,8 @@ def test_moments_are_sums_of_whole_steps_and_no_row_grows() -> None:
     moments = mechanism.release(labels, weights, generator=source())
     assert lies_on_lattice(moments)
     np.testing.assert_allclose(moments, weights.T @ np.eye(3)[labels], atol=500 / LATTICE + 2e-3)
+    loud = LabelMoments(noise_std=3.0, num_classes=3)
+    assert 2.2 < (loud.release(labels, weights, generator=source()) - moments).std() < 3.8
     # One label changed moves the sums by its row, exactly, and that is no longer than sqrt(2).
     other = labels.copy()
     other[17] = (labels[17] + 1) % 3

@@ -406,17 +406,13 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
             with contextlib.redirect_stdout(sys.stderr):
                 data_set.download(folder, data_set.layouts[0].files)
         except (OSError, RuntimeError, ValueError) as error:
-            raise FetchFailed(f"{_failed(data_set, folder)} ({first_line(error)})") from error
+            files = ", ".join(file.path for file in data_set.layouts[0].files)
+            raise FetchFailed(
+                f"{name} could not be downloaded; on a machine without a network, put {files} into "
+                f"{folder.absolute()} by hand ({first_line(error)})"
+            ) from error
         if problems := data_set.check(folder):
             raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
     layout = data_set.layout(folder)
     assert layout is not None
     return folder / layout.folder
-
-
-def _failed(data_set: DataSet, folder: Path) -> str:
-    files = data_set.layouts[0].files
-    return (
-        f"{data_set.name} could not be downloaded; on a machine without a network, put "
-        f"{', '.join(file.path for file in files)} into {folder.absolute()} by hand"
-    )

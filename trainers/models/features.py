@@ -7,11 +7,9 @@ Networks in Unsupervised Feature Learning", AISTATS 2011): k-means on small whit
 patch described by how much nearer than average it is to each center, sums over the cells of a grid.
 
 `RandomPatchFeatures` is after Thiry, Arbel, Belilovsky and Oyallon ("The Unreasonable Effectiveness
-of Patches in Deep Convolutional Kernels Methods", ICLR 2021): the filters are whitened patches of
-random images, each compared with x and -x by the cosine after whitening, as one convolution.
-Answers above a threshold are averaged over the cells of a grid. Every filter's mirror image is a
-filter too, so that an image and its mirror image are averaged at no cost. It is for photographs:
-letters and digits change their meaning when they are mirrored.
+of Patches in Deep Convolutional Kernels Methods", ICLR 2021): filters are whitened patches of
+random images, compared with x and -x by the cosine. Answers above a threshold are averaged over the
+cells of a grid. Each filter's mirror image is a filter too: for photographs, not for letters.
 
 Both end with square roots and principal components, which help linear models.
 """

@@ -28,6 +28,7 @@ from labeldp.mechanisms.pate import decisions
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.decision_certificate import excess
 from labeldp.mechanisms.pate.decisions import (
+    TABLE,
     Accounting,
     Decisions,
     decision_rdp_gnmax,
@@ -144,6 +145,22 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
                 assert (np.diff(bound) > 0).all()
     assert decision_rdp_gnmax(240.0, [20.0])[0] * 240**2 / 20 == pytest.approx(0.6404, abs=2e-4)
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
+
+
+def test_the_formula_of_the_page_is_computed() -> None:
+    order, sigma = 7.0, 60.0
+    for function, third, column in (
+        (decision_rdp_threshold, 2, 1),
+        (decision_rdp_gnmax, 4 * math.sqrt(2), 2),
+    ):
+        d = 1 / sigma
+        kappa = d * math.sqrt(order * (order - 1))
+        rows = TABLE
+        log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
+        spread = math.sqrt(order) + math.sqrt(order - 1)
+        r = third * order * (order - 1) * d**3 / (6 * spread**2)
+        expected = (math.log(1 + kappa**2 * math.exp(log_c)) + r) / (order - 1)
+        assert function(sigma, [order])[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_bad_input_is_refused() -> None:
@@ -356,3 +373,15 @@ def test_the_stored_adult_votes() -> None:
         votes, threshold=300.0, sigma1=200.0, sigma2=40.0, accounting=Accounting.DECISION
     )
     assert costs.expected_rdp() == pytest.approx(total, rel=1e-12)
+
+
+def test_curves_add_up_query_by_query() -> None:
+    rng = np.random.default_rng(2)
+    votes = rng.multinomial(100, [0.6, 0.3, 0.1], size=30)
+    costs = confident_gnmax_costs(
+        votes, threshold=60.0, sigma1=30.0, sigma2=15.0, accounting=Accounting.DECISION
+    )
+    answered = rng.random(30) < 0.5
+    rows = exact_rdp_threshold(votes, 60.0, 30.0, ORDERS)
+    rows = rows + answered[:, None] * exact_rdp_gnmax(votes, 15.0, ORDERS)
+    assert costs.realised_rdp(answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)

@@ -107,6 +107,15 @@ def test_what_was_charged_is_the_most_that_it_can_have_cost(
         assert costs["realised_data_independent"] <= charged
 
 
+def test_rounds_of_one_run_add_up() -> None:
+    request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
+    rounds = [answered(request, votes_of_100_teachers(seed=seed)) for seed in range(2)]
+    both = private_costs(rounds, delta=1e-5)
+    for one in rounds:
+        alone = private_costs([one], delta=1e-5)
+        assert all(alone[name] < both[name] for name in both)
+
+
 def test_decisions_are_charged_less_than_their_counts() -> None:
     for aggregator in AGGREGATORS:
         request = PateAnswers(aggregator=aggregator, queries=1000, max_answers=300)

@@ -71,17 +71,6 @@ def whole(**changes: Any) -> dict[str, Any]:
     return {"features": TABLE, "labels": LABELS, "num_classes": 2, **changes}
 
 
-def test_a_table_in_four_arrays(tmp_path: Path) -> None:
-    data = from_npz(tmp_path, **four())
-    expected = (TABLE - TABLE.mean(0)) / TABLE.std(0)
-    np.testing.assert_allclose(data.public.train_features, expected, rtol=1e-5)
-    np.testing.assert_allclose(data.public.test_features, expected[:5], rtol=1e-5)
-    assert data.public.kind is FeatureKind.TABULAR
-    assert data.public.num_classes == 2
-    assert data.public.name == "own"
-    assert data.train_labels.tolist() == LABELS.tolist()
-
-
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
 def test_labels_are_not_published_without_a_word(tmp_path: Path, kind: str) -> None:
     with pytest.raises(DataFileError, match="brings no test split") as refused:
@@ -643,13 +632,6 @@ def test_columns_without_names_can_not_be_left_out() -> None:
 def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int]:
     found = label_numbers(np.array(labels), names, where="mine.csv", column="column 'y'")
     return [int(place) for place in found]
-
-
-def test_names_come_before_numbers() -> None:
-    assert numbers(["2", "1"], ("1", "2")) == [1, 0]
-    assert numbers(["1", "0"], ("no", "yes")) == [1, 0]
-    assert numbers([" 1", "-3"]) == [1, -3]
-    assert label_numbers(np.array([5.5]), None, where="x", column="y").tolist() == [5.5]
 
 
 @pytest.mark.parametrize("text", ["1.0", "", "--1", "1-", "9" * 19, "1e3", "²"])

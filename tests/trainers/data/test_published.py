@@ -26,7 +26,7 @@ from labeldp.trainers.data.catalog import (
     fetch,
     find,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, read_lines
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import FeatureKind, load
 from labeldp.trainers.data.published import (
     read_cifar_binary,
@@ -332,7 +332,7 @@ def test_a_missing_set_names_the_path_and_the_command(
 
 
 def read_coins(root: Path) -> Splits:
-    rows = np.array([line.split(",") for line in read_lines(root / "coins/all.csv")], dtype=float)
+    rows = np.loadtxt(root / "coins/all.csv", delimiter=",")
     features, labels = rows[:, 1:].astype(np.float32), rows[:, 0].astype(np.int64)
     test = held_out(len(rows))
     return Splits(

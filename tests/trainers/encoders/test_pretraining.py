@@ -23,7 +23,6 @@ from labeldp.trainers.encoders.pretraining import (
     pretrain,
     training_images,
     vicreg,
-    view,
 )
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -243,20 +242,6 @@ def draws(change: Callable[[Tensor], None] | None = None) -> Any:
         return found
 
     return rand
-
-
-def test_views_depend_on_their_seed_and_differ_among_images() -> None:
-    same = IMAGES[:1].expand(6, -1, -1, -1)
-    config = SelfSupervisedConfig()
-
-    def of_seed(seed: int) -> Tensor:
-        return view(same, config, torch.Generator().manual_seed(seed))
-
-    first = of_seed(0)
-    assert first.shape == same.shape and first.dtype == torch.float32
-    assert torch.equal(first, of_seed(0)) and not torch.equal(first, of_seed(1))
-    assert len({tuple(each.flatten().tolist()) for each in first}) == 6
-    assert first.min() >= 0 and first.max() <= 255
 
 
 def plainly(first: NDArray[Any], second: NDArray[Any]) -> float:

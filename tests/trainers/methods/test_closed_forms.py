@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.closed_forms import fit_forest, train_probes, vote
+from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.models.predictors import (
     ForestPredictor,
     restored,
@@ -36,21 +36,6 @@ def test_each_teacher_is_a_ridge_regression_on_its_shard() -> None:
         y = np.eye(3)[classes] - 1 / 3
         slow = Ridge(alpha=0.3, fit_intercept=False).fit(x.astype(float), y).coef_.T
         np.testing.assert_allclose(probes[teacher], slow, atol=2e-6)
-
-
-def test_votes_are_the_first_highest_score() -> None:
-    random = torch.Generator().manual_seed(0)
-    weights = torch.randn(230, 5, 4, generator=random)
-    queries = torch.randn(2100, 4, generator=random)
-    votes = vote(weights, queries)
-    assert votes.dtype == np.uint8 and votes.shape == (230, 2100)
-    scores = torch.einsum("qd,tdk->tqk", queries, weights[:, :-1]) + weights[:, -1:]
-    gap = scores.topk(2).values.diff().abs().squeeze(2)
-    agree = votes == scores.argmax(2).numpy()
-    assert agree[(gap > 1e-5).numpy()].all() and agree.mean() > 0.9999
-    # A tie gives one vote, not several.
-    tied = vote(torch.zeros(3, 5, 4), queries)
-    assert (tied == 0).all()
 
 
 @pytest.mark.parametrize(

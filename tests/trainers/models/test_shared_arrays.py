@@ -19,7 +19,7 @@ from labeldp.trainers.data.labelled_data import LabelledData, load_own, set_asid
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.models.shared_arrays import Arrays, Place, file_of, made_once, take_rows
 
-SPAWN = multiprocessing.get_context("spawn")
+FORK = multiprocessing.get_context("fork")
 
 
 def place_in(folder: Path | None, **key: object) -> Place:
@@ -94,8 +94,8 @@ def never_done(folder: Path, begun: Any) -> None:
 def test_who_waits_takes_over_from_a_process_that_died_and_waits_no_longer_than_it_may(
     tmp_path: Path,
 ) -> None:
-    begun = SPAWN.Event()
-    other = SPAWN.Process(target=never_done, args=(tmp_path, begun))
+    begun = FORK.Event()
+    other = FORK.Process(target=never_done, args=(tmp_path, begun))
     other.start()
     try:
         assert begun.wait(120)
