@@ -71,9 +71,10 @@ def table_of(rows: Sequence[dict[str, Any]], *, where: str) -> str:
     """Return machine and table for docs/performance.md."""
     loads, busy = [row["load_before"] for row in rows], sum(row["busy"] for row in rows)
     quiet = f"during {busy} of {len(rows)} others used the machine" if busy else "a quiet machine"
+    today = time.strftime("%Y-%m-%d", time.gmtime())
     lines = [
-        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {where}. Load before each between {min(loads):.1f} and "
-        f"{max(loads):.1f}; {quiet}.",
+        f"{today}, {where}. Load before each between {min(loads):.1f} and {max(loads):.1f}; "
+        f"{quiet}.",
         "",
         "| name | what is timed | median | ratio | mark |",
         "|---|---|---|---|---|",
