@@ -9,6 +9,7 @@ proves), `labeldp.trainers` (data, models and training loops in one process) and
 `labeldp.platform` (Ray, Tune, MLflow, reports and the command line).
 """
 
+import os
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
     from labeldp.platform.api.classifier import PrivacyAddsUp as PrivacyAddsUp
     from labeldp.platform.api.classifier import PrivacyNotCounted as PrivacyNotCounted
+    from labeldp.platform.api.label_release import privatize as privatize
     from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
     from labeldp.platform.api.result import plan as plan
     from labeldp.platform.api.result import run as run
     from labeldp.platform.vault.shared_vault import SharedVault as SharedVault
+
+# Threads of one calculation that wait for each other in a loop take 40 times as long where others
+# use the processor too. OpenMP reads this when torch is imported; workers inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 try:
     __version__ = version("labeldp")
@@ -39,6 +45,7 @@ _WHERE = {
     "epsilon": "labeldp.platform.api.prices",
     "load": "labeldp.platform.api.result",
     "plan": "labeldp.platform.api.result",
+    "privatize": "labeldp.platform.api.label_release",
     "run": "labeldp.platform.api.result",
 }
 

@@ -23,96 +23,77 @@ on; all else is imported from its module. `posterior` is the function here, not 
 1.5
 """
 
+# isort: off
 from labeldp.mechanisms.accounting import (
-    ORDERS,
-    Conversion,
-    DecisionEvent,
-    GaussianEvent,
-    PureEvent,
-    RenyiEvent,
-    epsilon_from_rdp,
-    epsilon_of,
+    ORDERS as ORDERS,
+    Conversion as Conversion,
+    DecisionEvent as DecisionEvent,
+    GaussianEvent as GaussianEvent,
+    PureEvent as PureEvent,
+    RenyiEvent as RenyiEvent,
+    epsilon_from_rdp as epsilon_from_rdp,
+    epsilon_of as epsilon_of,
 )
 from labeldp.mechanisms.accuracy_estimate import (
-    AccuracyEstimate,
-    BestOf,
-    CorrectCount,
-    MostCorrect,
+    AccuracyEstimate as AccuracyEstimate,
+    BestOf as BestOf,
+    CorrectCount as CorrectCount,
+    MostCorrect as MostCorrect,
 )
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
-from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.published_cost import SanitizedEpsilon, release_epsilon
+from labeldp.mechanisms.additive_noise import (
+    GaussianNoise as GaussianNoise,
+    LaplaceNoise as LaplaceNoise,
+)
+from labeldp.mechanisms.bit_flip import BitFlip as BitFlip
+from labeldp.mechanisms.channels import (
+    StaircaseChannel as StaircaseChannel,
+    SubsetSelection as SubsetSelection,
+    optimal_channel as optimal_channel,
+)
+from labeldp.mechanisms.cluster_prior import (
+    ClusterHistograms as ClusterHistograms,
+    prior_from_histograms as prior_from_histograms,
+)
+from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
+from labeldp.mechanisms.ledger import (
+    Budget as Budget,
+    BudgetExceeded as BudgetExceeded,
+    PrivacyLedger as PrivacyLedger,
+)
+from labeldp.mechanisms.pate.aggregators import (
+    ConfidentGNMax as ConfidentGNMax,
+    GNMax as GNMax,
+    InteractiveGNMax as InteractiveGNMax,
+    LNMax as LNMax,
+)
+from labeldp.mechanisms.pate.decisions import Accounting as Accounting
+from labeldp.mechanisms.pate.published_cost import (
+    SanitizedEpsilon as SanitizedEpsilon,
+    release_epsilon as release_epsilon,
+)
 from labeldp.mechanisms.posterior import (
-    PostProcessing,
-    posterior,
-    project_to_simplex,
-    soft_labels,
+    PostProcessing as PostProcessing,
+    posterior as posterior,
+    project_to_simplex as project_to_simplex,
+    soft_labels as soft_labels,
 )
 from labeldp.mechanisms.randomized_response import (
-    NoNoise,
-    PublishedClasses,
-    RandomizedResponse,
-    debiased_loss,
+    NoNoise as NoNoise,
+    PublishedClasses as PublishedClasses,
+    RandomizedResponse as RandomizedResponse,
+    debiased_loss as debiased_loss,
 )
-from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
-from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
-from labeldp.mechanisms.score_histogram import ScoreCells, ScoreEstimates, ScoreHistogram
-from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.mechanisms.randomness import (
+    OsEntropy as OsEntropy,
+    SecureEntropy as SecureEntropy,
+    SeededNoise as SeededNoise,
+)
+from labeldp.mechanisms.rr_with_prior import RRWithPrior as RRWithPrior, tempered as tempered
+from labeldp.mechanisms.score_histogram import (
+    ScoreCells as ScoreCells,
+    ScoreEstimates as ScoreEstimates,
+    ScoreHistogram as ScoreHistogram,
+)
+from labeldp.mechanisms.vault import LabelVault as LabelVault, Release as Release
 
-__all__ = [
-    "ORDERS",
-    "Accounting",
-    "AccuracyEstimate",
-    "BestOf",
-    "BitFlip",
-    "Budget",
-    "BudgetExceeded",
-    "ClusterHistograms",
-    "ConfidentGNMax",
-    "Conversion",
-    "CorrectCount",
-    "DecisionEvent",
-    "GNMax",
-    "GaussianEvent",
-    "GaussianNoise",
-    "InteractiveGNMax",
-    "LNMax",
-    "LabelMoments",
-    "LabelVault",
-    "LaplaceNoise",
-    "MostCorrect",
-    "NoNoise",
-    "OsEntropy",
-    "PostProcessing",
-    "PrivacyLedger",
-    "PublishedClasses",
-    "PureEvent",
-    "RRWithPrior",
-    "RandomizedResponse",
-    "Release",
-    "RenyiEvent",
-    "SanitizedEpsilon",
-    "ScoreCells",
-    "ScoreEstimates",
-    "ScoreHistogram",
-    "SecureEntropy",
-    "SeededNoise",
-    "StaircaseChannel",
-    "SubsetSelection",
-    "debiased_loss",
-    "epsilon_from_rdp",
-    "epsilon_of",
-    "optimal_channel",
-    "posterior",
-    "prior_from_histograms",
-    "project_to_simplex",
-    "release_epsilon",
-    "soft_labels",
-    "tempered",
-]
+# isort: on

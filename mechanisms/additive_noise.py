@@ -28,7 +28,7 @@ from labeldp.mechanisms.label_channels import (
     PurePerLabel,
 )
 from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
-from labeldp.mechanisms.secure_noise import lattice_gaussian, lattice_laplace
+from labeldp.mechanisms.secure_noise import laplace, normal, on_lattice
 
 #: Substituting one label changes two coordinates of its one-hot vector by 1 each.
 L1_SENSITIVITY = 2.0
@@ -73,7 +73,7 @@ class LaplaceNoise(PurePerLabel):
         exact = _one_hot(labels, self.num_classes)
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):
-            noise = lattice_laplace(rng, scale=self.scale, shape=exact.shape)
+            noise = on_lattice(laplace, rng, scale=self.scale, shape=exact.shape)
         else:
             noise = rng.laplace(scale=self.scale, size=exact.shape)
         noisy: AnyArray = like(exact + noise, labels)
@@ -121,7 +121,7 @@ class GaussianNoise(PerLabel):
         exact = _one_hot(labels, self.num_classes)
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):
-            noise = lattice_gaussian(rng, noise_std=self.noise_std, shape=exact.shape)
+            noise = on_lattice(normal, rng, scale=self.noise_std, shape=exact.shape)
         else:
             noise = rng.normal(scale=self.noise_std, size=exact.shape)
         noisy: AnyArray = like(exact + noise, labels)

@@ -3,14 +3,13 @@
 A solver's answer is priced again, and moved to the safe side until it does not exceed the target.
 
 >>> calibrate_laplace(epsilon=2.0)
-LaplaceSetting(scale=1.0, noise_std=1.4142135623730951, epsilon=2.0, delta=0.0)
->>> round(calibrate_gaussian(epsilon=2.0, delta=1e-5).noise_std, 4)
+1.0
+>>> round(calibrate_gaussian(epsilon=2.0, delta=1e-5), 4)
 2.8197
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._roots import brentq
@@ -21,101 +20,47 @@ from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 _STEPS = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaplaceSetting:
-    """Laplace noise on one-hot labels: its scale, its standard deviation, and its cost."""
-
-    scale: float
-    noise_std: float
-    epsilon: float
-    delta: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaussianSetting:
-    """Gaussian noise on one-hot labels: its standard deviation, and its cost."""
-
-    noise_std: float
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class RandomizedResponseSetting:
-    """Randomized response on K labels, and its cost."""
-
-    keep_probability: float
-    num_classes: int
-    epsilon: float
-    delta: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class BitFlipSetting:
-    """Flipped bits of one-hot labels, and their cost."""
-
-    flip_probability: float
-    epsilon: float
-    delta: float = 0.0
-
-
-def price_laplace(*, scale: float | None = None, noise_std: float | None = None) -> LaplaceSetting:
-    """Cost of Laplace noise on one-hot labels, given its scale or its standard deviation."""
+def price_laplace(*, scale: float | None = None, noise_std: float | None = None) -> float:
+    """Epsilon of Laplace noise on one-hot labels, given its scale or its standard deviation."""
     if (scale is None) == (noise_std is None):
         raise ValueError(
             f"scale is {scale} and noise_std is {noise_std}; give one of the two "
             "(noise_std is scale * sqrt(2))"
         )
-    if scale is None:
-        assert noise_std is not None
+    if noise_std is not None:
         _validate.positive(noise_std=noise_std)
         scale = noise_std / math.sqrt(2)
+    assert scale is not None
     _validate.positive(scale=scale)
-    deviation = scale * math.sqrt(2) if noise_std is None else noise_std
-    return LaplaceSetting(scale=scale, noise_std=deviation, epsilon=L1_SENSITIVITY / scale)
+    return L1_SENSITIVITY / scale
 
 
-def price_gaussian(*, noise_std: float, delta: float) -> GaussianSetting:
-    """Cost of Gaussian noise on one-hot labels at `delta`, exact at L2 sensitivity sqrt 2."""
+def price_gaussian(*, noise_std: float, delta: float) -> float:
+    """Epsilon of Gaussian noise on one-hot labels at `delta`, exact at L2 sensitivity sqrt 2."""
     _validate.positive(noise_std=noise_std)
-    epsilon = gaussian_epsilon(noise_multiplier=noise_std / L2_SENSITIVITY, delta=delta)
-    return GaussianSetting(noise_std=noise_std, epsilon=epsilon, delta=delta)
+    return gaussian_epsilon(noise_multiplier=noise_std / L2_SENSITIVITY, delta=delta)
 
 
-def price_randomized_response(
-    *, keep_probability: float, num_classes: int
-) -> RandomizedResponseSetting:
-    """Cost of randomized response, given the probability that a label survives."""
-    epsilon = epsilon_from_keep_probability(
-        keep_probability=keep_probability, num_classes=num_classes
-    )
-    return RandomizedResponseSetting(
-        keep_probability=keep_probability, num_classes=num_classes, epsilon=epsilon
-    )
-
-
-def price_bit_flip(*, flip_probability: float) -> BitFlipSetting:
-    """Cost of flipped bits, given the probability of a flip, strictly between 0 and 1/2."""
+def price_bit_flip(*, flip_probability: float) -> float:
+    """Epsilon of flipped bits, given the probability of a flip, strictly between 0 and 1/2."""
     _validate.between(0, 0.5, flip_probability=flip_probability)
     # Each bit costs log((1 - q) / q), and two labels differ in two bits.
-    epsilon = 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
-    return BitFlipSetting(flip_probability=flip_probability, epsilon=epsilon)
+    return 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
 
 
-def calibrate_laplace(*, epsilon: float) -> LaplaceSetting:
-    """The least Laplace noise on one-hot labels that costs at most `epsilon`."""
+def calibrate_laplace(*, epsilon: float) -> float:
+    """Scale of the least Laplace noise on one-hot labels that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
-    scale = _never_over(
+    return _never_over(
         L1_SENSITIVITY / epsilon,
-        price=lambda scale: price_laplace(scale=scale).epsilon,
+        price=lambda scale: price_laplace(scale=scale),
         target=epsilon,
         safer=math.inf,
     )
-    return price_laplace(scale=scale)
 
 
-def calibrate_gaussian(*, epsilon: float, delta: float) -> GaussianSetting:
-    """The least Gaussian noise on one-hot labels that costs at most `epsilon` at `delta`."""
+def calibrate_gaussian(*, epsilon: float, delta: float) -> float:
+    """Standard deviation of the least Gaussian noise on one-hot labels that meets `epsilon`."""
     _validate.positive(epsilon=epsilon)
     _validate.between(0, 1, delta=delta)
 
@@ -129,26 +74,24 @@ def calibrate_gaussian(*, epsilon: float, delta: float) -> GaussianSetting:
     while excess(high) > 0:
         high += 1.0
     solved = L2_SENSITIVITY * math.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
-    noise_std = _never_over(
+    return _never_over(
         solved,
-        price=lambda noise_std: price_gaussian(noise_std=noise_std, delta=delta).epsilon,
+        price=lambda noise_std: price_gaussian(noise_std=noise_std, delta=delta),
         target=epsilon,
         safer=math.inf,
         first_step=1e-15 * solved,
     )
-    return price_gaussian(noise_std=noise_std, delta=delta)
 
 
-def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> RandomizedResponseSetting:
-    """The randomized response that keeps most labels at a cost of at most `epsilon`."""
+def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> float:
+    """The largest keep probability of randomized response that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
-    keep = _never_over(
+    return _never_over(
         min(keep_probability(epsilon=epsilon, num_classes=num_classes), 1 - 2**-53),
         price=lambda p: epsilon_from_keep_probability(keep_probability=p, num_classes=num_classes),
         target=epsilon,
         safer=1 / num_classes,
     )
-    return price_randomized_response(keep_probability=keep, num_classes=num_classes)
 
 
 def _never_over(

@@ -18,7 +18,7 @@ below -q is needed.
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -97,21 +97,38 @@ class PurePerLabel(PerLabel):
         return PureEvent(epsilon=self.epsilon)
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """One label's way out: how sure and how wrong the best guess of a coin is."""
 
-    @property
-    def largest(self) -> float:
-        """The largest |L|; infinite where there is none."""
+    largest: float  # the largest |L|; infinite where there is none
 
+    @abstractmethod
     def right_beyond(self, threshold: Floats) -> Floats:
         """Return P(L >= q) for thresholds q of 0 and more."""
 
+    @abstractmethod
     def wrong_beyond(self, threshold: Floats) -> Floats:
         """Return P(L <= -q) for thresholds q above 0, and P(L < 0) at 0."""
 
     def epsilon(self, *, delta: float) -> float:
-        """Return the smallest epsilon for which each label is (epsilon, delta)-DP."""
+        """Return the smallest epsilon for which each label is (epsilon, delta)-DP.
+
+        P(L >= epsilon) - e^epsilon P(L <= -epsilon) <= delta is the privacy profile of a channel
+        whose two labels are each other's mirror image. At delta 0 it is the largest |L|.
+        """
+        _validate.delta(delta)
+        if delta == 0:
+            return self.largest
+
+        def excess(epsilon: float) -> float:
+            at = np.array([epsilon])
+            right, wrong = float(self.right_beyond(at)[0]), float(self.wrong_beyond(at)[0])
+            return right - math.exp(epsilon) * wrong - delta
+
+        tiny = min(1e-9, self.largest / 2)
+        if excess(tiny) <= 0:
+            return 0.0
+        return float(brentq(excess, tiny, self.largest, xtol=1e-12))
 
 
 class Family(Protocol):
@@ -148,7 +165,7 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianChannel:
+class GaussianChannel(Channel):
     """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu."""
 
     separation: float  # mu, distance of two labels' means over the noise's standard deviation
@@ -186,7 +203,7 @@ class GaussianFamily:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceChannel:
+class LaplaceChannel(Channel):
     """Laplace noise of scale 2 / epsilon on each entry of a one-hot label, as ALIBI's.
 
     Two entries differ between two labels. Each has a ratio of a = epsilon / 2 with chance 1/2, of
@@ -209,10 +226,6 @@ class LaplaceChannel:
         found = np.exp(rest / 2 - self.largest) * (0.25 + rest / 8)
         return np.where(threshold > self.largest, 0.0, found)
 
-    def epsilon(self, *, delta: float) -> float:
-        """Return the exact epsilon at `delta`, a little below the pure one."""
-        return channel_epsilon(self, delta=delta)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceFamily:
@@ -226,7 +239,7 @@ class LaplaceFamily:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThreePointChannel:
+class ThreePointChannel(Channel):
     """A release that favors one of the two labels with full strength, or neither."""
 
     largest: float  # epsilon, the only |L| above 0
@@ -242,10 +255,6 @@ class ThreePointChannel:
         """Return P(L <= -q), and P(L < 0) at 0."""
         wrong = self.informative / (1 + math.exp(self.largest))
         return np.where(threshold > self.largest, 0.0, wrong)
-
-    def epsilon(self, *, delta: float) -> float:
-        """Return the exact epsilon at `delta`, a little below the pure one."""
-        return channel_epsilon(self, delta=delta)
 
 
 def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
@@ -296,24 +305,3 @@ class BitFlipFamily:
         """Return the channel of that epsilon: both bits keep, both flip, or one of them."""
         flip = 1 / (1 + math.exp(strength / 2))
         return ThreePointChannel(largest=strength, informative=flip**2 + (1 - flip) ** 2)
-
-
-def channel_epsilon(channel: Channel, *, delta: float) -> float:
-    """Return the smallest epsilon with P(L >= epsilon) - e^epsilon P(L <= -epsilon) <= delta.
-
-    That is the privacy profile of a channel whose two labels are each other's mirror image. At
-    delta 0 it is the largest |L|.
-    """
-    _validate.delta(delta)
-    if delta == 0:
-        return channel.largest
-
-    def excess(epsilon: float) -> float:
-        at = np.array([epsilon])
-        right, wrong = float(channel.right_beyond(at)[0]), float(channel.wrong_beyond(at)[0])
-        return right - math.exp(epsilon) * wrong - delta
-
-    tiny = min(1e-9, channel.largest / 2)
-    if excess(tiny) <= 0:
-        return 0.0
-    return float(brentq(excess, tiny, channel.largest, xtol=1e-12))

@@ -29,7 +29,7 @@ from labeldp.mechanisms.randomness import (
     SecureGenerator,
     as_noise_generator,
 )
-from labeldp.mechanisms.secure_noise import LATTICE, lattice_gaussian
+from labeldp.mechanisms.secure_noise import LATTICE, normal, on_lattice
 
 #: A substituted label takes its row of the weights from one class and gives it to another.
 L2_SENSITIVITY = math.sqrt(2.0)
@@ -71,7 +71,7 @@ class LabelMoments(DrawnExactly):
         rng = as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):
             sums = self._sums(exact, table, _on_lattice) / LATTICE
-            noise = lattice_gaussian(rng, noise_std=self.noise_std, shape=sums.shape)
+            noise = on_lattice(normal, rng, scale=self.noise_std, shape=sums.shape)
         else:
             sums = self._sums(exact, table, lambda rows: rows) / (1 + ROUNDING)
             noise = rng.normal(scale=self.noise_std, size=sums.shape)
@@ -94,7 +94,10 @@ class LabelMoments(DrawnExactly):
 
 def rows_too_long(weights: NDArray[Any]) -> NDArray[np.intp]:
     """Return which rows [N, M] a release refuses: longer than 1 + `ROUNDING`, or not finite."""
-    squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)
+    squares = np.empty(len(weights))
+    for start in range(0, len(weights), _BLOCK_ROWS):  # a copy of all in double would be large
+        rows = weights[start : start + _BLOCK_ROWS].astype(np.float64)
+        squares[start : start + _BLOCK_ROWS] = np.einsum("ij,ij->i", rows, rows)
     # NaN is not below anything: what is not finite is caught here too.
     return np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
 

@@ -79,8 +79,10 @@ def array_digest(values: NDArray[Any]) -> str:
             f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
             "that two releases might be taken for one; pass arrays of numbers, truth values or text"
         )
-    header = f"{values.dtype.str}{values.shape}".encode()
-    return hashlib.sha256(header + np.ascontiguousarray(values).tobytes()).hexdigest()
+    digest = hashlib.sha256(f"{values.dtype.str}{values.shape}".encode())
+    # No copy of the bytes, which may be a gigabyte.
+    digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def _refuse_namesake(kind: type) -> None:

@@ -15,7 +15,7 @@ TOMS 42, 2016, makes the normal law of them by rejection. It takes less than hal
 value, some thirty times as long as NumPy's. Nothing here resists an observer with a stopwatch.
 
 >>> from labeldp.mechanisms.randomness import SecureEntropy
->>> noise = lattice_gaussian(SecureEntropy().generator(""), noise_std=2.0, shape=(3, 4))
+>>> noise = on_lattice(normal, SecureEntropy().generator(""), scale=2.0, shape=(3, 4))
 >>> noise.shape, bool((noise * LATTICE == np.round(noise * LATTICE)).all())
 ((3, 4), True)
 """
@@ -281,19 +281,26 @@ def rounded_sum(value: float, noise_std: float, *, generator: SecureGenerator) -
     return float(steps * step)
 
 
-def lattice_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Floats:
-    """Draw Laplace noise of `scale`, rounded to the nearest multiples of 1 / LATTICE."""
-    _check_scale("scale", scale)
-    # Division left the scale within half a unit in its last place: never less noise than is due.
-    return _on_lattice(laplace, math.nextafter(scale, math.inf), shape, generator)
-
-
-def lattice_gaussian(
-    generator: SecureGenerator, *, noise_std: float, shape: tuple[int, ...]
+def on_lattice(
+    law: Callable[..., RealNoise],
+    generator: SecureGenerator,
+    *,
+    scale: float,
+    shape: tuple[int, ...],
 ) -> Floats:
-    """Draw Gaussian noise of `noise_std`, rounded to the nearest multiples of 1 / LATTICE."""
-    _check_scale("noise_std", noise_std)
-    return _on_lattice(normal, math.nextafter(noise_std, math.inf), shape, generator)
+    """Draw noise of a law times `scale`, rounded to the nearest multiples of 1 / LATTICE."""
+    _validate.positive(scale=scale)
+    if scale > LARGEST_SCALE:
+        raise ValueError(
+            f"scale is {scale}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and labels "
+            "are lost in less"
+        )
+    # Division left the scale within half a unit in its last place: never less noise than is due.
+    wide = math.nextafter(scale, math.inf)
+    noise = law(math.prod(shape), generator=generator)
+    steps = floors(noise, scale=wide * LATTICE, offset=Fraction(1, 2))
+    result: Floats = steps.reshape(shape) / LATTICE
+    return result
 
 
 def discrete_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
@@ -307,15 +314,6 @@ def discrete_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[i
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
     difference: Labels = (first - second).reshape(shape)
     return difference
-
-
-def _on_lattice(
-    law: Callable[..., RealNoise], scale: float, shape: tuple[int, ...], generator: SecureGenerator
-) -> Floats:
-    noise = law(math.prod(shape), generator=generator)
-    steps = floors(noise, scale=scale * LATTICE, offset=Fraction(1, 2))
-    result: Floats = steps.reshape(shape) / LATTICE
-    return result
 
 
 def _half_normal_wholes(size: int, *, generator: SecureGenerator) -> Labels:
@@ -372,12 +370,3 @@ def _largest(
         if all(high <= ends[best][0] for k, (_, high) in enumerate(ends) if k != best):
             return best
         places += 1
-
-
-def _check_scale(name: str, value: float) -> None:
-    _validate.positive(infinity=False, **{name: value})
-    if value > LARGEST_SCALE:
-        raise ValueError(
-            f"{name} is {value}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and labels "
-            "are lost in less"
-        )

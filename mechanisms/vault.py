@@ -166,6 +166,18 @@ class LabelVault:
             noise=OsEntropy() if noise is None else noise,
         )
 
+    def charge_of(
+        self, mechanism: Mechanism, *public: NDArray[Any], noise: NoiseSource | None = None
+    ) -> Charge:
+        """Return the line of the ledger that a release of all labels has, or would have."""
+        return self._charge(
+            mechanism,
+            private_digest=self._labels_digest,
+            public=public,
+            indices=None,
+            noise=OsEntropy() if noise is None else noise,
+        )
+
     def release_from_votes(
         self,
         mechanism: Mechanism,
@@ -225,6 +237,24 @@ class LabelVault:
             raise ArithmeticError("a label is in two shards, and would change two votes")
         return tuple(Shard(indices=part, labels=labels[part]) for part in parts)
 
+    @staticmethod
+    def _charge(
+        mechanism: Mechanism,
+        *,
+        private_digest: str,
+        public: Sequence[NDArray[Any]],
+        indices: NDArray[np.intp] | None,
+        noise: NoiseSource,
+    ) -> Charge:
+        description = describe(mechanism, noise)
+        return Charge(
+            key=address(private_digest, description, indices, public),
+            event=mechanism.event,
+            indices=indices,
+            mechanism=description,
+            failure_probability=_declared(mechanism),
+        )
+
     def _release(
         self,
         mechanism: Mechanism,
@@ -236,23 +266,18 @@ class LabelVault:
         noise: NoiseSource,
     ) -> Release:
         self._refuse_a_fork()
-        description, failure_probability = describe(mechanism, noise), _declared(mechanism)
-        key = address(private_digest, description, indices, public)
+        charge = self._charge(
+            mechanism, private_digest=private_digest, public=public, indices=indices, noise=noise
+        )
+        key = charge.key
         with self._lock:
             stored, drawn = self._store.release(key), None
             while stored is None:
-                charge = Charge(
-                    key=key,
-                    event=mechanism.event,
-                    indices=indices,
-                    mechanism=description,
-                    failure_probability=failure_probability,
-                )
                 lines = len(self.charges())
                 self._afford(charge)
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
-                    stream = address("", description, indices, public)
+                    stream = address("", charge.mechanism, indices, public)
                     generator = generator_for(mechanism, noise, stream)
                     drawn = _compact(
                         np.asarray(mechanism.release(private, *public, generator=generator))

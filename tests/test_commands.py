@@ -40,6 +40,10 @@ PARSED_ONLY = {
         ),
         "is of an encoder and a sweep on it; tests/test_encoders_page.py runs them together",
     ),
+    **dict.fromkeys(
+        ("labeldp request features.", "labeldp release labels.", "labeldp fit features."),
+        "is run by the page on two parties, with files that it makes",
+    ),
     "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
     "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor.py has it",
 }

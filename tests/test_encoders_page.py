@@ -4,10 +4,8 @@ One small sweep of two trials, on vectors by a network that was trained here, on
 """
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,17 +17,20 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.models.trained_model import load_model
+from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge
 from tests.real_data import real_data_root
 
-pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "encoders.md").read_text()
@@ -95,13 +96,9 @@ def _run(command: list[str]) -> None:
         trials = sorted(path.stem for path in RESULTS.glob("trials/*.json"))
         assert main([trials[0] if word == "HASH" else word for word in rest]) == 0
         return
-    script = str(ROOT / rest[0])
-    subprocess.run(
-        [sys.executable, script, *rest[1:], *SMALL, "--quiet"],
-        check=True,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    with without_cluster():
+        sweep = load_sweep(str(ROOT / rest[0]))
+        assert sweep_command.run(sweep, [*rest[1:], *SMALL, "--quiet"]) == 0
 
 
 def test_records_reports_and_published_folders_state_the_league(place: Path) -> None:

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from labeldp.platform.vault.vault_store import SqliteStore
-from tests.benchmarks.gpu_campaign import small_campaign
+from tests.benchmarks.gpu_campaign import main, small_campaign
 from tests.trainers.data_samples import images, write_cifar_binary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,28 +28,30 @@ runpy.run_module("tests.benchmarks.gpu_campaign", run_name="__main__")
 """
 
 
-def test_every_step_runs_on_a_bare_machine_and_pays_for_each_release_once(tmp_path: Path) -> None:
+def test_every_step_runs_on_a_bare_machine_and_pays_for_each_release_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for seed, part in enumerate(("test_batch", *(f"data_batch_{n}" for n in range(1, 6)))):
         file = tmp_path / "data" / "cifar-10-batches-bin" / f"{part}.bin"
         write_cifar_binary(file, images(30, 3, 32, 32, seed=seed), np.arange(30) % 10)
     campaign = tmp_path / "campaign"
     arguments = ["--folder", str(campaign), "--small", "--noise-seed", "0", "--minutes", "5"]
-    for _ in range(2):  # the second call finds every result
-        done = subprocess.run(
-            [sys.executable, "-c", BARE, *arguments],
-            cwd=ROOT,
-            env={
-                "LABELDP_DATA": str(tmp_path / "data"),
-                "OMP_NUM_THREADS": "1",
-                "PATH": "/usr/bin:/bin",
-            },
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == f"{len(small_campaign())} done, 0 failed, 0 left"
+    environment = {"LABELDP_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *arguments],
+        cwd=ROOT,
+        env={**environment, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    end = f"{len(small_campaign())} done, 0 failed, 0 left"
+    assert done.stdout.splitlines()[-1] == end
+    # The second call finds every result.
+    monkeypatch.setattr(sys, "argv", ["gpu_campaign", *arguments])
+    assert main() == 0 and capsys.readouterr().out.splitlines() == [end]
     speeds = json.loads((campaign / "results" / "speeds.json").read_text())
     assert all("failed" not in speed for speed in speeds["speeds"])
     charges = SqliteStore(campaign / "private" / "cifar10.db").charges()

@@ -47,6 +47,17 @@ def test_importing_and_help_take_no_time(what: str, tmp_path: Path) -> None:
     assert not runs[0][1] & (SLOW | {"numpy", "pandas", "scipy"})
 
 
+@pytest.mark.parametrize(("own", "kept"), [(None, "passive"), ("active", "active")])
+def test_threads_of_torch_do_not_wait_in_a_loop(
+    own: str | None, kept: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Features of 60,000 images took 15 minutes instead of one beside three busy processes."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if own is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", own)
+    loaded_by(f"import labeldp, os\nassert os.environ['OMP_WAIT_POLICY'] == {kept!r}", cwd=tmp_path)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -11,10 +11,6 @@ A package lists its additions in its own pyproject.toml:
 Once it is installed, in every process of every machine, the names work as those that come with
 labeldp do. A package is imported when its name is used, and one that is broken breaks nothing
 else.
-
->>> colors = Registry({"red": 1}, group="labeldp.no_such_group", kind="color", wrong=print)
->>> "red" in colors, "blue" in colors, list(colors)
-(True, False, ['red'])
 """
 
 import sys

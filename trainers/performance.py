@@ -2,14 +2,8 @@
 
 Whatever is chosen here, the same releases are read and the same epsilon is paid. Results differ in
 the last digits between devices and precisions, not in what they promise.
-
->>> Performance(device=Device.CPU).torch_device()
-device(type='cpu')
 """
 
-import os
-import shutil
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -52,11 +46,6 @@ def bf16_units(device: "torch.device") -> str | None:
     if torch.cpu._is_amx_tile_supported():
         return "amx_bf16"
     return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
-
-
-def _has_compiler() -> bool:
-    named = os.environ.get("CXX")
-    return any(map(shutil.which, [named] if named else ["g++", "clang++"]))
 
 
 @settings
@@ -113,20 +102,8 @@ class Performance:
         return Precision.BF16 if bf16_units(self.torch_device()) else Precision.FP32
 
     def compiled(self, network: Network) -> Network:
-        """Return the network compiled, if that is requested and there is a compiler for it.
-
-        Without one on the CPU it is left as it is, with a warning: the same numbers, but for their
-        last digits.
-        """
+        """Return the network, compiled if that is requested; torch names a missing compiler."""
         if not self.compile:
-            return network
-        if self.torch_device().type == "cpu" and not _has_compiler():
-            warnings.warn(
-                "performance.compile is True, but there is no C++ compiler here (g++ or clang++, "
-                "or what CXX names); the network is left uncompiled: install one, or set "
-                "performance.compile=False",
-                stacklevel=2,
-            )
             return network
         import torch
 

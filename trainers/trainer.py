@@ -106,6 +106,9 @@ class Trainer(Protocol):
 
     def predict(self, features: "Tensor") -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
+        predictor = self.predictor()
+        assert predictor is not None, "a trainer without a predictor predicts by itself"
+        return predictor.predict(features)
 
     def figures(self) -> Mapping[str, float]:
         """Return name -> number, of its own, computed from releases and the public test split.

@@ -17,80 +17,50 @@ A lower bound is proof that a mechanism leaks, with the stated confidence. It is
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """
 
-from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
-from labeldp.mechanisms.auditing.label_inference import advantage_bound
+# isort: off
+from labeldp.mechanisms.auditing.canaries import Canaries as Canaries, CoinCanaries as CoinCanaries
+from labeldp.mechanisms.auditing.label_inference import advantage_bound as advantage_bound
 from labeldp.mechanisms.auditing.memorization import (
-    EpsilonInterval,
-    MemorizationAudit,
-    memorization_interval,
-    memorization_interval_from_pairs,
+    EpsilonInterval as EpsilonInterval,
+    MemorizationAudit as MemorizationAudit,
+    memorization_interval as memorization_interval,
+    memorization_interval_from_pairs as memorization_interval_from_pairs,
 )
-from labeldp.mechanisms.auditing.observational import ObservationalAudit, observational_audit
+from labeldp.mechanisms.auditing.observational import (
+    ObservationalAudit as ObservationalAudit,
+    observational_audit as observational_audit,
+)
 from labeldp.mechanisms.auditing.one_run import (
-    OneRunAudit,
-    canaries_needed,
-    candidate_scores,
-    guess_counts,
-    one_run_audit,
-    one_run_ceiling,
-    one_run_lower_bound,
-    right_guesses,
+    OneRunAudit as OneRunAudit,
+    canaries_needed as canaries_needed,
+    candidate_scores as candidate_scores,
+    guess_counts as guess_counts,
+    one_run_audit as one_run_audit,
+    one_run_ceiling as one_run_ceiling,
+    one_run_lower_bound as one_run_lower_bound,
+    right_guesses as right_guesses,
 )
 from labeldp.mechanisms.auditing.release_audit import (
-    MomentsAudit,
-    ReleaseAudit,
-    audit_moments,
-    audit_release,
+    MomentsAudit as MomentsAudit,
+    ReleaseAudit as ReleaseAudit,
+    audit_moments as audit_moments,
+    audit_release as audit_release,
 )
 from labeldp.mechanisms.auditing.tight_one_run import (
-    Curve,
-    GaussianCurve,
-    PureCurve,
-    RandomizedResponseCurve,
-    best_tight_bound,
-    f_dp_lower_bound,
-    tight_lower_bound,
+    Curve as Curve,
+    GaussianCurve as GaussianCurve,
+    PureCurve as PureCurve,
+    RandomizedResponseCurve as RandomizedResponseCurve,
+    best_tight_bound as best_tight_bound,
+    f_dp_lower_bound as f_dp_lower_bound,
+    tight_lower_bound as tight_lower_bound,
 )
 from labeldp.mechanisms.label_channels import (
-    BitFlipFamily,
-    Family,
-    GaussianFamily,
-    LaplaceFamily,
-    SubsetFamily,
+    BitFlipFamily as BitFlipFamily,
+    Family as Family,
+    GaussianFamily as GaussianFamily,
+    LaplaceFamily as LaplaceFamily,
+    SubsetFamily as SubsetFamily,
 )
 
-__all__ = [
-    "BitFlipFamily",
-    "Canaries",
-    "CoinCanaries",
-    "Curve",
-    "EpsilonInterval",
-    "Family",
-    "GaussianCurve",
-    "GaussianFamily",
-    "LaplaceFamily",
-    "MemorizationAudit",
-    "MomentsAudit",
-    "ObservationalAudit",
-    "OneRunAudit",
-    "PureCurve",
-    "RandomizedResponseCurve",
-    "ReleaseAudit",
-    "SubsetFamily",
-    "advantage_bound",
-    "audit_moments",
-    "audit_release",
-    "best_tight_bound",
-    "canaries_needed",
-    "candidate_scores",
-    "f_dp_lower_bound",
-    "guess_counts",
-    "memorization_interval",
-    "memorization_interval_from_pairs",
-    "observational_audit",
-    "one_run_audit",
-    "one_run_ceiling",
-    "one_run_lower_bound",
-    "right_guesses",
-    "tight_lower_bound",
-]
+# isort: on

@@ -353,11 +353,12 @@ def local_sensitivity_threshold(
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedPrices:
-    """Renyi prices of a run's checks and answers at one order, by the bounds of PATE 2018.
+class Prices:
+    """Renyi prices of a run's checks and answers at one order.
 
-    All but `cost` is public. `noise_std` is that of the answers, `sigma1` that of the check;
-    without `threshold` and `sigma1` nothing is checked.
+    For two classes they are exact, for both directions of a change; for more they are the bounds of
+    PATE 2018. All but `cost` is public. `noise_std` is that of the answers, `sigma1` that of the
+    check; without `threshold` and `sigma1` nothing is checked.
     """
 
     num_teachers: int
@@ -369,89 +370,67 @@ class BoundedPrices:
 
     @cached_property
     def answer(self) -> AnswerPrice:
-        """Of one answer."""
+        """Of one answer, by the bounds."""
         return AnswerPrice(noise_std=self.noise_std, num_classes=self.num_classes, order=self.order)
+
+    @cached_property
+    def exact_answers(self) -> Floats | None:
+        """Exact price of an answer where a class of two has 0..T votes [T + 1]."""
+        if self.num_classes > 2:
+            return None
+        return np.asarray(exact_rdp_gnmax(self._histograms, self.noise_std, [self.order])[:, 0])
 
     @cached_property
     def checks(self) -> Floats:
         """Price of a check for every largest count [T + 1]; 0 where nothing is checked."""
         if self.threshold is None or self.sigma1 is None:
             return np.zeros(self.num_teachers + 1)
-        return self._checks(self.threshold, self.sigma1)
-
-    def _checks(self, threshold: float, sigma1: float) -> Floats:
+        if self.num_classes == 2:
+            votes, orders = self._histograms, [self.order]
+            return exact_rdp_threshold(votes, self.threshold, self.sigma1, orders)[:, 0]
         return threshold_prices(
-            num_teachers=self.num_teachers, threshold=threshold, sigma1=sigma1, order=self.order
+            num_teachers=self.num_teachers,
+            threshold=self.threshold,
+            sigma1=self.sigma1,
+            order=self.order,
         )
-
-    def _flat(self) -> tuple[float, float]:
-        """The most that an answer costs, and a check."""
-        check = 0.0 if self.sigma1 is None else self.order / (2 * self.sigma1**2)
-        return self.answer.flat, check
-
-    def _largest_change_of_an_answer(self) -> float:
-        return self.answer.largest_change
-
-    def _cost_of_answers(self, votes: NDArray[Any]) -> tuple[float, Floats]:
-        return cost_of_answers(votes, price=self.answer, num_teachers=self.num_teachers)
 
     def flat(self, *, checked: int, answered: int) -> float:
         """The most that so many checks and answers cost with any votes."""
-        answer, check = self._flat()
+        answer, check = self.answer.flat, 0.0
+        if self.num_classes == 2:
+            answer = float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
+        if self.sigma1 is not None and self.num_classes == 2:
+            check = float(decision_rdp_threshold(self.sigma1, [self.order])[0])
+        elif self.sigma1 is not None:
+            check = self.order / (2 * self.sigma1**2)
         return answer * answered + checked * check
 
     def largest_change(self, *, checked: int, answered: int) -> float:
         """The most by which one label can move the cost of so many, with any votes."""
-        check = float(threshold_changes(self.checks).max())
-        return answered * self._largest_change_of_an_answer() + checked * check
+        exact, check = self.exact_answers, float(threshold_changes(self.checks).max())
+        answer = self.answer.largest_change if exact is None else threshold_changes(exact).max()
+        return float(answered * answer + checked * check)
 
     def cost(self, votes: NDArray[Any], *, answered: NDArray[np.bool_]) -> tuple[float, Floats]:
         """Cost of a run, and how much one label can change it by distance [T]: both are secret.
 
         Raises `ConditionsFailed` where sensitivities are not proven.
         """
-        rdp, sensitivity = self._cost_of_answers(votes[answered])
-        if self.sigma1 is None:
-            return rdp, sensitivity
-        checks, by_distance = _tabulated_cost(self.checks, votes)
-        return rdp + checks, sensitivity + by_distance
-
-
-class ExactPrices(BoundedPrices):
-    """Exact prices of two classes, for every number of votes; both directions of a change."""
-
-    @cached_property
-    def answers(self) -> Floats:
-        """Price of an answer where a class has 0..T votes [T + 1]."""
-        return np.asarray(exact_rdp_gnmax(self._histograms, self.noise_std, [self.order])[:, 0])
-
-    def _checks(self, threshold: float, sigma1: float) -> Floats:
-        found = exact_rdp_threshold(self._histograms, threshold, sigma1, [self.order])
-        return np.asarray(found[:, 0])
-
-    def _flat(self) -> tuple[float, float]:
-        answer = float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
-        if self.sigma1 is None:
-            return answer, 0.0
-        return answer, float(decision_rdp_threshold(self.sigma1, [self.order])[0])
-
-    def _largest_change_of_an_answer(self) -> float:
-        return float(threshold_changes(self.answers).max())
-
-    def _cost_of_answers(self, votes: NDArray[Any]) -> tuple[float, Floats]:
-        return _tabulated_cost(self.answers, votes)
+        if self.exact_answers is None:
+            of_answers = cost_of_answers(
+                votes[answered], price=self.answer, num_teachers=self.num_teachers
+            )
+        else:
+            of_answers = _tabulated_cost(self.exact_answers, votes[answered])
+        of_checks = _tabulated_cost(self.checks, votes)
+        return of_answers[0] + of_checks[0], of_answers[1] + of_checks[1]
 
     @property
     def _histograms(self) -> NDArray[np.int64]:
         """Votes [T + 1, 2]."""
         first = np.arange(self.num_teachers + 1)
         return np.stack([first, self.num_teachers - first], axis=1)
-
-
-def prices_of(*, num_classes: int, **settings: Any) -> BoundedPrices:
-    """Exact prices for two classes, bounds for more."""
-    kind = ExactPrices if num_classes == 2 else BoundedPrices
-    return kind(num_classes=num_classes, **settings)
 
 
 def cost_of_answers(
@@ -559,7 +538,7 @@ def public_rule(
     those that are planned, not those that were given; `threshold` and `sigma1` are the check's.
     """
     _validate.between(0, 1, delta=delta)
-    prices = prices_of(
+    prices = Prices(
         num_teachers=teachers,
         num_classes=classes,
         noise_std=noise_std,
@@ -693,7 +672,7 @@ def release_epsilon(
     mask = np.ones(len(array), np.bool_) if answered is None else checked_mask(answered, len(array))
     if threshold is None and not mask.all():
         raise ValueError("answered leaves queries out, but without a threshold all are answered")
-    prices = prices_of(
+    prices = Prices(
         num_teachers=int(array[0].sum()),
         num_classes=array.shape[1],
         noise_std=noise_std,

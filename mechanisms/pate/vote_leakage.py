@@ -74,12 +74,6 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
     return _answers(array, noise_std)[0]
 
 
-def answer_jacobian(votes: ArrayLike, noise_std: float) -> Floats:
-    """Derivative of log Q_k with respect to the votes for j, [K, K]."""
-    answer_log_probabilities(votes, noise_std)  # checks both
-    return _answers(as_numpy(votes).astype(np.float64), noise_std)[1]
-
-
 def reconstruct(
     counts: Any, noise_std: float, num_teachers: int, *, concentration: float = 0.0
 ) -> Floats:

@@ -84,6 +84,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         vault: A `SharedVault` or its folder: releases of earlier fits on the same rows are read
             and not paid again, all others add up. If not given, every fit draws and pays anew, and
             fits of this process add up by their rows.
+        estimator: A classifier that takes `sample_weight`, of scikit-learn, LightGBM, XGBoost or
+            CatBoost, in place of the method's own model. It sees rows as numbers, as that model
+            does. The methods are then moment_labels, subset, randomized_response and alibi.
         settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
             Settings that change no noise cost nothing: fits that share a vault read one release.
         canaries: Wrong labels that are planted to attack the model; twice as many labels are
@@ -127,6 +130,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         device: str = "auto",
         verbose: bool = False,
         keep: Sequence[str] | None = None,
+        estimator: Any = None,
     ) -> None:
         self.method = method
         self.epsilon = epsilon
@@ -140,6 +144,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.device = device
         self.verbose = verbose
         self.keep = keep
+        self.estimator = estimator
 
     def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
@@ -160,6 +165,13 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         classes = fitting.stated_classes(self.classes, labels)
         places = fitting.places_of(labels, classes)
         method, reason = self._method(len(classes))
+        if self.estimator is not None and (
+            self.settings or method.name not in fitting.FOR_ESTIMATORS
+        ):
+            raise ValueError(
+                f"method {method.name!r} and settings={self.settings!r} are of its own model; with "
+                f"estimator= take one of {', '.join(fitting.FOR_ESTIMATORS)}, and no settings"
+            )
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         data = fitting.public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
@@ -203,7 +215,19 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         try:
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
-            predictor, figures = fitting.fit(config, data=data, labels=near, tell=tell)
+            if self.estimator is None:
+                predictor, figures = fitting.fit(config, data=data, labels=near, tell=tell)
+            else:
+                tell(f"{method.name}: fitting {type(self.estimator).__name__}")
+                predictor, figures = fitting.fit_estimator(
+                    self.estimator,
+                    method.name,
+                    epsilon=self.epsilon,
+                    delta=config.trainer.delta if not method.pure else 0.0,
+                    data=data,
+                    labels=near,
+                    seed=config.seed,
+                )
         finally:  # a fit that fails has paid for its releases too
             LEDGER.add(near.new_charges(), self._people, source=self._source)
             if self.vault is not None:
@@ -381,6 +405,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 )
             return found, "chosen by the user"
         name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        if self.estimator is not None and name not in fitting.FOR_ESTIMATORS:
+            name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
     def _configuration(self, method: NamedMethod, data: PublicData) -> TrialConfig:

@@ -19,7 +19,9 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
+from labeldp.platform.api.label_release import mechanism_for
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
@@ -27,9 +29,11 @@ from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
 from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.predictors import Predictor
+from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
 from labeldp.trainers.models.shared_arrays import as_tensor
 from labeldp.trainers.models.trained_model import TrainedModel
 
@@ -205,7 +209,7 @@ def _pate(rows: int, *, epsilon: float, delta: float) -> dict[str, Any]:
     answers = max(1, min(_MOST_ANSWERS, rows))
     # A label moves one vote, and so two counts, as it does in a one-hot label: K answers are K
     # releases.
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
     return {
         "trainer.aggregator": "gnmax",
         "trainer.ensemble.teachers": teachers,
@@ -249,6 +253,52 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
             f"epsilon={epsilon:g}, delta={delta:g} allow; leave out of settings what changes the "
             "noise, or raise epsilon or delta"
         )
+
+
+#: Methods whose releases any estimator can learn from, and how `mechanism_for` calls them.
+FOR_ESTIMATORS = {
+    "moment_labels": "moments",
+    "subset": "subset",
+    "randomized_response": "randomized_response",
+    "alibi": "laplace",
+}
+
+
+def fit_estimator(
+    estimator: Any,
+    method: str,
+    *,
+    epsilon: float,
+    delta: float,
+    data: PublicData,
+    labels: FitLabels,
+    seed: int,
+) -> tuple[Predictor, Mapping[str, float]]:
+    """Return an estimator of scikit-learn's kind that learned from one release of the labels."""
+    rows = data.train_features.flatten(1).float().numpy()
+    classes = data.num_classes
+    mechanism = mechanism_for(
+        FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
+    )
+    try:
+        if isinstance(mechanism, LabelMoments):
+            count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
+            asked, question = SumQuestion.asked(rows, count=count, seed=0)
+            weights, length = question.no_longer_than_one(asked)
+            sums = labels.release(mechanism, weights).values
+            soft = question.soft_labels(rows, sums, noise_std=mechanism.noise_std, length=length)
+            fitted = fit_to_soft_labels(estimator, rows, soft, seed=seed)
+        else:
+            evidence = mechanism.log_likelihood(labels.release(mechanism).values)
+            fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
+        predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
+
+        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+            return predictor.predict(data.train_features[torch.from_numpy(places)])
+
+        return predictor, labels.figures(probabilities, delta=delta)
+    finally:
+        labels.home.end()
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:

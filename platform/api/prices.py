@@ -12,11 +12,11 @@
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from labeldp.mechanisms import calibration
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
+from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.trainers.settings.base import near_miss
 
 
@@ -40,25 +40,22 @@ def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
         return _composed(what, *more, **numbers)
     if what not in _BY_NAME:
         raise ValueError(f"{what!r} is not the name of a mechanism; {near_miss(what, _BY_NAME)}")
-    found: float = _BY_NAME[what](**numbers).epsilon
-    return found
+    return _BY_NAME[what](**numbers)
 
 
 def _composed(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
     return epsilon_of_prices(mechanisms, delta=delta)
 
 
-def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> Any:
+def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> float:
     return calibration.price_gaussian(noise_std=noise_std, delta=delta)
 
 
-def _randomized_response(*, keep_probability: float, classes: int) -> Any:
-    return calibration.price_randomized_response(
-        keep_probability=keep_probability, num_classes=classes
-    )
+def _randomized_response(*, keep_probability: float, classes: int) -> float:
+    return epsilon_from_keep_probability(keep_probability=keep_probability, num_classes=classes)
 
 
-_BY_NAME: dict[str, Callable[..., Any]] = {
+_BY_NAME: dict[str, Callable[..., float]] = {
     "laplace": calibration.price_laplace,
     "gaussian": _gaussian,
     "rr": _randomized_response,

@@ -90,7 +90,7 @@ def moments(
     seed: int | None,
 ) -> dict[str, Any]:
     """Bound the epsilon of moment labels' noise by Dirac canaries, beside the charged one."""
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
     audit = auditing.audit_moments(
         LabelMoments(noise_std=noise_std, num_classes=classes),
         canaries=canaries,

@@ -53,6 +53,12 @@ _RESERVATIONS = ("failed", "non-private", "seeded")
 _NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
 _FAMILIES = ("gaussian", "laplace", "rr", "subset")
 
+_SINGLE = ("subset", "randomized_response", "laplace")
+_ESTIMATOR = option(
+    "--estimator", "boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
+)
+_OUT = option("-o --out out", "a new folder", "DIR", required=True)
+
 JSON = flag("--json", "print one JSON object")
 
 #: Options that decide which trials a sweep has, and what they may cost.
@@ -184,7 +190,7 @@ VERBS = (
     ),
     Verb(
         "calibrate gaussian",
-        "prices:calibration.calibrate_gaussian",
+        "prices:calibrate_gaussian",
         "compute Gaussian noise for an epsilon",
         "--epsilon 1 --delta 1e-5",
         _EPSILON,
@@ -269,6 +275,16 @@ VERBS = (
         argument("name", "NAME", "a data set of `labeldp data list`"),
         _ROOT,
     ),
+    Verb(
+        "data make",
+        "parties:make",
+        "write a synthetic log of visits: features, labels, and rows to test with",
+        "conversions --rows 1000 -o small-log",
+        click.Argument(["name"], type=click.Choice(["conversions"])),
+        whole("--rows", default=100_000),
+        whole("--seed", default=0),
+        _OUT,
+    ),
     Verb("data list", "data_sets:list_sets", "list data sets", "", _ROOT),
     Verb(
         "doctor",
@@ -310,7 +326,7 @@ VERBS = (
     ),
     Verb(
         "epsilon gaussian",
-        "prices:calibration.price_gaussian",
+        "prices:epsilon_gaussian",
         "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
         number("--noise-std", required=True),
@@ -318,7 +334,7 @@ VERBS = (
     ),
     Verb(
         "epsilon laplace",
-        "prices:calibration.price_laplace",
+        "prices:epsilon_laplace",
         "price Laplace noise on one-hot labels",
         "--scale 1",
         number("--scale", "scale of the noise; give this or --noise-std"),
@@ -385,6 +401,58 @@ VERBS = (
         ),
         *PLAN_OPTIONS,
         option("--config", "settings, below key=value", "FILE.yaml"),
+    ),
+    Verb(
+        "request",
+        "parties:request",
+        "ask another party for its labels: one folder that goes to it (docs/two_parties.md)",
+        "features.parquet --id-column id --method moments --classes no,yes -o request",
+        argument("features", "FEATURES", "rows: .parquet or .csv"),
+        option("--id-column", "names the rows for both parties", "NAME", required=True),
+        option("--method", f"moments, {', '.join(_SINGLE)} or stages", "NAME", required=True),
+        option("--classes", "all classes, as the labels are written", "A,B", required=True),
+        number("--epsilon", "expected; the party with the labels decides", default=1.0),
+        number("--delta", "of moments", default=1e-5),
+        option("--after", "first round's release (stages)", "DIR", multiple=True),
+        _ESTIMATOR,
+        whole("--seed", default=0),
+        _OUT,
+    ),
+    Verb(
+        "release",
+        "parties:release",
+        "answer a request: release labels with noise, and charge them",
+        "labels.parquet --id-column id --label-column bought --request request --epsilon 1 "
+        "--budget 2 -o release",
+        argument("labels", "LABELS", "secret: .parquet or .csv"),
+        option("--id-column", "of this file", "NAME", required=True),
+        option("--label-column", metavar="NAME", required=True),
+        option("--request", "of the party with the features", "DIR", required=True),
+        _EPSILON,
+        number("--delta", "of moments, and of totals", default=1e-5),
+        number("--budget", "the most that a label may pay in all"),
+        option("--missing", "class of ids without a row", "CLASS"),
+        option("--vault", "ledger of these labels; LABELS.vault by default", "DIR"),
+        flag("--relabel", "state that labels may have changed: release and pay anew"),
+        flag("--dry-run", "state price and content, release nothing"),
+        option("-o --out out", "a new folder", "DIR"),
+    ),
+    Verb(
+        "fit",
+        "parties:fit",
+        "fit a classifier to releases of another party's labels",
+        "features.parquet --release release -o model",
+        argument("features", "FEATURES", "the rows of the request"),
+        option(
+            "--release",
+            "of the other party; both rounds of stages",
+            "DIR",
+            multiple=True,
+            required=True,
+        ),
+        _ESTIMATOR,
+        whole("--seed", default=0),
+        _OUT,
     ),
     Verb(
         "predict",

@@ -26,7 +26,6 @@ from labeldp.trainers.data.own_files import (
     HoldOut,
     OwnSource,
     describe,
-    read_table,
 )
 from labeldp.trainers.data.splits import fingerprint_of, size_of
 from labeldp.trainers.extensions import ExtensionError
@@ -151,8 +150,7 @@ def check_own(source: OwnSource) -> Answer:
     path = str(Path(source.path).expanduser().absolute())
     keys, seen, size, fingerprint = _keys(source, path), None, (0, 0, 0), ""
     try:
-        columns = read_table(source)
-        seen = describe(source, columns)
+        seen = describe(source)
         missing = {each.key: f"{each.key}={each.value}" for each in seen.missing}
         problems = [f"{missing[each.key]}: {each.why}" for each in seen.missing]
         keys = [key for key in keys if key.partition("=")[0] not in missing]
@@ -160,7 +158,7 @@ def check_own(source: OwnSource) -> Answer:
         if not missing:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ColumnsLeftOut)  # `seen` names them
-                splits = read_own(source, table=columns)
+                splits = read_own(source)
             data = size_of("own", splits)
             size = (data.num_labels, len(splits.test_features), data.num_classes)
             fingerprint = fingerprint_of(

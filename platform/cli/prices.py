@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.calibration import LaplaceSetting, RandomizedResponseSetting
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
@@ -29,6 +28,7 @@ from labeldp.mechanisms.pate.releases import (
     released_of,
 )
 from labeldp.mechanisms.pate.votes import checked_votes
+from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.selection import SelectionPrice, selection_price
 from labeldp.platform.cli.array_files import read_array
@@ -37,11 +37,26 @@ from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateC
 Aggregator = LNMax | GNMax | ConfidentGNMax
 
 
-def epsilon_rr(*, keep_probability: float, classes: int) -> RandomizedResponseSetting:
+def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, float]:
+    """Price of Gaussian noise."""
+    epsilon = calibration.price_gaussian(noise_std=noise_std, delta=delta)
+    return {"noise_std": noise_std, "epsilon": epsilon, "delta": delta}
+
+
+def epsilon_laplace(*, scale: float | None, noise_std: float | None = None) -> dict[str, float]:
+    """Price of Laplace noise."""
+    epsilon = calibration.price_laplace(scale=scale, noise_std=noise_std)
+    if scale is None:
+        scale = (noise_std or 0.0) / 2**0.5
+    noise_std = noise_std or scale * 2**0.5
+    return {"scale": scale, "noise_std": noise_std, "epsilon": epsilon, "delta": 0.0}
+
+
+def epsilon_rr(*, keep_probability: float, classes: int) -> dict[str, float]:
     """Price of randomized response."""
-    return calibration.price_randomized_response(
-        keep_probability=keep_probability, num_classes=classes
-    )
+    epsilon = epsilon_from_keep_probability(keep_probability=keep_probability, num_classes=classes)
+    facts = {"keep_probability": keep_probability, "num_classes": classes}
+    return {**facts, "epsilon": epsilon, "delta": 0.0}
 
 
 def epsilon_select(**options: Any) -> SelectionPrice:
@@ -49,14 +64,21 @@ def epsilon_select(**options: Any) -> SelectionPrice:
     return selection_price(**options)
 
 
-def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> RandomizedResponseSetting:
+def calibrate_gaussian(*, epsilon: float, delta: float) -> dict[str, float]:
+    """Gaussian noise for an epsilon."""
+    noise_std = calibration.calibrate_gaussian(epsilon=epsilon, delta=delta)
+    return epsilon_gaussian(noise_std=noise_std, delta=delta)
+
+
+def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> dict[str, float]:
     """Randomized response for an epsilon; it is pure, so delta changes nothing."""
-    return calibration.calibrate_randomized_response(epsilon=epsilon, num_classes=classes)
+    kept = calibration.calibrate_randomized_response(epsilon=epsilon, num_classes=classes)
+    return epsilon_rr(keep_probability=kept, classes=classes)
 
 
-def calibrate_laplace(*, epsilon: float, delta: float | None) -> LaplaceSetting:
+def calibrate_laplace(*, epsilon: float, delta: float | None) -> dict[str, float]:
     """Laplace noise for an epsilon; it is pure, so delta changes nothing."""
-    return calibration.calibrate_laplace(epsilon=epsilon)
+    return epsilon_laplace(scale=calibration.calibrate_laplace(epsilon=epsilon))
 
 
 def calibrate_subset(*, epsilon: float, classes: int, delta: float | None) -> dict[str, Any]:

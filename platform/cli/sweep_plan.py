@@ -133,7 +133,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         shared_minutes=minutes.shared,
         minutes_source=minutes.source,
         over_budget=over_budget and len(problems) == 1,
-        notes=[known.note] if known.note else [],
+        notes=list(known.notes),
     )
 
 
@@ -199,7 +199,8 @@ def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
     facts = (
         ("trials", str(plan.trials)),
-        ("epsilon of a trial", ", ".join(f"{epsilon:.4g}" for epsilon in plan.epsilons)),
+        ("labels made wrong", _spoiled(plan)),
+        ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
         ("processor minutes", _minutes(plan)),
@@ -218,6 +219,10 @@ def words(plan: PlanResult) -> Words:
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
+
+
+def _spoiled(plan: PlanResult) -> str:
+    return f"{plan.spoiled_labels:,} of {plan.labels:,}, for audits" if plan.labels else "-"
 
 
 def _minutes(plan: PlanResult) -> str:

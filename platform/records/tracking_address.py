@@ -20,6 +20,9 @@ from labeldp.trainers.data.files import FileRefused, open_regular
 FEATURE_TAG = "features."
 #: The address at which `make ui` and, if the port is free, `labeldp ui` serve a local store.
 LOCAL_SERVER = "http://127.0.0.1:5000"
+#: MLflow's search for the runs of trials, and an order; by the default one, time, the page folds
+#: trials under the sweep's own run, also those that were searched for.
+_TRIALS, _ORDER = "tags.mlflow.parentRunId != ''", "metrics.`epsilon`"
 #: Browsers refuse a link with many more runs.
 _MOST_COMPARED = 50
 _SQLITE = "sqlite:///"
@@ -74,8 +77,11 @@ def shown(uri: str) -> str:
 
 def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
     """Return addresses of a sweep's table, chart and comparison on a server."""
-    # The parameter opens MLflow's menu for model training instead of the one for agents.
-    place = f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
+    # The first parameter opens MLflow's menu for model training instead of the one for agents.
+    place = (
+        f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
+        f"&searchFilter={quote(_TRIALS)}&orderByKey={quote(_ORDER)}&orderByAsc=true"
+    )
     compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
     experiments = quote(json.dumps([experiment]))
     return {

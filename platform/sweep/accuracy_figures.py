@@ -61,6 +61,7 @@ PUBLIC = (
     "accuracy_estimated_sampling_error",
     "accuracy_estimated_count_scale",
     *SCORE_FIGURES,
+    "majority_share_by_model",
     "epsilon",
     "delta",
     "epsilon_sanitized",
@@ -256,20 +257,27 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
 
 
 def majority_text(figures: Mapping[str, float]) -> str:
-    """Report an accuracy within a point of the answer "largest class"; empty for any other.
+    """Report an accuracy that hardly beats the answer "largest class"; empty if it does.
+
+    It does by more than a point and more than twice its standard error. The share among secret
+    labels is private: without a public test split it is that of the model's own probabilities.
 
     >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
     'no better than always answering the largest class (77.1% of the public test split)'
     >>> majority_text({"accuracy": 0.9, "majority_share": 0.771})
     ''
     """
+    found = estimate_of(figures)
+    accuracy = figures.get("accuracy", math.inf if found is None else found.accuracy)
+    error = 0.0 if found is None or "accuracy" in figures else found.error
+    where = "of the public test split"
     share = figures.get("majority_share")
-    if share is None or figures.get("accuracy", 1.0) > share + 0.01:
+    if share is None:
+        where = "by the model's own probabilities"
+        share = figures.get("majority_share_by_model", -math.inf)
+    if accuracy > share + max(0.01, 2 * error):
         return ""
-    return (
-        f"no better than always answering the largest class ({100 * share:.1f}% of the public test "
-        "split)"
-    )
+    return f"no better than always answering the largest class ({100 * share:.1f}% {where})"
 
 
 def accuracy_text(figures: Mapping[str, float]) -> str:

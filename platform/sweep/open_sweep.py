@@ -170,8 +170,7 @@ def _beginning(
         num_labels=plan.size.num_labels,
     )
     yield f"labels: {spoiled}"
-    if plan.note:
-        yield plan.note
+    yield from plan.notes
     features = data.public.provenance
     if features != NO_OUTSIDE_DATA:
         yield f"league: {features.words}"

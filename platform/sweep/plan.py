@@ -30,6 +30,7 @@ from labeldp.platform.sweep.sweep import (
     Sweep,
     SweepOptions,
     ensembles_of,
+    keys_left_out,
     plan_trials,
     sized_sweep,
 )
@@ -53,7 +54,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
-        note: The price and the noise of counts; empty where there are none.
+        notes: Keys that do not apply to a line; the price and the noise of counts.
     """
 
     sweep: Sweep
@@ -67,7 +68,7 @@ class Plan:
     cost: SweepCost
     budget: Budget | None
     refusals: Sequence[ValueError | OSError]
-    note: str
+    notes: Sequence[str]
 
     @cached_property
     def by_hash(self) -> Mapping[str, PlannedTrial]:
@@ -180,7 +181,10 @@ def plan_sweep(
         cost=cost,
         budget=budget,
         refusals=refusals,
-        note=count_note(trials, held_out=known.held_out),
+        notes=[
+            *keys_left_out(sized, options.overrides),
+            *filter(None, [count_note(trials, held_out=known.held_out)]),
+        ],
     )
 
 

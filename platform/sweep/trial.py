@@ -243,6 +243,9 @@ def _measured(
         scores = trainer.predict(data.test_features)
         figures, reliability = test_figures(scores, data.test_labels)
         estimated |= figures
+    elif data.held_out_features is not None and len(data.held_out_features):
+        mean = trainer.predict(data.held_out_features).mean(0)
+        estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     found = {
         "epsilon": stated(epsilon),

@@ -16,11 +16,13 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
@@ -154,12 +156,24 @@ class SharedVault:
         """Return every line of every fit's ledger."""
         return _charges(self._places())
 
-    def total(self, *, delta: float = USUAL_DELTA) -> tuple[float, float]:
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from releasing meanwhile, so that a budget is checked and kept."""
+        with nullcontext() if self.folder is None else FileLock(self.folder / "lock", timeout=600):
+            yield
+
+    def total(
+        self, *, delta: float = USUAL_DELTA, planned: tuple[PublicSide, Charge] | None = None
+    ) -> tuple[float, float]:
         """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
 
         That delta is 0 where every release is pure, and above `delta` where failures need more.
+        With a `planned` charge of labels of that public side: what it would be after it.
         """
         places = list(self._places())
+        if planned is not None:
+            side, charge = planned
+            places.append((side, MemoryStore(_charges=[charge])))
         at = delta_of_total(_charges(places), delta=delta)
         return _joint_ledger(places).epsilon_or_infinity(delta=at), at
 

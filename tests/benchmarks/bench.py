@@ -24,10 +24,14 @@ _PAGE = _ROOT / "docs" / "performance.md"
 _LONGEST = 600
 
 
+#: Of the ratio and its mark.
+_UNIT = "times the reference"
+
+
 def in_its_own_process(benchmark: Benchmark) -> dict[str, Any]:
     """Return one row of the JSON: what was timed, the figures, the verdict."""
     row: dict[str, Any] = {"name": benchmark.name, "path": benchmark.path}
-    row |= {"reference": benchmark.reference, "mark": benchmark.mark}
+    row |= {"reference": benchmark.reference, "mark": benchmark.mark, "unit": _UNIT}
     command = [sys.executable, "-m", "tests.benchmarks.bench", "--here", benchmark.name]
     threads = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     try:
@@ -63,14 +67,14 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
-def table_of(report: dict[str, Any]) -> str:
+def table_of(rows: Sequence[dict[str, Any]], *, where: str) -> str:
     """Return machine and table for docs/performance.md."""
-    rows = report["rows"]
     loads, busy = [row["load_before"] for row in rows], sum(row["busy"] for row in rows)
     quiet = f"during {busy} of {len(rows)} others used the machine" if busy else "a quiet machine"
+    today = time.strftime("%Y-%m-%d", time.gmtime())
     lines = [
-        f"{report['date']}, {report['machine']}. Load before each between {min(loads):.1f} and "
-        f"{max(loads):.1f}; {quiet}. In all {report['seconds']:.0f} s.",
+        f"{today}, {where}. Load before each between {min(loads):.1f} and {max(loads):.1f}; "
+        f"{quiet}.",
         "",
         "| name | what is timed | median | ratio | mark |",
         "|---|---|---|---|---|",
@@ -109,18 +113,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.only or known:
         rows.append(in_its_own_process(known[name]))
         print(line_of(rows[-1]), flush=True)
-    report = {
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": where,
-        "seconds": time.perf_counter() - began,
-        "rows": rows,
-    }
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     failed = [row["name"] for row in rows if not row["passed"]]
     if busy := sum(row.get("busy", False) for row in rows):
         print(f"the machine was busy during {busy} of {len(rows)}: their marks were widened")
-    print(f"{len(rows)} hot paths in {report['seconds']:.0f} s; figures in {options.json}")
+    print(
+        f"{len(rows)} hot paths in {time.perf_counter() - began:.0f} s; figures in {options.json}"
+    )
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
@@ -128,7 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begin, end = "<!-- begin: bench -->\n", "\n<!-- end: bench -->"
         before, rest = _PAGE.read_text(encoding="utf-8").split(begin)
         after = rest.split(end)[1]
-        _PAGE.write_text(f"{before}{begin}{table_of(report)}{end}{after}", encoding="utf-8")
+        _PAGE.write_text(
+            f"{before}{begin}{table_of(rows, where=where)}{end}{after}", encoding="utf-8"
+        )
     return 0
 
 

@@ -17,8 +17,7 @@ Releases are in the vault's file and are not drawn again. A later stage's releas
 labels in stages) depends on a trained network, so the state is written right before it: if a
 resumed network gave another last digit, the ledger would charge a second release.
 
-The step `speeds` times each kind of training on random images. Its utilization is the arithmetic
-done (training counts as three forward passes) over that of plain matrix products in that time.
+The step `speeds` times each kind of training on random images.
 """
 
 import argparse
@@ -32,14 +31,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
@@ -50,13 +48,9 @@ from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.encoders.image_encoder import build
 from labeldp.trainers.encoders.pretraining import Pretraining, described, pretrain
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.methods.fixmatch import FixMatch, ImageViews
+from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import prior_features
-from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.models.features import ScaledStep
-from labeldp.trainers.models.learner import CropAndFlip
-from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import FeatureSet, ModelName
@@ -70,10 +64,10 @@ from labeldp.trainers.settings.methods import (
     PriorSource,
     StagedMomentsConfig,
 )
-from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SelfSupervisedConfig
-from labeldp.trainers.trainer import TrainerConfig
+from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig
+from labeldp.trainers.trainer import Trainer, TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
+from tests.trainers.small_data import SeededVault
 
 _SMALL_LIMIT = 100
 #: States are written at most so often, and at the end of a call.
@@ -103,12 +97,6 @@ class StepLabels:
         release = self.vault.release(mechanism, *public, indices=indices, noise=self.noise)
         self.keys = list(dict.fromkeys([*self.keys, release.key]))
         return release
-
-
-def seeded_labels(labels: NDArray[Any], num_classes: int, seed: int = 0) -> StepLabels:
-    """Return labels that are not secret, with seeded noise, which needs no other library."""
-    vault = LabelVault(labels=labels, num_classes=num_classes)
-    return StepLabels(vault=vault, noise=SeededNoise(seed=seed))
 
 
 @cache
@@ -225,15 +213,14 @@ class Step:
 class TrialStep(Step):
     """One trainer, from its releases to its accuracy, some epochs at a time.
 
-    The features of the step `after` replace the images with `encoder`. `row` and `published` are
-    cells of the table; `seed` is also the number of the draw of noise.
+    The features of the step `after` replace the images with `encoder`. `row` is a cell of the
+    table; `seed` is also the number of the draw of noise.
     """
 
     row: str
     config: TrainerConfig
     seed: int = 0
     encoder: bool = False
-    published: str = ""
     needs_seconds: float = 30.0
 
     def advance(self, place: Place, end: float) -> bool:
@@ -296,7 +283,6 @@ class TrialStep(Step):
                 "delta": delta,
                 "seed": self.seed,
                 "noise": "secret" if seed is None else f"seed {seed}: anybody can repeat it",
-                "published": self.published,
                 "epochs": len(curve),
                 "train_seconds": round(seconds, 1),
                 "curve": curve,
@@ -364,17 +350,13 @@ class FeaturesStep(Step):
         return place.finish(self, found, Performance(device=Device.CPU))
 
 
-# Speeds. A measurement is prepared as (work, floating-point operations of one unit of it).
-
 _BF16 = Performance(precision=Precision.BF16, channels_last=True)
 _PERFORMANCES = {
     "fp32": Performance(),
-    "bf16": Performance(precision=Precision.BF16),
     "bf16, channels last": _BF16,
     "bf16, channels last, compiled": replace(_BF16, compile=True),
 }
-_LEAST_ROUNDS, _MANY_EPOCHS = 3, 10_000
-Prepared = tuple[Callable[[], object], float]
+_LEAST_ROUNDS, _MANY_EPOCHS, _FIXMATCH_STEPS = 3, 10_000, 50
 
 
 def random_images(count: int, *, num_classes: int) -> PublicData:
@@ -390,89 +372,36 @@ def random_images(count: int, *, num_classes: int) -> PublicData:
     )
 
 
-def trained_flops(model: ModelName, *, width: int, num_classes: int = 10) -> float:
-    """Return the operations to learn from one image, three forward passes; a product counts two."""
-    network = build_model(
-        model, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
-    ).eval()
-    with FlopCounterMode(display=False) as counter:
-        network(torch.zeros(1, 3, 32, 32))
-    return 3 * float(counter.get_total_flops())
-
-
-def _products(size: int) -> Prepared:
-    device = Performance().torch_device()
-    left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    return lambda: left @ right, 1e12
-
-
-def _views(count: int) -> Prepared:
-    device = Performance().torch_device()
-    images = random_images(count, num_classes=10).train_features.to(device)
-    half = torch.full((3,), 0.5, device=device)
-    views = ImageViews(mean=half, std=half, crop=CropAndFlip(), augment=RandAugment())
-    generator = torch.Generator().manual_seed(0)
-    return lambda: (views.weak(images, generator), views.strong(images, generator)), 0.0
-
-
-def _fixmatch(width: int, steps: int, how: str) -> Prepared:
-    config = FixMatchConfig(width=width, epochs=_MANY_EPOCHS, steps_per_epoch=steps)
-    trainer = FixMatch(
-        config,
+def _fixmatch(width: int, performance: Performance) -> Callable[[], object]:
+    return FixMatch(
+        FixMatchConfig(width=width, epochs=_MANY_EPOCHS, steps_per_epoch=_FIXMATCH_STEPS),
         data=random_images(1000, num_classes=10),
         indices=np.arange(250),
         labels=np.arange(250) % 10,
         seed=0,
-        performance=_PERFORMANCES[how],
-    )
-    images = config.batch_size * (1 + 2 * config.unlabeled_ratio)  # weak and strong
-    return trainer.epoch, images * trained_flops(ModelName.WIDE_RESNET28, width=width)
+        performance=performance,
+    ).epoch
 
 
-def _alibi(config: AlibiConfig, images: int, classes: int, how: str) -> Prepared:
-    assert isinstance(config.model, ModelName) and config.width is not None
-    trainer = config.start(
-        data=random_images(images, num_classes=classes),
-        labels=seeded_labels(np.arange(images) % classes, classes),
-        seed=0,
-        performance=_PERFORMANCES[how],
-    )
-    return trainer.epoch, trained_flops(config.model, width=config.width, num_classes=classes)
+def _alibi(
+    config: AlibiConfig, images: int, classes: int, performance: Performance
+) -> Callable[[], object]:
+    data = random_images(images, num_classes=classes)
+    labels = SeededVault(np.arange(images) % classes, classes)
+    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=performance)
+    return trainer.epoch
 
 
-def _self_supervised(model: ModelName, images: int, how: str) -> Prepared:
-    training = Pretraining(
-        SelfSupervisedConfig(model=model, width=64, epochs=_MANY_EPOCHS),
-        images=random_images(images, num_classes=10).train_features,
-        seed=0,
-        performance=_PERFORMANCES[how],
-    )
-    return training.epoch, 2 * trained_flops(model, width=64)  # in two views
+def _self_supervised(
+    model: ModelName, images: int, performance: Performance
+) -> Callable[[], object]:
+    config = SelfSupervisedConfig(model=model, width=64, epochs=_MANY_EPOCHS)
+    pixels = random_images(images, num_classes=10).train_features
+    return Pretraining(config, images=pixels, seed=0, performance=performance).epoch
 
 
-def _teachers(count: int, batch: int) -> Prepared:
-    data = random_images(count * 64, num_classes=10)
-    config = EnsembleConfig(
-        kind=TeacherKind.NETWORK,
-        teachers=count,
-        queries=64,
-        network=LearnerConfig(model=ModelName.SMALL_CNN, epochs=5, batch_size=32),
-    )
-    labels = LabelVault(labels=np.arange(count * 64) % 10, num_classes=10)
-    shards, vote = labels.partition(count, seed=0), TeacherVotes(config=config)
-
-    def train() -> None:
-        for first in range(0, count, batch):
-            vote(range(first, first + batch), shards[first : first + batch], data)
-
-    return train, 0.0
-
-
-def planned(small: bool) -> Iterator[tuple[str, str, float, str, Callable[[], Prepared]]]:
-    """Yield what and how, count and unit of a round, and what prepares it, at the papers' sizes."""
-    size, views = (256, 64) if small else (8192, 448)
-    yield "matrix product", "bf16", 2 * size**3 / 1e12, "TFLOP", partial(_products, size)
-    yield "pairs of views", f"{views} at once", views, "pairs", partial(_views, views)
+def planned(small: bool) -> Iterator[tuple[str, str, int, str, Callable[[], Callable[[], object]]]]:
+    """Yield what and how, count and unit of a round, and what prepares a round."""
     width, images = (4, 256) if small else (64, 50_000)
     resnet = AlibiConfig(
         model=ModelName.RESNET18, width=width, epochs=_MANY_EPOCHS, batch_size=128, augment=True
@@ -480,31 +409,26 @@ def planned(small: bool) -> Iterator[tuple[str, str, float, str, Callable[[], Pr
     # Precisions and compilers of a CPU would take more than a minute.
     cuda = Performance().torch_device().type == "cuda"
     for how in _PERFORMANCES if cuda else ["fp32"]:
-        prepare = partial(_alibi, resnet, images, 100, how)
+        by = _PERFORMANCES[how]
+        prepare: Callable[[], Callable[[], object]] = partial(_alibi, resnet, images, 100, by)
         yield f"ALIBI, ResNet18, width {width}, 100 classes", how, images, "images", prepare
         if small:
             continue
         for width in (2, 4, 8):
-            yield f"FixMatch, WRN-28-{width}", how, 50, "steps", partial(_fixmatch, width, 50, how)
+            prepare = partial(_fixmatch, width, by)
+            yield f"FixMatch, WRN-28-{width}", how, _FIXMATCH_STEPS, "steps", prepare
         for width in WIDTHS:
             fast = AlibiConfig(**fast_training(epochs=_MANY_EPOCHS, width=width))
-            prepare = partial(_alibi, fast, images, 10, how)
+            prepare = partial(_alibi, fast, images, 10, by)
             yield f"ALIBI, fast network, width {width}", how, images, "images", prepare
         for model in (ModelName.FAST_CNN, ModelName.RESNET18):
-            prepare = partial(_self_supervised, model, 20_480, how)
+            prepare = partial(_self_supervised, model, 20_480, by)
             yield f"self-supervised, {model}, width 64", how, 20_480, "images", prepare
-    for count in (2,) if small else (2, 8, 32):
-        for how, batch in (("together", count), ("one by one", 1)):
-            what = f"{count} small CNN teachers of 64 images"
-            yield what, how, count, "teachers", partial(_teachers, count, batch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedStep(Step):
-    """Speeds of the trainers on this machine's accelerator, one measurement at a time.
-
-    Utilization is the share of the arithmetic of matrix products, which are measured first.
-    """
+    """Speeds of the trainers on this machine's accelerator, one measurement at a time."""
 
     seconds: float = 6.0
     small: bool = False
@@ -515,43 +439,31 @@ class SpeedStep(Step):
     def advance(self, place: Place, end: float) -> bool:
         """Measure until all is measured or the time is over."""
         speeds: list[dict[str, Any]] = place.state(self.name, repr(self)).get("speeds", [])
-        for number, (what, how, count, unit, prepare) in enumerate(planned(self.small)):
-            if number < len(speeds):
-                continue
+        for what, how, count, unit, prepare in islice(planned(self.small), len(speeds), None):
             if time.monotonic() + self.needs_seconds > end:
                 return False
             speed: dict[str, Any] = {"what": what, "how": how, "unit": unit}
             try:
-                speed |= self._measured(prepare, count)
+                speed["per_second"] = count / self._seconds_of(prepare())
             except RuntimeError as error:  # a network that does not fit must not end the others
                 speed["failed"] = str(error).splitlines()[0][:200]
-            flops = speed.pop("flops", 0.0)
-            top = speeds[0].get("per_second") if speeds else None
-            speed["utilization"] = flops / (1e12 * top) if flops and top else None
             speeds.append(speed)
             place.keep_state(self.name, repr(self), {"speeds": speeds})
         return place.finish(self, {"speeds": speeds}, Performance())
 
-    def _measured(self, prepare: Callable[[], Prepared], count: float) -> dict[str, Any]:
-        """Time rounds of `count` units, with the accelerator's queue empty before and after."""
-        work, flops = prepare()
+    def _seconds_of(self, work: Callable[[], object]) -> float:
+        """Return the median of rounds, with the accelerator's queue empty before and after."""
         cuda = Performance().torch_device().type == "cuda"
+        wait = torch.cuda.synchronize if cuda else int
         work()  # allocations, choice of kernels, compilation
-        if cuda:
-            torch.cuda.reset_peak_memory_stats()
         rounds: list[float] = []
         while len(rounds) < _LEAST_ROUNDS or sum(rounds) < self.seconds:
-            if cuda:
-                torch.cuda.synchronize()
+            wait()
             start = time.perf_counter()
             work()
-            if cuda:
-                torch.cuda.synchronize()
+            wait()
             rounds.append(time.perf_counter() - start)
-        per_second = count / statistics.median(rounds)
-        peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else None
-        found = {"per_second": per_second, "flops": flops * per_second}
-        return {**found, "rounds": len(rounds), "peak_gib": peak}
+        return statistics.median(rounds)
 
 
 # The steps, ordered by their worth: an accelerator's first minutes go to the first ones.
@@ -563,9 +475,6 @@ _LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
 #: Of moment labels on an encoder's features; the published ones with SimCLR are among them.
 _ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
 _MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
-#: Best published on CIFAR-10 without outside data: LP-2ST, and LabelDP-Pro on SimCLR's features.
-_LP_2ST = {1.0: "63.67", 2.0: "86.05", 4.0: "93.4"}
-_WITH_SIMCLR = {0.05: "85.5", 0.18: "86.6", 0.5: "87.4"}
 
 
 def campaign() -> Iterator[Step]:
@@ -615,7 +524,6 @@ def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
                 network=f"fast network, width {width}",
                 dataset=dataset,
                 config=config,
-                published=_published(dataset, epsilon, _LP_2ST),
                 after=f"{dataset}-random-patches" if priors else None,
                 needs_seconds=_PRIOR_SECONDS if priors else 30.0,
             )
@@ -686,14 +594,9 @@ def _encoder_steps(
             name=f"{name}-moment-labels-e{epsilon:g}",
             row="moment labels",
             config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
-            published=_published(dataset, epsilon, _WITH_SIMCLR),
             needs_seconds=_PRIOR_SECONDS,
         )
     yield trial
-
-
-def _published(dataset: str, epsilon: float | None, known: dict[float, str]) -> str:
-    return known.get(epsilon, "") if dataset == "cifar10" and epsilon is not None else ""
 
 
 # The command
@@ -728,7 +631,7 @@ def run(place: Place, steps: Sequence[Step], *, end: float) -> None:
 
 
 _COLUMNS = (
-    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "published", "epochs"),
+    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "epochs"),
     *("loss", "league", "seed", "noise", "accelerator", "commit", "train_seconds"),
 )
 
@@ -742,25 +645,22 @@ def table(place: Place, steps: Sequence[Step]) -> str:
             if found is None:
                 failed = place.kept("failed", step.name)
                 why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
-                lines.append(_row([step.dataset, step.name, step.network, why, *[""] * 11]))
+                lines.append(
+                    _row([step.dataset, step.name, step.network, why, *[""] * (len(_COLUMNS) - 4)])
+                )
                 continue
             if found["accelerator"] == "none":
                 found["accelerator"] = found["machine"].partition(",")[0]
             cells = [found.get(column, "") for column in _COLUMNS]
             lines.append(_row([f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells]))
-    if any(isinstance(step, SpeedStep) for step in steps):
-        speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
-        rows = [_speed_row(each) for each in speeds if "failed" not in each]
-        lines += ["", _row(["what", "how", "per second", "utilization", "GiB"]), "|---" * 5 + "|"]
-        lines += rows or ["| not run | | | | |"]
-    return "\n".join(lines)
-
-
-def _speed_row(speed: Mapping[str, Any]) -> str:
-    share = "" if speed["utilization"] is None else f"{speed['utilization']:.0%}"
-    memory = "" if speed["peak_gib"] is None else f"{speed['peak_gib']:.1f}"
-    figure = f"{speed['per_second']:,.4g} {speed['unit']}"
-    return _row([speed["what"], speed["how"], figure, share, memory])
+    speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
+    rows = [
+        _row([each["what"], each["how"], f"{each['per_second']:,.4g} {each['unit']}"])
+        for each in speeds
+        if "failed" not in each
+    ]
+    lines += ["", _row(["what", "how", "per second"]), "|---|---|---|"]
+    return "\n".join(lines + (rows or ["| not run | | |"]))
 
 
 def _row(cells: Sequence[str]) -> str:

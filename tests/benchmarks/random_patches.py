@@ -38,7 +38,7 @@ def moment_accuracies(data: LabelledData, train: Tensor, test: Tensor, *, seed: 
     classes = data.public.num_classes
     directions = kernel_directions(train, landmarks=_LANDMARKS, seed=0)
     for epsilon in EPSILONS:
-        noise_std = calibrate_gaussian(epsilon=epsilon, delta=_DELTA).noise_std
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=_DELTA)
         query = moment_query(directions, noise_std=noise_std, tolerated=_TOLERATED)
         mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
         generator = np.random.default_rng(seed)

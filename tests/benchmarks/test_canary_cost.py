@@ -18,8 +18,8 @@ from labeldp.platform.sweep.configuration import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
-from tests.benchmarks.gpu_campaign import seeded_labels
 from tests.real_data import real_data_root
+from tests.trainers.small_data import SeededVault
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
@@ -62,7 +62,7 @@ def accuracy(data: LabelledData, config: AlibiConfig, *, one_in: int | None, see
         size = len(labels) // one_in
         canaries = Canaries.draw(labels, num_classes=classes, num_canaries=size, seed=seed)
         labels = canaries.plant(labels)
-    source = seeded_labels(labels, classes, seed)
+    source = SeededVault(labels, classes, seed=seed)
     model = config.start(data=data.public, labels=source, seed=seed, performance=Performance())
     for _ in range(config.epochs):
         model.epoch()

@@ -36,8 +36,7 @@ SWEEP = Sweep(
                 kind=TeacherKind.NETWORK,
                 teachers=TEACHERS,
                 queries=100,
-                # Dropout keeps them from being trained as one batch.
-                network=LearnerConfig(epochs=20, batch_size=8, width=128, dropout=0.1),
+                network=LearnerConfig(epochs=20, batch_size=8, width=128),
             ),
             threshold=12.0,
             sigma1=6.0,

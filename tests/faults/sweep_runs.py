@@ -51,6 +51,8 @@ class Driver:
             stderr=self._log_file,
             text=True,
             start_new_session=True,
+            # A shell's background jobs ignore Ctrl-C, and hand that on: here it has to count.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def __enter__(self) -> "Driver":
@@ -110,6 +112,11 @@ class Driver:
         self.processes()
         os.kill(self._process.pid, signal.SIGTERM)
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C, which goes to all processes of a shell's job."""
+        self.processes()
+        os.killpg(self._process.pid, signal.SIGINT)
+
     def ended(self, *, seconds: float = TIME_LIMIT_SECONDS) -> int:
         """Wait for the end, whatever it is; returns the exit code, below 0 for a signal."""
         self._process.communicate(timeout=seconds)
@@ -128,7 +135,7 @@ def own_environment() -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(("RAY_", "MLFLOW_", "PYTEST_"))
+        if not key.startswith(("RAY_", "MLFLOW_", "PYTEST_", "LABELDP_DATA"))
     }
     path = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
     return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}

@@ -57,16 +57,6 @@ def test_the_images_are_of_this_version() -> None:
     assert tags == {VERSION}
 
 
-def test_the_images_constraints_do_not_contradict_the_project_s() -> None:
-    def pins(path: str) -> dict[str, str]:
-        lines = (ROOT / path).read_text().splitlines()
-        return dict(line.split("==") for line in lines if "==" in line)
-
-    ours = pins("infra/docker/constraints-images.txt")
-    assert ours
-    assert not ours.keys() & pins("constraints.txt").keys()
-
-
 def test_nothing_is_copied_that_dockerignore_keeps_out() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]

@@ -177,12 +177,6 @@ def test_the_cost_of_a_job_is_what_the_manifests_cap_it_at() -> None:
         assert load(path)["max_workers"] == workers
 
 
-def test_the_files_that_it_names_are_there() -> None:
-    named = set(re.findall(r"\binfra/[\w./-]+\.(?:yaml|gpu|mlflow|ini)\b", README))
-    assert len(named) >= 5
-    assert [path for path in named if not (ROOT / path).is_file()] == []
-
-
 def test_secrets_that_manifests_read_are_created_with_their_keys() -> None:
     manifests = "".join(path.read_text() for path in (ROOT / "infra/k8s").glob("*.yaml"))
     keys = re.findall(r"secretKeyRef: \{name: ([\w-]+), key: ([\w-]+)\}", manifests)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chisquare
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
@@ -14,12 +13,10 @@ from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SecureGenerator
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.secure_noise import discrete_laplace
-from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import assert_private
 
 CLASSES, EXAMPLES, RUNS = 10, 600, 1000
@@ -122,27 +119,6 @@ def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_correct
     assert corrected >= 186
 
 
-def test_held_out_labels_that_nothing_else_uses_cost_their_count_only() -> None:
-    generator = np.random.default_rng(3)
-    labels, predictions = examples(generator)
-    vault = LabelVault(labels=labels, num_classes=CLASSES, budget=Budget(epsilon=1.0))
-    training, held_out = np.arange(400), np.arange(400, 600)
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
-    vault.release(mechanism, indices=training)
-    for model in range(9):  # the price of choosing among nine: nine counts, of the held-out labels
-        guesses = np.roll(predictions[400:], model)
-        vault.release(CorrectCount(epsilon=0.1), guesses, indices=held_out)
-    assert vault.epsilon(delta=0.0) == 1.0
-    # A release of held-out labels is free for any number of models.
-    other = LabelVault(labels=labels, num_classes=CLASSES)
-    other.release(mechanism, indices=training)
-    released = other.release(mechanism, indices=held_out)
-    for model in range(9):
-        guesses = np.roll(predictions[400:], model)
-        AccuracyEstimate.from_release(released.values, guesses, mechanism)
-    assert other.epsilon(delta=0.0) == 1.0
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -207,22 +183,12 @@ def neighbor() -> NDArray[np.int64]:
     return other
 
 
-def test_the_noise_is_discrete_laplace_around_the_count() -> None:
-    epsilon, low, high = 0.7, -6, 8
-    seen = np.clip(counts(epsilon, LABELS, seed=0), low, high)
-    values = np.arange(-60, 62)
-    law = np.tanh(epsilon / 2) * np.exp(-epsilon * np.abs(values - 1))
-    expected = np.bincount(np.clip(values, low, high) - low, weights=law) * DRAWS
-    observed = np.bincount(seen - low, minlength=high - low + 1)
-    assert chisquare(observed, expected * DRAWS / expected.sum()).pvalue > 0.001
-
-
 def test_a_secure_count_is_that_of_the_sampler() -> None:
     """The sampler's law is tested in test_secure_noise."""
     one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
     noise = discrete_laplace(one, scale=1 / 0.7, shape=(1,))
     count = CorrectCount(epsilon=0.7).release(LABELS, RIGHT_ONCE, generator=other)
-    assert count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
+    assert noise != 0 and count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
 
 
 def test_a_secure_choice_is_that_of_permute_and_flip() -> None:

@@ -14,7 +14,6 @@ from scipy import stats
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.randomized_response import (
     NoNoise,
-    RandomizedResponse,
     epsilon_from_keep_probability,
 )
 from labeldp.mechanisms.randomness import cryptographic_generator
@@ -60,15 +59,6 @@ def test_noise_is_independent_between_coordinates(make: Make) -> None:
     noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4), make).reshape(-1, 4)
     correlation = np.corrcoef(noise.T) - np.eye(4)
     assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
-
-
-def test_keep_probability_and_epsilon_are_inverse_to_each_other() -> None:
-    for epsilon in (0.1, 1.0, 5.0):
-        mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)
-        found = epsilon_from_keep_probability(
-            keep_probability=mechanism.keep_probability, num_classes=10
-        )
-        assert found == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_lying_more_often_than_by_chance_costs_as_well() -> None:

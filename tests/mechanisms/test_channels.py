@@ -157,17 +157,6 @@ def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
         assert chisquare(seen, weights / weights.sum() * seen.sum()).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0])
-def test_many_classes_tell_more_than_subset_selection(alpha: float) -> None:
-    priors = np.random.default_rng(0).dirichlet(np.full(20, alpha), size=5) + 1e-4
-    for prior in priors / priors.sum(1, keepdims=True):
-        found = optimal_channel(prior, 1.0)
-        sets = channels._windows(20, SubsetSelection(epsilon=1.0, num_classes=20).size)
-        weight = 1 / (1 + math.expm1(1.0) * sets[0].mean())
-        flat = weight * channels._gains(sets, prior, 1.0, channels.Utility.INFORMATION).mean()
-        assert flat < found.utility <= found.bound
-
-
 def test_a_flat_prior_gives_subset_selection() -> None:
     for classes in (4, 10, 40):
         flat = np.full(classes, 1 / classes)

@@ -7,9 +7,6 @@ import pytest
 import torch
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
-from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.mechanisms.vault import LabelVault
 
 
 def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
@@ -30,21 +27,6 @@ def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
     assert (smooth > 0).all()
     tensor = prior_from_histograms(torch.from_numpy(counts), torch.from_numpy(clusters))
     np.testing.assert_allclose(tensor.numpy(), prior)
-
-
-def test_a_cluster_prior_lets_more_labels_survive_at_the_same_price() -> None:
-    generator = np.random.default_rng(4)
-    clusters = np.arange(5000) % 10
-    labels = np.where(generator.random(5000) < 0.9, clusters, generator.integers(0, 10, size=5000))
-    vault = LabelVault(labels=labels, num_classes=10)
-    histograms = ClusterHistograms(epsilon=0.05, num_classes=10)
-    counts = vault.release(histograms, clusters, noise=SeededNoise(seed=1)).values
-    prior = prior_from_histograms(counts, clusters)
-    informed = vault.release(RRWithPrior(epsilon=0.95), prior, noise=SeededNoise(seed=1)).values
-    assert vault.epsilon(delta=0.0) == pytest.approx(1.0)
-    uniform = np.full((5000, 10), 0.1)
-    uninformed = RRWithPrior(epsilon=1.0).release(labels, uniform, generator=generator)
-    assert (informed == labels).mean() > 0.6 > 2 * (uninformed == labels).mean()
 
 
 @pytest.mark.parametrize(

@@ -82,17 +82,6 @@ def test_mean_errors_are_those_of_the_surest_draws(
         assert abs(wrong[:count].mean() - error) < 5 * math.sqrt(error / count)
 
 
-@pytest.mark.parametrize(("family", "strength"), [(case[1], case[2]) for case in CASES])
-def test_a_stronger_channel_errs_less_and_costs_more(family: Family, strength: float) -> None:
-    shares = np.linspace(0.05, 1, 20)
-    weak, strong = family.channel(strength), family.channel(1.1 * strength)
-    assert (mean_error(strong, shares) < mean_error(weak, shares)).all()
-    assert strong.epsilon(delta=1e-3) > weak.epsilon(delta=1e-3)
-    # The surer, the fewer errors; no guess is worse than a coin.
-    assert (np.diff(mean_error(weak, shares)) >= -1e-12).all()
-    assert mean_error(weak, shares).max() <= 0.5
-
-
 def test_epsilon_at_a_delta_is_the_mechanisms_own() -> None:
     # Randomized response: keep - e^epsilon other = delta.
     channel = SubsetFamily(num_classes=10, subset_size=1).channel(2.0)

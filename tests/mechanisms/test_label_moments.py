@@ -24,11 +24,6 @@ def sums_by_hand(labels: NDArray[np.int64]) -> NDArray[np.float64]:
     return sums
 
 
-def test_sums() -> None:
-    moments = QUIET.release(LABELS, WEIGHTS, generator=np.random.default_rng(2))
-    np.testing.assert_allclose(moments, sums_by_hand(LABELS), rtol=1e-5, atol=1e-7)
-
-
 def test_many_rows_are_summed_block_by_block() -> None:
     labels = np.random.default_rng(1).integers(0, 3, 40_000)
     weights: NDArray[Any] = np.full((40_000, 2), 0.7, dtype=np.float32)

@@ -36,7 +36,7 @@ Outputs = NDArray[Any]
 
 
 def gaussian_std(epsilon: float) -> float:
-    return calibrate_gaussian(epsilon=epsilon, delta=DELTA).noise_std
+    return calibrate_gaussian(epsilon=epsilon, delta=DELTA)
 
 
 def no_public(count: int) -> tuple[NDArray[Any], ...]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     debiased_loss,
-    debiased_loss_weights,
     happens,
     wrong_probability,
 )
@@ -102,17 +101,6 @@ def test_the_expectation_is_the_loss_on_the_true_label(num_classes: int, epsilon
     likelihood = np.exp(mechanism.log_likelihood(outputs))
     estimates = debiased_loss(np.tile(losses, (num_classes, 1)), outputs, epsilon=epsilon)
     np.testing.assert_allclose(likelihood.T @ estimates, losses, rtol=1e-9, atol=1e-9)
-
-
-def test_weights_are_those_of_the_paper_and_survive_extremes() -> None:
-    epsilon, num_classes = 1.7, 5
-    mixing = num_classes / (math.exp(epsilon) + num_classes - 1)
-    own, shared = debiased_loss_weights(epsilon=epsilon, num_classes=num_classes)
-    assert own == pytest.approx(1 / (1 - mixing))
-    assert shared == pytest.approx(mixing / num_classes / (1 - mixing))
-    assert debiased_loss_weights(epsilon=1000.0, num_classes=5) == (1.0, 0.0)
-    own, shared = debiased_loss_weights(epsilon=1e-12, num_classes=5)
-    assert own == pytest.approx(5e12) and own - 5 * shared == pytest.approx(1.0, abs=1e-2)
 
 
 def test_gradients_flow_and_tensors_agree_with_arrays() -> None:

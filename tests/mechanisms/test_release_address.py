@@ -22,7 +22,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
-from labeldp.mechanisms.randomness import AnyGenerator, NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
@@ -61,6 +61,8 @@ def test_no_other_type_of_that_name_or_descent_passes_for_one_of_them() -> None:
         for kind in (GNMax, Louder, namesake)
     }
     assert len(addresses) == 3
+    scalar: Any = np.int64(ours.queries)
+    assert address_of(replace(ours, queries=scalar), OsEntropy()) in addresses
 
 
 def kinds_of_ours() -> set[type]:
@@ -73,44 +75,6 @@ def kinds_of_ours() -> set[type]:
         if path.name != "__init__.py"
     ]
     return {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Once:
-    times: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Always:
-    times: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Says how often its policy lets it."""
-
-    policy: Once | Always
-    epsilon: float = 1.0
-
-    failure_probability: ClassVar[float] = 0.0
-
-    @property
-    def event(self) -> PureEvent:
-        return PureEvent(epsilon=self.epsilon)
-
-    def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
-        return np.full(3, isinstance(self.policy, Once))
-
-
-def test_nested_parameters_of_another_type_make_another_release() -> None:
-    vault = LabelVault(labels=np.array([0, 1, 1]), num_classes=2)
-    once = vault.release(Counted(policy=Once(times=3)))
-    always = vault.release(Counted(policy=Always(times=3)))
-    assert once.key != always.key
-    assert once.values.all() and not always.values.any()
-    assert vault.epsilon(delta=0.0) == 2.0
-    again = vault.release(Counted(policy=Once(times=np.int64(3))))  # type: ignore[arg-type]
-    assert again.key == once.key
 
 
 def published_cost() -> PublishedCost:

@@ -16,7 +16,7 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
 )
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.mechanisms.release_store import Charge, MemoryStore, read_event, write_event
+from labeldp.mechanisms.release_store import Charge, read_event, write_event
 
 
 def a_charge(key: str) -> Charge:
@@ -29,19 +29,6 @@ def a_charge(key: str) -> Charge:
     )
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        PureEvent(epsilon=0.1),
-        PureEvent(epsilon=math.inf),
-        GaussianEvent(noise_multiplier=1.7),
-        RenyiEvent(orders=(1.5, 2.0), rdp=(0.1, math.inf)),
-    ],
-)
-def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
-    assert read_event(write_event(event)) == event
-
-
 def test_events_are_standard_json() -> None:
     text = write_event(PureEvent(epsilon=math.inf))
     assert "Infinity" not in text
@@ -51,25 +38,6 @@ def test_events_are_standard_json() -> None:
 def test_an_event_of_an_unknown_kind_is_not_read_as_another() -> None:
     with pytest.raises(KeyError, match="NewerEvent"):
         read_event('{"name": "NewerEvent", "epsilon": 1.0}')
-
-
-def test_a_charge_for_a_ledger_that_moved_on_is_not_kept() -> None:
-    store = MemoryStore()
-    assert store.record(a_charge("a"), np.zeros(2), lines=0)
-    assert not store.record(a_charge("b"), np.ones(2), lines=0)
-    known = store.charges()
-    assert [charge.key for charge in known] == ["a"]
-    assert store.release("b") is None
-    assert store.record(a_charge("b"), np.ones(2), lines=1)
-    assert len(known) == 1  # what was read stays what it was
-
-
-def test_a_store_belongs_to_one_set_of_labels() -> None:
-    store = MemoryStore()
-    store.bind("these")
-    store.bind("these")
-    with pytest.raises(ValueError, match="other labels"):
-        store.bind("those")
 
 
 def test_a_line_whose_noise_is_not_known_is_no_guarantee() -> None:

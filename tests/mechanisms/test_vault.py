@@ -5,14 +5,13 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
@@ -36,15 +35,6 @@ def vault(**settings: Any) -> LabelVault:
 
 def rr(epsilon: float = 1.0) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=4)
-
-
-def test_two_releases_pay_twice() -> None:
-    home = vault()
-    first, second = home.release(rr()), home.release(rr(2.0))
-    assert first.key != second.key
-    assert home.epsilon(delta=0.0) == 3.0
-    home.release(rr(), noise=OsEntropy(draw=1))
-    assert home.epsilon(delta=0.0) == 4.0
 
 
 def test_disjoint_stages_cost_the_largest_and_overlapping_ones_add() -> None:
@@ -73,20 +63,6 @@ def test_budget_exceeded_survives_the_way_between_processes() -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert (again.spent, again.requested) == (0.0, 1.0)
-
-
-def test_a_store_remembers_releases_and_charges() -> None:
-    store = MemoryStore()
-    first = vault(store=store).release(rr())
-    home = vault(store=store)
-    assert home.epsilon(delta=0.0) == 1.0
-    assert (home.release(rr()).values == first.values).all()
-    assert home.epsilon(delta=0.0) == 1.0
-
-
-def test_addresses_tell_nothing_about_the_labels_without_the_salt() -> None:
-    keys = {vault().release(rr(), noise=SeededNoise(seed=1)).key for _ in range(3)}
-    assert len(keys) == 3  # same labels, same noise, other salt
 
 
 def test_seeded_noise_repeats_in_another_store() -> None:
@@ -213,23 +189,6 @@ def test_ledger_groups_labels_by_history_and_reports_the_worst() -> None:
     assert ledger.epsilon(delta=0.0) == pytest.approx(expected.max(), abs=1e-12)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoisyArgmax:
-    """The simplest way from votes to answers."""
-
-    noise_std: float
-
-    failure_probability: ClassVar[float] = 0.0
-
-    @property
-    def event(self) -> GaussianEvent:
-        return GaussianEvent(noise_multiplier=self.noise_std / math.sqrt(2))
-
-    def release(self, votes: NDArray[Any], *, generator: np.random.Generator) -> NDArray[np.intp]:
-        noise = generator.normal(scale=self.noise_std, size=votes.shape)
-        return np.asarray((votes + noise).argmax(1))
-
-
 def test_shards_are_disjoint_and_cover_every_label() -> None:
     shards = vault().partition(7, seed=3)
     together = np.concatenate([shard.indices for shard in shards])
@@ -244,15 +203,6 @@ def test_shards_are_disjoint_and_cover_every_label() -> None:
 def test_more_teachers_than_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="teachers is 41, but there are 40 labels"):
         vault().partition(41, seed=0)
-
-
-def test_answers_of_an_ensemble_are_drawn_and_charged_once() -> None:
-    home, votes = vault(), np.array([[7, 3, 0, 0], [5, 5, 0, 0]])
-    first = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
-    again = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes)
-    assert first.key == again.key and len(home.charges()) == 1
-    other = home.release_from_votes(NoisyArgmax(noise_std=2.0), votes[::-1].copy())
-    assert other.key != first.key and len(home.charges()) == 2
 
 
 def test_a_budget_without_delta_refuses_after_an_approximate_release() -> None:

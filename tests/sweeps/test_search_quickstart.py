@@ -1,9 +1,5 @@
 """A search under Tune itself: one start of Ray; what is lost of it is run again without one."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.sweep import SweepOptions
+from tests.faults.sweep_runs import Driver
 from tests.faults.without_cluster import without_cluster
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]
@@ -28,18 +25,12 @@ def records(results: Path) -> dict[str, TrialRecord]:
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("search")
-    command = [sys.executable, str(SWEEP_FILE), "--smoke", "--trials", "6", "--stop", "asha"]
-    command += ["--quiet", "--json", "--results", str(folder / "results")]
-    command += [f"{key}={value}" for key, value in SETTINGS.items()]
-    gone = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
-    environment = {name: value for name, value in os.environ.items() if name not in gone}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, done.stderr
-    assert "accuracy" not in done.stderr, "--quiet says nothing of trials that finish"
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    results = tmp_path_factory.mktemp("search") / "results"
+    settings = [f"{key}={value}" for key, value in SETTINGS.items()]
+    command = ("--smoke", "--trials", "6", "--stop", "asha", "--quiet", *settings)
+    with Driver(results, *command, sweep=SWEEP_FILE) as driver:
+        found = driver.finish(seconds=500)
+        assert "accuracy" not in driver.log, "--quiet says nothing of trials that finish"
     return found
 
 

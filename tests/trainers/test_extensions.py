@@ -158,15 +158,16 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
 
     pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
     run(*pip, "--target", str(target), str(source))
-    main = "from labeldp.platform.cli.command_line import main; raise SystemExit(main())"
-    labeldp = ("-c", main)
-    assert re.search(
-        r"trainer\.epsilon = 1\.0\n.*\n +Privacy loss", run(*labeldp, "config", "nearest_mean")
+    verbs = (
+        ["config", "nearest_mean"],
+        ["plan", str(ROOT / "sweeps" / "quickstart.py"), "method=nearest_mean"],
+        ["data", "list"],
     )
-    quickstart = str(ROOT / "sweeps" / "quickstart.py")
-    planned = run(*labeldp, "plan", quickstart, "method=nearest_mean")
-    assert "epsilon of all together  15.5 at delta 0\n" in planned
-    assert "corners        no" in run(*labeldp, "data", "list")
+    main = "from labeldp.platform.cli.command_line import main"
+    printed = run("-c", f"{main}\nfor words in {verbs}: assert main(words) == 0")
+    assert re.search(r"trainer\.epsilon = 1\.0\n.*\n +Privacy loss", printed)
+    assert "epsilon of all together  15.5 at delta 0\n" in printed
+    assert "corners        no" in printed
     run("-c", FIT)
 
 

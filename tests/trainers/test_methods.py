@@ -121,7 +121,9 @@ METHODS = {
     ),
     "ALIBI with moments": Method(config=AlibiPriorConfig(**LEARNER, prior=MOMENTS), releases=2),
     "optimal channel under moments": Method(
-        config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL), releases=2
+        config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL),
+        releases=2,
+        data="table",
     ),
     "cluster labels": Method(config=PriorLabelsConfig(**LEARNER, prior=CLUSTERS)),
     "moment labels": Method(config=PriorLabelsConfig(**LEARNER, prior=MOMENTS)),
@@ -134,7 +136,10 @@ METHODS = {
     ),
     "LP-MST": Method(config=_LP_MST, releases=2, shared=False),
     "LP-MST by optimal channels": Method(
-        config=replace(_LP_MST, randomizer=Randomizer.OPTIMAL), releases=2, shared=False
+        config=replace(_LP_MST, randomizer=Randomizer.OPTIMAL),
+        releases=2,
+        shared=False,
+        data="table",
     ),
     "LP-MST, retrained": Method(config=replace(_LP_MST, stages=1, retrain_epochs=3), accuracy=0.25),
     "LP-MST of one stage under clusters": Method(

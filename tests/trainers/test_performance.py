@@ -32,18 +32,6 @@ def test_auto_takes_the_precision_that_the_processor_has_units_for(
     assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
 
 
-def test_without_a_compiler_the_network_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = torch.nn.Linear(1, 1)
-    assert Performance(device=Device.CPU).compiled(network) is network
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.warns(UserWarning, match=r"no C\+\+ compiler here.*performance.compile=False"):
-        assert Performance(device=Device.CPU, compile=True).compiled(network) is network
-    monkeypatch.setenv("CXX", "true")  # any program that is there
-    other = torch.nn.Linear(1, 1)
-    monkeypatch.setattr(torch, "compile", lambda _: other)
-    assert Performance(device=Device.CPU, compile=True).compiled(network) is other
-
-
 def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert Performance().torch_device() == torch.device("cpu")

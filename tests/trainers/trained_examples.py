@@ -93,7 +93,6 @@ def examples(folder: Path) -> Iterator[Example]:
         "consensus": ConsensusConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
         "convex": ConvexConfig(),
         "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18),
-        "lp_mst retrained": LpMstConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
         "prior_labels": PriorLabelsConfig(**QUICK, prior=BY_CLUSTERS),
         "wide": AlibiConfig(
             epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True
@@ -103,16 +102,14 @@ def examples(folder: Path) -> Iterator[Example]:
     }.items():
         yield _example(name, config, image_data, image_rows)
     for name, config in {
-        "alibi of a table": AlibiConfig(**QUICK),
         "convex of a table": ConvexConfig(),
         "pate probe": replace(PATE, student=STUDENTS[StudentKind.PROBE]),
         "pate self-trained": replace(PATE, student=STUDENTS[StudentKind.SELF_TRAINED]),
         "pate network": replace(PATE, student=STUDENTS[StudentKind.NETWORK]),
-        "pate forest of a table": replace(PATE, student=STUDENTS[StudentKind.FOREST]),
     }.items():
         yield _example(name, config, table_data, table_rows)
     in_halves = Performance(device=Device.CPU, precision=Precision.BF16, channels_last=True)
-    config = AlibiConfig(**QUICK, model=ModelName.SMALL_CNN)
+    config = AlibiConfig(**QUICK, model=ModelName.FAST_CNN)
     yield _example("bf16", config, image_data, image_rows, performance=in_halves)
     encoder = PatchFeatures(patch=3, centers=9, cells=2, dimensions=20, sampled_patches=300)
     patches = replace(image_data, public=described_by_features(image_data.public, encoder))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -85,9 +86,7 @@ def from_torchvision(name: str) -> Download:
     """Download what torchvision's class of that name does, which knows its files."""
 
     def download(root: Path, _: Sequence[PublishedFile]) -> object:
-        from torchvision import datasets
-
-        return getattr(datasets, name)(root, download=True)
+        return getattr(_torchvision_datasets(), name)(root, download=True)
 
     return download
 
@@ -96,13 +95,18 @@ def file_by_file(url: str) -> Download:
     """Download each file from below `url`, which ends in a slash, by its name without folders."""
 
     def download(root: Path, files: Sequence[PublishedFile]) -> None:
-        from torchvision.datasets.utils import download_url
-
+        download_url = _torchvision_datasets().utils.download_url
         for file in files:
             path = root / file.path
             download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
 
     return download
+
+
+def _torchvision_datasets() -> Any:
+    import torchvision
+
+    return torchvision.datasets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -402,17 +406,13 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
             with contextlib.redirect_stdout(sys.stderr):
                 data_set.download(folder, data_set.layouts[0].files)
         except (OSError, RuntimeError, ValueError) as error:
-            raise FetchFailed(f"{_failed(data_set, folder)} ({first_line(error)})") from error
+            files = ", ".join(file.path for file in data_set.layouts[0].files)
+            raise FetchFailed(
+                f"{name} could not be downloaded; on a machine without a network, put {files} into "
+                f"{folder.absolute()} by hand ({first_line(error)})"
+            ) from error
         if problems := data_set.check(folder):
             raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
     layout = data_set.layout(folder)
     assert layout is not None
     return folder / layout.folder
-
-
-def _failed(data_set: DataSet, folder: Path) -> str:
-    files = data_set.layouts[0].files
-    return (
-        f"{data_set.name} could not be downloaded; on a machine without a network, put "
-        f"{', '.join(file.path for file in files)} into {folder.absolute()} by hand"
-    )

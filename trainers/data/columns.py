@@ -62,9 +62,9 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
 
     A missing value is NaN, NaT or None. Decimals, times of day and durations become numbers.
     """
-    if hasattr(column, "combine_chunks"):
-        return _of_arrow(name, column)
-    array = _array(column)
+    if hasattr(column, "combine_chunks"):  # Arrow's
+        column = column.to_pandas(date_as_object=False)
+    array = array_of(column)
     if array.ndim != 1:
         raise RowsRefused(f"column {name!r} has shape {array.shape}; it must be one value per row")
     match array.dtype.kind:
@@ -82,72 +82,15 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
 def learned_values(name: str, column: Any) -> NDArray[Any]:
     """Return a column of training rows: as `column_values`, and text that is all dates as dates."""
     values = column_values(name, column)
-    dates = _dates_in(values) if values.dtype.kind == "O" else None
-    return values if dates is None else dates
+    return _dates_in(values) if values.dtype.kind == "O" and _all_dates(values) else values
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values of a column (see `column_values`) are missing [N]."""
-    missing: NDArray[np.bool_] = np.zeros(len(column), dtype=bool)
-    match column.dtype.kind:
-        case "f":
-            missing = np.isnan(column)
-        case "M":
-            missing = np.isnat(column)
-        case "O":
-            missing = np.array([value is None for value in column], dtype=bool)
+    if column.dtype.kind == "O":
+        return np.array([value is None for value in column], dtype=bool)
+    missing: NDArray[np.bool_] = column != column  # as NaN and NaT
     return missing
-
-
-def _of_arrow(name: str, column: Any) -> NDArray[Any]:
-    import pyarrow as pa
-    from pyarrow import compute, types
-
-    flat = column.combine_chunks()
-    kind = flat.type
-    if types.is_dictionary(kind):
-        return _of_arrow(name, pa.chunked_array([flat.dictionary_decode()]))
-    if types.is_null(kind):
-        return np.full(len(flat), np.nan)
-    if types.is_decimal(kind):
-        flat = flat.cast(pa.float64())
-    elif types.is_string(kind) or types.is_large_string(kind):
-        lengths = compute.utf8_length(flat)
-        longest = compute.max(lengths).as_py() or 0
-        if longest > MOST_CHARACTERS:
-            row = compute.index(lengths, longest).as_py()
-            raise FileRefused(
-                f"row {row}, column {name!r} has {longest:,} characters; {too_long(name)}"
-            )
-    elif types.is_timestamp(kind):
-        flat = flat.cast(pa.timestamp(kind.unit))  # without its zone: UTC
-    elif types.is_time(kind):
-        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-        whole = flat.cast(pa.int32() if types.is_time32(kind) else pa.int64())
-        return np.array(whole.to_numpy(zero_copy_only=False)) / (86_400 * unit)
-    elif types.is_date(kind):
-        flat = flat.cast(pa.timestamp("s" if types.is_date32(kind) else "ms"))
-    elif not (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_duration(kind)
-    ):
-        raise RowsRefused(
-            f"column {name!r} is of type {kind}; numbers, dates and strings can be used: convert "
-            f"it or leave it out (data.drop={name})"
-        )
-    if flat.null_count and types.is_boolean(kind):
-        flat = compute.if_else(flat, "True", "False")
-    return column_values(name, np.array(flat.to_numpy(zero_copy_only=False)))
-
-
-def too_long(name: str) -> str:
-    """Return what to do about a column of long texts."""
-    return (
-        f"strings are taken as names of categories, of {MOST_CHARACTERS:,} characters at most: "
-        f"leave the column out (data.drop={name}), or turn its text into numbers first"
-    )
 
 
 def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -156,31 +99,37 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     missing = pd.isna(array)
     present = array[~missing]
     kind = pd.api.types.infer_dtype(present, skipna=False)
-    if kind == "empty":  # no value at all
-        return np.full(len(array), np.nan)
     if kind == "string":
+        longest = max(range(len(present)), key=lambda row: len(present[row]))
+        if len(present[longest]) > MOST_CHARACTERS:
+            raise FileRefused(
+                f"row {np.flatnonzero(~missing)[longest]}, column {name!r} has "
+                f"{len(present[longest]):,} characters; strings are taken as names of categories, "
+                f"of {MOST_CHARACTERS:,} characters at most: leave the column out "
+                f"(data.drop={name}), or turn its text into numbers first"
+            )
         return _with_none(array, missing)
     if kind == "boolean":
         if not missing.any():
             return array.astype(bool)
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
-        days = pd.to_datetime(pd.Series(array), utc=True)
-        dates: NDArray[Any] = days.dt.tz_localize(None).to_numpy()
-        return dates
+        return _utc(array)
     if kind in ("timedelta", "timedelta64"):
         return _days_of_duration(pd.to_timedelta(pd.Series(array)).to_numpy())
     if kind == "time":
         present = [each.hour * 3600 + each.minute * 60 + each.second for each in present]
-        return _spread(np.array(present) / 86_400, missing)
-    if kind != "decimal":
+        present = np.array(present) / 86_400
+    elif kind not in ("decimal", "empty"):
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
                     f"row {row}, column {name!r} holds a {type(value).__name__} among other "
-                    f"things; {_AS_IN_TRAINING}"
+                    f"things; {_AS_IN_TRAINING}, or leave the column out"
                 )
-    return _spread(present.astype(np.float64), missing)
+    values = np.full(len(array), np.nan)
+    values[~missing] = present
+    return values
 
 
 def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
@@ -188,12 +137,6 @@ def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
     text = array.astype(object)
     text[missing] = None
     return text
-
-
-def _spread(present: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
-    values = np.full(len(missing), np.nan)
-    values[~missing] = present
-    return values
 
 
 def _days_of_duration(array: NDArray[Any]) -> NDArray[np.float64]:
@@ -206,20 +149,26 @@ def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     return _days_of_duration(since)
 
 
-def _dates_in(column: NDArray[Any]) -> NDArray[Any] | None:
-    """Text as dates [N], if all of it is ISO dates; None otherwise."""
+def _utc(dates: Any, **how: Any) -> NDArray[Any]:
+    """Dates as `datetime64` [N], without their zone."""
     import pandas as pd
 
+    series = pd.Series(dates, dtype=object)
+    found: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
+    return found
+
+
+def _dates_in(column: NDArray[Any]) -> NDArray[Any]:
+    """Text as dates [N]; NaT where it is not an ISO date."""
+    text = [each if each is not None and _ISO_DATE.fullmatch(each) else None for each in column]
+    # A month 13 has the form of a date.
+    return _utc(text, format="ISO8601", errors="coerce")
+
+
+def _all_dates(column: NDArray[Any]) -> bool:
     missing = is_missing(column)
-    present = column[~missing]
-    if not len(present) or not all(_ISO_DATE.fullmatch(text) for text in present):
-        return None
-    try:
-        found = pd.to_datetime(pd.Series(column), format="ISO8601", utc=True)
-    except ValueError:  # a month 13
-        return None
-    dates: NDArray[Any] = found.dt.tz_localize(None).to_numpy()
-    return dates
+    first = next((text for text in column if text is not None), "")
+    return bool(_ISO_DATE.fullmatch(first)) and bool((np.isnat(_dates_in(column)) <= missing).all())
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
@@ -231,12 +180,9 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return "it has no value in any training row"
     if len(present) < 5 or column.dtype.kind not in "iufO":
         return None
-    if text and _dates_in(column) is not None:
+    if text and _all_dates(column):
         return None
-    if (
-        column.dtype.kind == "f"
-        and not (np.isfinite(present) & (np.floor(present) == present)).all()
-    ):
+    if column.dtype.kind == "f" and not np.equal(np.floor(present), present).all():
         return None
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
     ends = {words[0], words[-1]} if words else set()
@@ -252,11 +198,8 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     if ends & _KEY_WORDS and len(present) >= 20:
         return f"{said}, and its name may be an identifier's"
     # In a table of some length, whole numbers without gaps number the rows.
-    if (
-        not text
-        and len(present) >= 100
-        and float(present.max()) - float(present.min()) < 2 * len(present)
-    ):
+    long = not text and len(present) >= 100
+    if long and float(present.max()) - float(present.min()) < 2 * len(present):
         return f"{said}, without gaps, as numbers of rows have"
     return None
 
@@ -324,7 +267,7 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
         columns = named_columns(rows, names=list(found) if names is None else names)
         matrix = _stacked(list(columns), list(columns.values()))
     else:
-        matrix = _array(rows)
+        matrix = array_of(rows)
         if matrix.dtype == object and matrix.ndim == 2:
             # As a DataFrame of several types makes one.
             places = range(matrix.shape[1])
@@ -342,31 +285,32 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
     return matrix
 
 
-def dense(matrix: Any, *, what: str) -> NDArray[Any]:
-    """Return a sparse matrix of SciPy's as an array."""
-    rows, columns = matrix.shape
-    check_unpacked(f"{what} (sparse, {rows:,} x {columns:,})", 12 * rows * columns)
-    array: NDArray[Any] = matrix.toarray()
-    return array
-
-
 def _stacked(names: Sequence[Any], columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     for name, column in zip(names, columns, strict=True):
-        if column.dtype.kind not in _NUMBERS:
-            what = "dates" if column.dtype.kind == "M" else "text"
-            raise RowsRefused(f"column {name!r} holds {what}; the training had numbers there")
+        _refuse_other_kind(name, column)
     return np.column_stack(columns) if columns else np.empty((0, 0))
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _refuse_other_kind(name: Any, column: NDArray[Any]) -> None:
+    if column.dtype.kind not in _NUMBERS:
+        held = "dates" if column.dtype.kind == "M" else "text"
+        raise RowsRefused(f"column {name!r} holds {held}; the training rows had numbers there")
+
+
+def array_of(values: Any, *, what: str = "rows") -> NDArray[Any]:
+    """Return an array, a sparse matrix of SciPy's, a tensor or lists as an array."""
     if hasattr(values, "toarray"):
-        return dense(values, what="rows")
+        rows, columns = values.shape
+        check_unpacked(f"{what} (sparse, {rows:,} x {columns:,})", 12 * rows * columns)
+        values = values.toarray()
     if hasattr(values, "detach"):  # torch's
         values = values.detach().cpu()
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise RowsRefused(f"rows can't be read as an array ({error}); {_AS_IN_TRAINING}") from error
+        raise RowsRefused(
+            f"{what} can't be read as an array ({error}); {_AS_IN_TRAINING}"
+        ) from error
 
 
 def _listed(values: Sequence[Any]) -> str:
@@ -532,9 +476,7 @@ class Number:
         """Return the column's features [N, width]."""
         if self.dates:
             column = _as_days(name, column)
-        elif column.dtype.kind not in _NUMBERS:
-            held = "dates" if column.dtype.kind == "M" else "text"
-            raise RowsRefused(f"column {name!r} holds {held}; the training rows had numbers there")
+        _refuse_other_kind(name, column)
         fitted = Numbers(
             mean=np.array([self.mean]),
             std=np.array([self.std]),
@@ -546,24 +488,18 @@ class Number:
 
 
 def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    dates = column if column.dtype.kind == "M" else None
-    if is_missing(column).all():
+    missing = is_missing(column)
+    if missing.all():
         return np.full(len(column), np.nan)
-    if column.dtype.kind == "O":
-        dates = _dates_in(column)
-        if dates is None:
-            bad = (row for row, text in enumerate(column) if text and not _is_date(text))
-            raise RowsRefused(
-                f"row {next(bad)}, column {name!r} is not a date; the training rows had dates "
-                "there: write them as 2026-12-31"
-            )
-    if dates is None:
+    dates = _dates_in(column) if column.dtype.kind == "O" else column
+    if dates.dtype.kind != "M":
         raise RowsRefused(f"column {name!r} holds numbers; the training rows had dates there")
+    if len(bad := np.flatnonzero(np.isnat(dates) & ~missing)):
+        raise RowsRefused(
+            f"row {bad[0]}, column {name!r} is not a date; the training rows had dates "
+            "there: write them as 2026-12-31"
+        )
     return _days(dates)
-
-
-def _is_date(text: str) -> bool:
-    return _dates_in(np.array([text], dtype=object)) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -689,43 +625,18 @@ def _described(name: str, column: Number | Categories) -> dict[str, Any]:
     return {**said, "std": None if np.isinf(column.std) else column.std}
 
 
-def encode(
-    train: Mapping[str, NDArray[Any]], test: Mapping[str, NDArray[Any]]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return training and testing columns as `Columns` makes features of them."""
-    fitted = Columns.fit(train)
-    return fitted(train, what="training features"), fitted(test, what="testing features")
-
-
-def standardize(
-    train: NDArray[Any], test: NDArray[Any], *, names: Sequence[str] | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return both matrices as `Numbers` makes features of them."""
-    fitted = Numbers.fit(train, names=names)
-    return fitted(train, what="training features"), fitted(test, what="testing features")
-
-
 def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
     return [matrix[i : i + _CHUNK_ROWS] for i in range(0, len(matrix), _CHUNK_ROWS)]
 
 
-def refuse_infinite(matrix: NDArray[Any], *, what: str, names: Sequence[str] | None = None) -> None:
-    """Refuse infinity in a matrix [N, D], and name the first row and column."""
-    _refuse(np.isinf, matrix, what, names)
-
-
-def refuse_not_finite(
-    matrix: NDArray[Any], *, what: str, names: Sequence[str] | None = None
+def refuse_infinite(
+    matrix: NDArray[Any], *, what: str, names: Sequence[str] | None = None, missing: bool = True
 ) -> None:
-    """Refuse NaN and infinity in a matrix [N, D], and name the first row and column."""
-    _refuse(lambda rows: ~np.isfinite(rows), matrix, what, names)
-
-
-def _refuse(found: Any, matrix: NDArray[Any], what: str, names: Sequence[str] | None) -> None:
+    """Refuse infinity, and NaN unless numbers may be `missing`, by the first row and column."""
     if matrix.dtype.kind != "f":
         return
     for start, rows in enumerate(_chunks(matrix)):
-        bad = np.argwhere(found(rows))
+        bad = np.argwhere(np.isinf(rows) if missing else ~np.isfinite(rows))
         if len(bad):
             row, place = bad[0]
             half = ""

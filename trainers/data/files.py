@@ -118,15 +118,6 @@ def data_root(root: str | os.PathLike[str] | None) -> Path:
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
 
 
-def read_lines(path: Path) -> list[str]:
-    """Lines of a file of text that is there; bytes that are not text become question marks."""
-    try:
-        with open_regular(path) as file:
-            return file.read().decode(errors="replace").splitlines()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise DatasetMissing(f"{path} is missing") from error
-
-
 def file_size(path: Path) -> int:
     """Bytes of a regular file that is there."""
     try:

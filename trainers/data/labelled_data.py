@@ -30,10 +30,9 @@ from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
     Splits,
-    check_alike,
-    check_features,
-    check_lengths,
     check_variety,
+    checked_labels,
+    checked_public,
     fingerprint_of,
     fixed_order,
     held_out_count,
@@ -84,7 +83,6 @@ class PublicData:
     features_folder: Path | None = None
 
     def __post_init__(self) -> None:
-        _validate.whole(num_classes=self.num_classes, minimum=2)
         for part in _PARTS:
             features = getattr(self, part)
             if features is None and part == "held_out_features":
@@ -94,22 +92,15 @@ class PublicData:
                     f"{self.name}: {part} is a {type(features).__name__}; it must be a torch "
                     "tensor (torch.from_numpy makes one)"
                 )
-            check_features(
-                features, name=f"{self.name}: {part}", may_be_empty=part == "test_features"
-            )
             # A view is sent to other processes with all that it is a view of: a table's column of
             # labels, say.
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
                 object.__setattr__(self, part, own)
-            check_alike(self.train_features, features, name=self.name, part=part)
-        labels = self.test_labels
-        if len(self.test_features) or len(labels):
-            labels = _validate.labels(
-                labels, num_classes=self.num_classes, name=f"{self.name}: test_labels"
-            )
-        check_lengths(self.test_features, labels, name=self.name, part="test")
-        object.__setattr__(self, "test_labels", labels.astype(np.int64))
+        parts = {part: getattr(self, part) for part in _PARTS}
+        found = {part.removesuffix("_features"): x for part, x in parts.items() if x is not None}
+        labels = checked_public(self.name, self.num_classes, found, self.test_labels)
+        object.__setattr__(self, "test_labels", labels)
         if not self.preprocessing.steps:
             object.__setattr__(self, "preprocessing", as_given(self.train_features))
         if self.preprocessing.shape != tuple(self.train_features.shape[1:]):
@@ -243,13 +234,8 @@ class LabelledData:
             if labels is None or features is None:
                 missing = "labels" if labels is None else "features"
                 raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
-            checked = _validate.labels(
-                labels,
-                num_classes=self.public.num_classes,
-                name=f"{name}: {part}_labels",
-                secret=True,
-            )
-            check_lengths(features, checked, name=name, part=part)
+            classes = self.public.num_classes
+            checked = checked_labels(labels, features, classes, name=name, part=part)
             object.__setattr__(self, f"{part}_labels", checked)
 
     @property

@@ -17,11 +17,11 @@ import math
 import os
 import tempfile
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,14 @@ from labeldp.trainers.data.columns import (
     Columns,
     Number,
     Numbers,
-    Step,
+    RowsRefused,
+    array_of,
     by_name,
     column_values,
-    dense,
     identifier,
     refuse_infinite,
-    refuse_not_finite,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -63,7 +62,6 @@ from labeldp.trainers.data.splits import (
 )
 from labeldp.trainers.encoders.provenance import (
     NO_OUTSIDE_DATA,
-    EmbeddingRecord,
     EmbeddingRefused,
     FeatureProvenance,
     League,
@@ -71,7 +69,7 @@ from labeldp.trainers.encoders.provenance import (
 )
 
 
-def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None) -> Splits:
+def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
     """Return the arrays of a user's files."""
     if source.path is None:
         raise ValueError(
@@ -79,19 +77,25 @@ def read_own(source: OwnSource, *, folder: Path | None = None, table: Any = None
             "data.labels=FILE.npy)"
         )
     file = Path(source.path).expanduser()
-    rows = read_rows(source, table=table)
+    rows = read_rows(source)
     if source.test_path is not None:
         rows = _with_second_file(rows, source, file)
-    splits = splits_of(rows, source, where=file, folder=folder)
-    return replace(splits, provenance=own_provenance(source, splits.train_features))
+    splits = _splits_of(rows, source, where=file, folder=folder)
+    return replace(splits, provenance=_own_provenance(source, splits.train_features))
 
 
-def splits_of(
+def _splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
     """Return rows as features and labels, for training and for testing."""
-    num_classes, names = stated_classes(where, in_file=rows.stated, said=source.classes)
-    rows = _numbered(rows, names, source, where=where)
+    num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
+
+    def numbered(part: OwnRows, file: object) -> OwnRows:
+        table = isinstance(part.features, dict)
+        column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
+        return replace(part, labels=label_numbers(part.labels, names, where=file, column=column))
+
+    rows = numbered(rows, where)
     if rows.test is None:
         # Before the rows are split: here a message can name the row that the file has it in.
         matrix = rows.features
@@ -100,40 +104,20 @@ def splits_of(
                 refuse_infinite(column[:, None], what=f"{where}", names=[name])
         elif isinstance(matrix, np.ndarray) and type(matrix) is not np.memmap and matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
-        assert rows.labels is not None
         _validate.labels(rows.labels, num_classes=num_classes, name=f"{where}: labels", secret=True)
-        chosen = rows_for_testing(
-            where, rows.split, len(rows), hold_out=source.hold_out, seed=source.hold_out_seed
-        )
+        chosen = _rows_for_testing(rows, source, where)
         train, test = rows.only(~chosen), rows.only(chosen)
     else:
-        refuse_hold_out(where, source.hold_out)
-        train, test = (
-            part.mapped()
-            for part in (rows, _numbered(rows.test, names, source, where=source.test_path or where))
-        )
-    features = prepared(train.features, test.features, where=where, keep=source.keep, folder=folder)
-    assert train.labels is not None and test.labels is not None
+        _refuse_hold_out(where, source.hold_out)
+        test = numbered(rows.test, source.test_path or where)
+        train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
     return Splits(
-        train_features=features.train,
         train_labels=train.labels,
-        test_features=features.test,
         test_labels=test.labels,
         num_classes=num_classes,
         class_names=names,
-        preprocessing=features.preprocessing,
+        **prepared(train.features, test.features, where=where, keep=source.keep, folder=folder),
     )
-
-
-def _numbered(
-    rows: OwnRows, names: tuple[str, ...] | None, source: OwnSource, *, where: Any
-) -> OwnRows:
-    """The same rows with whole numbers for labels."""
-    assert rows.labels is not None
-    table = isinstance(rows.features, dict)
-    column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
-    labels = label_numbers(rows.labels, names, where=where, column=column)
-    return replace(rows, labels=labels)
 
 
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
@@ -156,21 +140,11 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
     return replace(rows, test=other, stated=rows.stated if other.stated is None else other.stated)
 
 
-def rows_for_testing(
-    file: Path | str,
-    split: NDArray[Any] | None,
-    count: int,
-    *,
-    hold_out: HoldOut | None,
-    seed: int = 0,
-) -> NDArray[np.bool_]:
-    """Return which rows are a public test split [N].
-
-    `split` is `train` or `test` for each row [N], None if the file brings none; `hold_out` is the
-    rule for such a file, and its seed is public.
-    """
+def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
+    """Which rows are a public test split [N]."""
+    split, count = rows.split, len(rows)
     if split is None:
-        if hold_out is None:
+        if source.hold_out is None:
             raise DataFileError(
                 f"{file} brings no test split, and labels stay secret unless you decide "
                 f"otherwise: mark rows as train or test in the file ({SPLIT}, or "
@@ -178,10 +152,10 @@ def rows_for_testing(
                 f"data.hold_out=public (one row in {HELD_OUT} is held out and its label published) "
                 "or data.hold_out=none (no label is; accuracy is estimated from what is released)"
             )
-        if hold_out is HoldOut.PUBLIC:
-            return held_out(count, seed=seed)
+        if source.hold_out is HoldOut.PUBLIC:
+            return held_out(count, seed=source.hold_out_seed)
         return np.zeros(count, dtype=bool)
-    refuse_hold_out(file, hold_out)
+    _refuse_hold_out(file, source.hold_out)
     if split.shape != (count,):
         raise DataFileError(f"{file}: {SPLIT} has shape {split.shape}; it must be [{count}]")
     unknown = np.flatnonzero(~np.isin(split, ["train", "test"]))
@@ -198,8 +172,7 @@ def rows_for_testing(
     return test
 
 
-def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
-    """Refuse `hold_out` where the file brings a public test split."""
+def _refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
     if hold_out is not None:
         raise DataFileError(
             f"data.hold_out is {hold_out}, but {file} brings a public test split of its own; leave "
@@ -207,40 +180,41 @@ def refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
         )
 
 
-def stated_classes(
+def _stated_classes(
     file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    """Return K and the classes' names, as the file and the user state them."""
-    found = [_one_statement(each) for each in (in_file, said) if each is not None]
-    if not found:
+    """K and the classes' names, as the file and the user state them."""
+    stated = [each for each in (in_file, said) if each is not None]
+    if not stated:
         raise DataFileError(
             f"{file} does not say how many classes there are, and that is not read from secret "
             "labels: add num_classes or class_names to the file, or set data.classes=K (or "
             "data.classes=NAME,NAME,... in the order of the classes)"
         )
-    names = [each for _, each in found if each is not None]
-    if len({count for count, _ in found}) > 1 or len(set(names)) > 1:
+    names = {tuple(each) for each in stated if isinstance(each, Sequence)}
+    counts = {len(each) if isinstance(each, Sequence) else int(each) for each in stated}
+    if len(counts) > 1 or len(names) > 1:
         raise DataFileError(
             f"{file} states the classes as {in_file!r} and data.classes as {said!r}; they must "
             "agree: leave one of them out"
         )
-    return found[0][0], names[0] if names else None
+    listed, count = next(iter(names), None), counts.pop()
+    if listed is not None:
+        _refuse_equal_classes(listed)
+    _validate.whole(minimum=2, num_classes=count)
+    return count, listed
 
 
-def _one_statement(stated: StatedClasses) -> tuple[int, tuple[str, ...] | None]:
-    if not isinstance(stated, Sequence):
-        _validate.whole(minimum=2, num_classes=stated)
-        return int(stated), None
-    names = tuple(stated)
-    if len(names) < 2 or len(set(names)) < len(names):
+def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
+    if len(set(classes)) < max(2, len(classes)):
         raise ValueError(
-            f"class_names are {', '.join(names) or 'none'}; there must be at least two, each once"
+            f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
+            "each once"
         )
-    return len(names), names
 
 
 def label_numbers(
-    labels: NDArray[Any], names: tuple[str, ...] | None, *, where: Path | str, column: str
+    labels: NDArray[Any], names: tuple[str, ...] | None, *, where: object, column: str
 ) -> NDArray[Any]:
     """Return labels as whole numbers: those that are text by their place among the stated names.
 
@@ -249,62 +223,53 @@ def label_numbers(
     """
     if labels.dtype.kind != "U":
         return labels
-    if names is not None:
-        unknown = np.flatnonzero(~np.isin(labels, names))
-        if not len(unknown):
-            order = np.argsort(names)
-            places: NDArray[Any] = order[np.searchsorted(names, labels, sorter=order)]
-            return places
-    numbers, no_number = _whole_numbers(labels)
-    if numbers is not None:
-        return numbers
+    text = labels.tolist()
+    places = _places(text, names or ())
+    if len(places) and (places >= 0).all():
+        return places
+    no_number = next((row for row, label in enumerate(text) if not is_whole(label)), None)
+    if no_number is None:
+        return np.char.strip(labels).astype(np.int64)
     if names is None:
         raise DataFileError(
             f"{where} {column} holds names of classes, which are not read from secret "
             f"labels (row {no_number} is the first that is not a whole number): set "
             "data.classes=NAME,NAME,... in the order of the classes (or class_names in the file)"
         )
-    raise DataFileError(
-        f"{where} row {unknown[0]}, {column} holds none of the stated classes {', '.join(names)} "
-        f"({len(unknown)} of {len(labels)} rows; labels are secret, so what is there is not "
-        "shown): correct the rows, or state all classes in data.classes"
-    )
+    raise DataFileError(_unknown_label(places, names, f"{where} {column}"))
 
 
 def places_among(
     labels: Sequence[Any], classes: Sequence[Hashable], *, name: str = "y"
 ) -> NDArray[np.int64]:
     """Return secret labels of any kind as their places among the ordered classes [N]."""
-    place = {value: number for number, value in enumerate(classes)}
-    if len(place) < len(classes) or len(place) < 2:
-        raise ValueError(
-            f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
-            "each once"
-        )
-    places = np.fromiter((_place(place, label) for label in labels), np.int64, len(labels))
-    unknown = np.flatnonzero(places < 0)
-    if len(unknown):
-        raise ValueError(
-            f"{name} row {unknown[0]} is none of the stated classes {', '.join(map(str, classes))} "
-            f"({len(unknown)} of {len(places)} rows; labels are secret, so what is there is not "
-            "shown): correct the rows, or state all classes"
-        )
+    _refuse_equal_classes(classes)
+    places = _places(labels, classes)
+    if (places < 0).any():
+        raise ValueError(_unknown_label(places, classes, name))
     return places
 
 
-def _place(places: dict[Hashable, int], label: Any) -> int:
-    try:
-        return places.get(label, -1)
-    except TypeError:  # not hashable, and so none of them
-        return -1
+def _places(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Places of labels among classes [N], -1 for none."""
+    known = {value: number for number, value in enumerate(classes)}
+
+    def place(label: Any) -> int:
+        try:
+            return known.get(label, -1)
+        except TypeError:  # not hashable, and so none of them
+            return -1
+
+    return np.fromiter(map(place, labels), np.int64, len(labels))
 
 
-def _whole_numbers(text: NDArray[Any]) -> tuple[NDArray[np.int64] | None, int]:
-    """Text as whole numbers, or the first row that is not one."""
-    for row, label in enumerate(text.tolist()):
-        if not is_whole(label):
-            return None, row
-    return np.char.strip(text).astype(np.int64), -1
+def _unknown_label(places: NDArray[np.int64], classes: Sequence[Hashable], what: str) -> str:
+    unknown = np.flatnonzero(places < 0)
+    return (
+        f"{what} row {unknown[0]} is none of the stated classes {', '.join(map(str, classes))} "
+        f"({len(unknown)} of {len(places)} rows; labels are secret, so what is there is not "
+        "shown): correct the rows, or state all classes (data.classes)"
+    )
 
 
 def read_arrays(
@@ -348,13 +313,13 @@ def read_arrays(
         hold_out_seed=hold_out_seed,
         classes=int(classes) if names is None else names,  # type: ignore[arg-type]
     )
-    return splits_of(rows, source, where="X")
+    return _splits_of(rows, source, where="X")
 
 
 def _rows(
     features: Any, labels: Any, classes: int | Sequence[Hashable], drop: Sequence[str], *, what: str
 ) -> OwnRows:
-    places = _places(labels, classes, what)
+    places = _labels(labels, classes, what)
     rows = OwnRows(features=_features(features, drop, what), labels=places)
     if len(rows) != len(places):
         raise ValueError(
@@ -372,7 +337,7 @@ def _features(features: Any, drop: Sequence[str], what: str) -> RawFeatures:
                 f"drop is {', '.join(drop)}, but {what}X is a {type(features).__name__} without "
                 "names of columns; give a DataFrame, or leave the columns out yourself"
             )
-        return _array(features, f"{what}X")
+        return _matrix(features, f"{what}X")
     missing = [name for name in drop if name not in named]
     if missing:
         raise ValueError(
@@ -384,16 +349,14 @@ def _features(features: Any, drop: Sequence[str], what: str) -> RawFeatures:
     return columns
 
 
-def _array(values: Any, name: str) -> NDArray[Any]:
-    if hasattr(values, "toarray"):
-        return dense(values, what=name)
-    if hasattr(values, "detach"):  # torch's
-        values = values.detach().cpu()
+def _matrix(values: Any, name: str) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = array_of(values, what=name)
         if array.dtype == object:
             array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, RowsRefused, ValueError) as error:
+        if isinstance(error, FileRefused):
+            raise
         raise ValueError(
             f"{name} holds values that are not numbers, or rows of different lengths; give "
             "numbers [N, D], or a DataFrame, whose columns of text become categories"
@@ -408,11 +371,9 @@ def _array(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def _places(labels: Any, classes: int | Sequence[Hashable], what: str) -> NDArray[np.int64]:
+def _labels(labels: Any, classes: int | Sequence[Hashable], what: str) -> NDArray[np.int64]:
     """Labels as whole numbers [N]; no message shows one."""
-    if hasattr(labels, "detach"):  # torch's
-        labels = labels.detach().cpu().numpy()
-    array = np.asarray(labels)
+    array = array_of(labels, what=f"{what}y")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -422,6 +383,7 @@ def _places(labels: Any, classes: int | Sequence[Hashable], what: str) -> NDArra
     return places_among(array.tolist(), list(classes), name=f"{what}y")
 
 
+Fitted = TypeVar("Fitted", Numbers, Columns)
 #: Of a row on average.
 LARGEST_SQUARED_NORM = 64
 #: Numbers in a chunk: 128 MB in double precision.
@@ -432,21 +394,6 @@ class ColumnsLeftOut(UserWarning):
     """Columns that look like identifiers and are not features; the message names them."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
-    """Features, and what made them.
-
-    Attributes:
-        train: uint8 [N, C, H, W] or float32 [N, D].
-        test: Likewise [M, ...].
-        preprocessing: Prepares other rows alike; None for images.
-    """
-
-    train: NDArray[Any]
-    test: NDArray[Any]
-    preprocessing: Step | None
-
-
 def prepared(
     train: RawFeatures,
     test: RawFeatures,
@@ -454,23 +401,62 @@ def prepared(
     where: Path | str,
     keep: Sequence[str] = (),
     folder: Path | None = None,
-) -> Prepared:
-    """Return the features of both parts, as the training rows have it."""
+) -> dict[str, Any]:
+    """Return features of both parts, as the training rows have it, and what made them.
+
+    That is `train_features`, `test_features` and `preprocessing` of `Splits`.
+    """
     if isinstance(train, dict) and isinstance(test, dict):
         train = _without_identifiers(train, keep, where)
         test = {name: test[name] for name in train if name in test}
-        columns = _narrowed_columns(Columns.fit(train))
-        return Prepared(
-            train=columns(train, what="training features"),
-            test=columns(test, what="testing features"),
-            preprocessing=columns,
+        return _standardized(_narrowed(Columns.fit(train)), train, test)
+    row, other = (
+        (part.matrix if isinstance(part, MappedRows) else part).shape[1:]  # type: ignore[union-attr]
+        for part in (train, test)
+    )
+    if row != other:
+        raise DataFileError(
+            f"{where}: a training row has shape {row} and a testing row {other}; they must agree"
         )
     if isinstance(train, MappedRows):
-        return _of_files(train, test, where=where, folder=folder)
+        fitted = _narrowed(_fit_mapped(train, what=f"{where}: features"))
+        what = f"{where}: features"
+        return {
+            "train_features": _standardized_file(train, fitted, folder=folder, what=what),
+            "test_features": _standardized_file(test, fitted, folder=folder, what=what)
+            if isinstance(test, MappedRows)
+            else fitted(test, what="testing features"),
+            "preprocessing": fitted,
+        }
     if isinstance(test, MappedRows):  # of a second file, the larger one
         test = np.asarray(test.matrix[test.rows])
     assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
-    return _of_arrays(train, test, where)
+    if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
+        return {
+            "train_features": channels_first(where, train),
+            "test_features": channels_first(where, test),
+            "preprocessing": None,
+        }
+    if train.ndim in (3, 4):
+        raise DataFileError(
+            f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
+            "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
+        )
+    if train.ndim != 2 or not {train.dtype.kind, test.dtype.kind} <= set("biuf") or not row[0]:
+        raise DataFileError(
+            f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "
+            "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
+        )
+    train, test = _as_floats(train), _as_floats(test)
+    return _standardized(_narrowed(Numbers.fit(train)), train, test)
+
+
+def _standardized(fitted: Columns | Numbers, train: Any, test: Any) -> dict[str, Any]:
+    return {
+        "train_features": fitted(train, what="training features"),
+        "test_features": fitted(test, what="testing features"),
+        "preprocessing": fitted,
+    }
 
 
 def _without_identifiers(
@@ -495,84 +481,20 @@ def _without_identifiers(
     return {name: column for name, column in train.items() if name not in found}
 
 
-def _of_files(
-    train: MappedRows, test: RawFeatures, *, where: Path | str, folder: Path | None
-) -> Prepared:
-    width = train.matrix.shape[1]
-    fitted = narrowed(fit_mapped(train, what=f"{where}: features"))
-    if isinstance(test, np.ndarray):
-        if test.ndim != 2 or test.shape[1] != width:
-            raise DataFileError(
-                f"{where}: a training row has shape {(width,)} and a testing row "
-                f"{test.shape[1:]}; they must agree"
-            )
-        tested = fitted(_as_floats(test), what="testing features")
-    else:
-        assert isinstance(test, MappedRows)
-        if test.matrix.shape[1] != width:
-            raise DataFileError(
-                f"{where}: a training row has {width} numbers and a testing row "
-                f"{test.matrix.shape[1]}; they must agree"
-            )
-        tested = standardized_file(test, fitted, folder=folder, what="testing features")
-    return Prepared(
-        train=standardized_file(train, fitted, folder=folder, what=f"{where}: features"),
-        test=tested,
-        preprocessing=fitted,
-    )
-
-
-def narrowed(fitted: Numbers) -> Numbers:
-    """Return the same with wide rows scaled down; see the module's first lines."""
-    factor = _factor(int(np.isfinite(fitted.std).sum()))
-    return replace(fitted, std=fitted.std * factor) if factor > 1 else fitted
-
-
-def _narrowed_columns(fitted: Columns) -> Columns:
-    numbers = {
-        name: column for name, column in fitted.columns.items() if isinstance(column, Number)
+def _narrowed(fitted: Fitted) -> Fitted:
+    """The same with wide rows scaled down to the largest mean squared norm."""
+    numbers: list[Numbers | Number] = [fitted] if isinstance(fitted, Numbers) else []
+    if isinstance(fitted, Columns):
+        numbers = [each for each in fitted.columns.values() if isinstance(each, Number)]
+    moving = sum(int(np.isfinite(each.std).sum()) for each in numbers)
+    factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
+    if isinstance(fitted, Numbers):
+        return replace(fitted, std=fitted.std * factor)
+    columns = {
+        name: replace(each, std=each.std * factor) if isinstance(each, Number) else each
+        for name, each in fitted.columns.items()
     }
-    factor = _factor(sum(math.isfinite(column.std) for column in numbers.values()))
-    scaled = {name: replace(column, std=column.std * factor) for name, column in numbers.items()}
-    return replace(fitted, columns={**fitted.columns, **scaled}) if factor > 1 else fitted
-
-
-def _factor(columns: int) -> float:
-    return max(1.0, math.sqrt(columns / LARGEST_SQUARED_NORM))
-
-
-def _of_arrays(train: NDArray[Any], test: NDArray[Any], where: Path | str) -> Prepared:
-    if train.shape[1:] != test.shape[1:]:
-        raise DataFileError(
-            f"{where}: a training row has shape {train.shape[1:]} and a testing row "
-            f"{test.shape[1:]}; they must agree"
-        )
-    numbers = all(
-        np.issubdtype(part.dtype, np.number) or part.dtype == bool for part in (train, test)
-    )
-    if train.ndim == 2 and numbers and not np.iscomplexobj(train) and train.shape[1]:
-        train, test = _as_floats(train), _as_floats(test)
-        fitted = narrowed(Numbers.fit(train))
-        return Prepared(
-            train=fitted(train, what="training features"),
-            test=fitted(test, what="testing features"),
-            preprocessing=fitted,
-        )
-    if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
-        return Prepared(
-            train=channels_first(where, train),
-            test=channels_first(where, test),
-            preprocessing=None,
-        )
-    if train.ndim in (3, 4):
-        raise DataFileError(
-            f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
-            "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
-        )
-    raise DataFileError(
-        f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real numbers "
-        "[N, D], images uint8 [N, H, W] or [N, C, H, W]"
-    )
+    return replace(fitted, columns=columns)
 
 
 def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
@@ -580,47 +502,39 @@ def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
     return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
 
 
-def fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
-    """Return mean and deviation of a matrix's rows, in one pass."""
-    width = rows.matrix.shape[1]
-    shift: NDArray[np.float64] | None = None
+def _fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
+    """Mean and deviation of a matrix's rows, in one pass."""
+    width, count = rows.matrix.shape[1], len(rows)
+    # Less a row that is about the mean, so that squares of large numbers do not swallow the rest.
     total, squares = np.zeros(width), np.zeros(width)
     with np.errstate(over="ignore", invalid="ignore"):
-        for _, chunk in _chunks(rows):
-            # Less what is about the mean, so that squares of large numbers do not swallow the rest.
-            shift = chunk.mean(axis=0) if shift is None else shift
+        shift = next(_chunks(rows)).mean(axis=0)
+        for chunk in _chunks(rows):
             chunk -= shift
             total += chunk.sum(axis=0)
             squares += np.einsum("nd,nd->d", chunk, chunk)
-        assert shift is not None, "there are rows"
-        count = len(rows)
         mean = shift + total / count
         std = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
     for place in np.flatnonzero(~np.isfinite(std) | ~np.isfinite(mean)):
-        refuse_not_finite(rows.matrix, what=what)
+        refuse_infinite(rows.matrix, what=what, missing=False)
         raise ValueError(f"column {place} holds numbers too large to standardize; rescale it")
     std[std <= 1e-7 * np.abs(mean)] = np.inf  # rounding, of single precision at best
-    return Numbers(
-        mean=mean, std=std, median=mean
-    )  # no number is missing, and a median takes two passes
+    # No number is missing, and a median takes two passes.
+    return Numbers(mean=mean, std=std, median=mean)
 
 
-def standardized_file(
+def _standardized_file(
     rows: MappedRows, fitted: Numbers, *, folder: Path | None, what: str
 ) -> "np.memmap[Any, np.dtype[np.float32]]":
-    """Return features [M, D] of a matrix's rows, in a file that is mapped."""
+    """Features [M, D] of a matrix's rows, in a file that is mapped."""
     shape = (len(rows), rows.matrix.shape[1])
-    folder = scratch() if folder is None else folder
-    file = folder / f"rows-{_key(rows, fitted)}.f32"
+    file = (folder or Path(_scratch().name)) / f"rows-{_key(rows, fitted)}.f32"
 
     def chunks() -> Iterator[NDArray[np.float32]]:
-        for start, chunk in _chunks(rows):
+        for chunk in _chunks(rows):
             if not np.isfinite(chunk).all():
-                refuse_not_finite(rows.matrix, what=what)
-                raise AssertionError(f"chunk {start} is not finite, but the matrix is")
-            chunk -= fitted.mean
-            chunk /= fitted.std
-            yield chunk.astype(np.float32)
+                refuse_infinite(rows.matrix, what=what, missing=False)
+            yield ((chunk - fitted.mean) / fitted.std).astype(np.float32)
 
     write_once(file, chunks, size=4 * shape[0] * shape[1])
     return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
@@ -642,24 +556,19 @@ def write_once(file: Path, chunks: Any, *, size: int) -> None:
         raise
 
 
-def scratch() -> Path:
-    """Return a folder that goes when this process ends."""
-    return Path(_temporary().name)
-
-
 @cache
-def _temporary() -> tempfile.TemporaryDirectory[str]:
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes when this process ends."""
     return tempfile.TemporaryDirectory(prefix="labeldp-rows-")
 
 
-def _chunks(rows: MappedRows) -> Iterator[tuple[int, NDArray[np.float64]]]:
+def _chunks(rows: MappedRows) -> Iterator[NDArray[np.float64]]:
     step = max(1, _CHUNK_NUMBERS // rows.matrix.shape[1])
     for start in range(0, len(rows), step):
         some = rows.rows[start : start + step]
-        if some[-1] - some[0] + 1 == len(some):  # one after the other, and so no copy in between
-            yield start, rows.matrix[some[0] : some[-1] + 1].astype(np.float64)
-        else:
-            yield start, rows.matrix[some].astype(np.float64)
+        together = some[-1] - some[0] + 1 == len(some)  # and so no copy in between
+        found = rows.matrix[some[0] : some[-1] + 1] if together else rows.matrix[some]
+        yield found.astype(np.float64)
 
 
 def _key(rows: MappedRows, fitted: Numbers) -> str:
@@ -670,10 +579,6 @@ def _key(rows: MappedRows, fitted: Numbers) -> str:
     for part in (rows.rows, fitted.mean, fitted.std):
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()[:32]
-
-
-#: Files of arrays, whose matrices may be anybody's embeddings.
-_ARRAYS = (".npy", ".npz")
 
 
 def with_embeddings(
@@ -701,69 +606,42 @@ def with_embeddings(
             "testing rows; it must hold one for each of them, in this order, as `labeldp embed "
             f"{name}` writes them"
         )
-    made_by = _checked(name, splits, file)
-    parts = _cut(matrix, train, where=file)
-    features = prepared(*parts, where=file, folder=folder)
-    return replace(
-        splits,
-        train_features=features.train,
-        test_features=features.test,
-        preprocessing=features.preprocessing,
-        provenance=made_by,
-    )
+    record, made_by = checked_record(file), FeatureProvenance(league=League.NOT_STATED)
+    if record is not None:
+        made_by = record.provenance
+        if record.inputs != digest_of_images(*images_of(name, splits)):
+            raise EmbeddingRefused(
+                f"{file} holds embeddings of other images than those of {name} here (another "
+                f"SHA-256 of the images); make them of these: labeldp embed {name} --encoder "
+                f"{made_by.encoder} -o FILE.npy"
+            )
+    if not isinstance(matrix, np.memmap):
+        refuse_infinite(matrix, what=f"{file}:", missing=False)
+    rows = OwnRows(features=matrix, labels=np.zeros(len(matrix)))
+    first = np.arange(len(matrix)) < train
+    parts = rows.only(first).features, rows.only(~first).features
+    return replace(splits, provenance=made_by, **prepared(*parts, where=file, folder=folder))
 
 
-def own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Return where own features come from, as far as what lies beside their files says."""
+def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
+    """Where own features come from, as far as what lies beside their files says."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
-    if features.ndim != 2 or any(file.suffix.lower() not in _ARRAYS for file in files):
+    if features.ndim != 2 or any(file.suffix.lower() not in (".npy", ".npz") for file in files):
         return NO_OUTSIDE_DATA
-    records = {file: checked_record(file) for file in files}
-    said = [record.provenance for record in records.values() if record is not None]
-    if not said:
+    records = [checked_record(file) for file in files]
+    made_by = [record.provenance for record in records if record is not None]
+    if not made_by:
         return FeatureProvenance(league=League.NOT_STATED)
-    _check_alike(records)
-    return said[0]
-
-
-def _checked(name: str, splits: Splits, file: Path) -> FeatureProvenance:
-    record = checked_record(file)
-    if record is None:
-        return FeatureProvenance(league=League.NOT_STATED)
-    if record.inputs != digest_of_images(*images_of(name, splits)):
+    if len(made_by) < len(files):
         raise EmbeddingRefused(
-            f"{file} holds embeddings of other images than those of {name} here (another SHA-256 "
-            f"of the images); make them of these: labeldp embed {name} --encoder "
-            f"{record.provenance.encoder} -o FILE.npy"
+            f"{files[records.index(None)]} has no record of the encoder that made it, and the "
+            "other file of this data set has one; make both by one encoder: labeldp embed"
         )
-    return record.provenance
-
-
-def _cut(matrix: NDArray[Any], train: int, *, where: Path) -> tuple[RawFeatures, RawFeatures]:
-    """Rows for training, and the others; what is mapped stays so."""
-    if isinstance(matrix, np.memmap):
-        every = np.arange(len(matrix))
-        first = MappedRows(matrix=matrix, rows=every[:train])
-        if train == len(matrix):
-            return first, np.empty((0, matrix.shape[1]), dtype=np.float32)
-        return first, MappedRows(matrix=matrix, rows=every[train:])
-    refuse_not_finite(matrix, what=f"{where}:")
-    return matrix[:train], matrix[train:]
-
-
-def _check_alike(records: Mapping[Path, EmbeddingRecord | None]) -> None:
-    (first, one), *others = records.items()
-    for file, other in others:
-        if one is None or other is None:
-            silent = first if one is None else file
-            raise EmbeddingRefused(
-                f"{silent} has no record of the encoder that made it, and the other file of this "
-                "data set has one; make both by one encoder: labeldp embed"
-            )
-        if not one.provenance.same_encoder(other.provenance):
-            raise EmbeddingRefused(
-                f"{first} was made by {one.provenance.encoder} and {file} by "
-                f"{other.provenance.encoder}, or with other weights or another preparation; make "
-                "both by one encoder"
-            )
+    first, last = made_by[0], made_by[-1]
+    if not first.same_encoder(last):
+        raise EmbeddingRefused(
+            f"{files[0]} was made by {first.encoder} and {files[-1]} by {last.encoder}, or with "
+            "other weights or another preparation; make both by one encoder"
+        )
+    return first

@@ -7,9 +7,8 @@
 | `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
 | `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
 
-pyarrow reads tables and finds types over the whole file. The delimiter of a `.csv` is that one of
-comma, semicolon and tab that the first line has most of. Labels are read as text and turned into
-classes in `own_data`; no message of Arrow's is passed on, for it quotes what it can't convert.
+pyarrow reads tables and finds types over the whole file. No message of Arrow's is passed on, for it
+quotes what it can't convert. Labels are turned into classes in `own_data`.
 
 >>> OwnSource(path="mine.csv", label_column="bought", drop=("note",), classes=("no", "yes")).classes
 ('no', 'yes')
@@ -23,8 +22,8 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
-    MOST_CHARACTERS,
     RowsRefused,
     column_values,
     identifier,
@@ -43,7 +41,6 @@ from labeldp.trainers.data.columns import (
     is_number,
     learned_values,
     slips,
-    too_long,
 )
 from labeldp.trainers.data.files import (
     DataFileError,
@@ -59,9 +56,92 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
+#: From so many bytes on an `.npy` is mapped.
+MAPPED_BYTES = 1 << 28
+#: A mapped array may be larger than memory.
+_MOST_BYTES = 1 << 62
+#: Types are found within a block of a `.csv`; Arrow takes no larger ones.
+_LARGEST_BLOCK = 1 << 30
+#: A first line that is longer is not taken for names of columns.
+_LONGEST_HEADER = 1 << 20
+_FOUR = ("train_features", "train_labels", "test_features", "test_labels")
+#: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+#: Arrow's messages that quote nothing of the file.
+_WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_REASONS = ("Empty CSV file", "invalid UTF8 data", "straddling object")
+#: As many digits as fit into 64 bits.
+_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
 
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
+PathLike = str | os.PathLike[str]
+
+
+class HoldOut(StrEnum):
+    """The fate of labels for testing where a file brings no split of its own.
+
+    PUBLIC holds one row in five out and **publishes their true labels**: every trial sees them.
+    NONE publishes none: there is no public test split.
+    """
+
+    PUBLIC = "public"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSource:
+    """The user's own data.
+
+    Attributes:
+        test_path: A second file of the same kind, whose rows are for testing: **its labels are
+            public**.
+        test_labels: The labels that go with it, where it is an `.npy`; public as well.
+        hold_out_seed: Public, chooses the rows that PUBLIC holds out.
+    """
+
+    path: PathLike | None = None
+    labels: PathLike | None = None
+    label_column: str | None = None
+    split_column: str | None = None
+    drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    test_path: PathLike | None = None
+    test_labels: PathLike | None = None
+    hold_out: HoldOut | None = None
+    hold_out_seed: int = 0
+    classes: StatedClasses | None = None
+
+    def __post_init__(self) -> None:
+        _validate.whole(hold_out_seed=self.hold_out_seed)
+        if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
+            raise ValueError(
+                f"data.hold_out_seed is {self.hold_out_seed}, but no rows are held out at random; "
+                "set data.hold_out=public, or leave the seed out"
+            )
+        if self.test_path is not None and self.hold_out is not None:
+            raise ValueError(
+                f"data.hold_out is {self.hold_out}, but data.test_path={self.test_path} brings a "
+                "public test split; leave one of them out"
+            )
+        for key, labels, of, features in (
+            ("data.labels", self.labels, "data.path", self.path),
+            ("data.test_labels", self.test_labels, "data.test_path", self.test_path),
+        ):
+            alone = features is not None and Path(features).suffix == ".npy"
+            if alone and labels is None:
+                raise ValueError(
+                    f"{features} holds features alone; name the file of their labels: "
+                    f"{key}=FILE.npy"
+                )
+            if labels is not None and not alone:
+                raise ValueError(
+                    f"{key} is {labels}, but {of} is {features}; a second file of labels goes "
+                    "with features in an .npy, and every other file holds its labels itself"
+                )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,29 +164,18 @@ class MappedRows:
 RawFeatures = NDArray[Any] | MappedRows | dict[str, NDArray[Any]]
 
 
-class HoldOut(StrEnum):
-    """The fate of labels for testing where a file brings no split of its own.
-
-    PUBLIC holds one row in five out and **publishes their true labels**: every trial sees them.
-    NONE publishes none: there is no public test split.
-    """
-
-    PUBLIC = "public"
-    NONE = "none"
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnRows:
     """A user's rows as they are read, before anything is decided about them.
 
     Attributes:
-        labels: Whole numbers, or text [N]; never shown. None where none were requested.
+        labels: Whole numbers, or text [N]; never shown.
         split: `train` or `test` [N], if it is stated.
         test: Rows for testing where they are kept apart, with public labels.
     """
 
     features: RawFeatures
-    labels: NDArray[Any] | None = field(default=None, repr=False)
+    labels: NDArray[Any] = field(repr=False)
     split: NDArray[Any] | None = None
     stated: StatedClasses | None = None
     test: "OwnRows | None" = None
@@ -117,180 +186,76 @@ class OwnRows:
         return len(self.features)
 
     def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
-        """Return features and labels of the chosen rows [N]."""
-        assert self.labels is not None
-        if chosen.all():
-            return replace(self.mapped(), split=None)
-        if isinstance(self.features, dict):
-            few: RawFeatures = {name: column[chosen] for name, column in self.features.items()}
-        elif isinstance(self.features, np.memmap) and chosen.any():
-            few = MappedRows(matrix=self.features, rows=np.flatnonzero(chosen))
-        else:
-            assert isinstance(self.features, np.ndarray)
-            few = self.features[chosen]
-        return replace(self, features=few, labels=self.labels[chosen], split=None)
-
-    def mapped(self) -> "OwnRows":
-        """The same, where a matrix on disk says so."""
-        if not isinstance(self.features, np.memmap):
-            return self
-        return replace(
-            self, features=MappedRows(matrix=self.features, rows=np.arange(len(self.features)))
-        )
+        """Return features and labels of the chosen rows [N]; a matrix on disk stays there."""
+        features: RawFeatures = self.features
+        if isinstance(features, np.memmap) and chosen.any():
+            features = MappedRows(matrix=features, rows=np.flatnonzero(chosen))
+        elif isinstance(features, dict):
+            features = {name: column[chosen] for name, column in features.items()}
+        elif isinstance(features, np.ndarray) and not chosen.all():
+            features = features[chosen]
+        return OwnRows(features=features, labels=self.labels[chosen], stated=self.stated)
 
 
-#: A file of one array: features in one, labels in another.
-ONE_ARRAY = ".npy"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnSource:
-    """The user's own data.
-
-    Attributes:
-        test_path: A second file of the same kind, whose rows are for testing: **its labels are
-            public**.
-        test_labels: The labels that go with it, where it is an `.npy`; public as well.
-        hold_out_seed: Public, chooses the rows that PUBLIC holds out.
-    """
-
-    path: str | os.PathLike[str] | None = None
-    labels: str | os.PathLike[str] | None = None
-    label_column: str | None = None
-    split_column: str | None = None
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    test_path: str | os.PathLike[str] | None = None
-    test_labels: str | os.PathLike[str] | None = None
-    hold_out: HoldOut | None = None
-    hold_out_seed: int = 0
-    classes: StatedClasses | None = None
-
-    def __post_init__(self) -> None:
-        _validate.whole(hold_out_seed=self.hold_out_seed)
-        if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
-            raise ValueError(
-                f"data.hold_out_seed is {self.hold_out_seed}, but no rows are held out at random; "
-                "set data.hold_out=public, or leave the seed out"
-            )
-        if self.test_labels is not None and self.test_path is None:
-            raise ValueError(
-                f"data.test_labels is {self.test_labels}, but data.test_path names no file of "
-                "features that they belong to"
-            )
-        _check_pair(self.path, self.labels, key="data.labels", of="data.path")
-        _check_pair(self.test_path, self.test_labels, key="data.test_labels", of="data.test_path")
-        if self.test_path is not None and self.hold_out is not None:
-            raise ValueError(
-                f"data.hold_out is {self.hold_out}, but data.test_path={self.test_path} brings a "
-                "public test split; leave one of them out"
-            )
-
-
-def _check_pair(
-    features: str | os.PathLike[str] | None,
-    labels: str | os.PathLike[str] | None,
-    *,
-    key: str,
-    of: str,
-) -> None:
-    single = features is not None and Path(features).suffix == ONE_ARRAY
-    if single and labels is None:
-        raise ValueError(
-            f"{features} holds features alone; name the file of their labels: {key}=FILE.npy"
-        )
-    if labels is not None and not single:
-        raise ValueError(
-            f"{key} is {labels}, but {of} is {features}; a second file of labels goes with "
-            "features in an .npy, and every other file holds its labels itself"
-        )
-
-
-_FOUR = ("train_features", "train_labels", "test_features", "test_labels")
-#: From so many bytes on an `.npy` is mapped.
-MAPPED_BYTES = 1 << 28
-#: A mapped array may be larger than memory.
-_MOST_BYTES = 1 << 62
-#: Types are found within a block of a `.csv`; Arrow takes no larger ones.
-_LARGEST_BLOCK = 1 << 30
-#: A first line that is longer is not taken for names of columns.
-_LONGEST_HEADER = 1 << 20
-_DELIMITERS = ",;\t"
-#: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
-_MISSING = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-)
-#: Arrow's messages that quote nothing of the file.
-_WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-_REASONS = ("Empty CSV file", "invalid UTF8 data", "straddling object")
-#: Rows' worth of what a chunk of a `.parquet` holds besides its values.
-_FOOTER_SLACK = 100
-
-
-def read_rows(source: OwnSource, *, testing: bool = False, table: Any = None) -> OwnRows:
+def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
     """Return what a file holds as it is, before anything is decided about it."""
-    path, labels = source.path, source.labels
+    path, labels, prefix = source.path, source.labels, "data."
     if testing:
-        path, labels = source.test_path, source.test_labels
+        path, labels, prefix = source.test_path, source.test_labels, "data.test_"
     assert path is not None
-    file = _there(path, key="data.test_path" if testing else "data.path")
+    file = _there(path, key=f"{prefix}path")
     match file.suffix.lower():
         case ".csv" | ".parquet":
-            table = read_table(source, testing=testing) if table is None else table
-            return _rows_of_table(table, file, source)
+            return _rows_of_table(_read_table(file, source), file, source)
         case ".npz":
-            return read_npz(file, source)
+            return _read_npz(file, source)
         case ".npy":
             assert labels is not None
-            key = "data.test_labels" if testing else "data.labels"
-            return read_npy(file, _there(labels, key=key), source)
-        case _:
-            raise DataFileError(
-                f"{file} is none of {', '.join(OWN_FILES)}; save the data as one of them"
-            )
+            return _read_npy(file, _there(labels, key=f"{prefix}labels"), source)
+    raise DataFileError(f"{file} is none of {', '.join(OWN_FILES)}; save the data as one of them")
 
 
-def read_table(source: OwnSource, *, testing: bool = False) -> Any:
-    """Return a `.csv` or `.parquet` as a `pyarrow.Table`; None if the file is another kind."""
-    path = source.test_path if testing else source.path
-    assert path is not None
-    file = _there(path, key="data.test_path" if testing else "data.path")
-    match file.suffix.lower():
-        case ".csv":
-            as_written = [source.label_column or LABEL, source.split_column or SPLIT]
-            return csv_table(file, as_written=as_written)
-        case ".parquet":
-            return parquet_table(file)
-    return None
+def _there(path: PathLike, *, key: str) -> Path:
+    file = Path(path).expanduser()
+    if not file.exists():
+        raise DatasetMissing(f"{file.absolute()} is not there; check {key}")
+    return file
+
+
+def _read_table(file: Path, source: OwnSource) -> Any:
+    if file.suffix.lower() == ".parquet":
+        return parquet_table(file)
+    return csv_table(file, as_written=[source.label_column or LABEL, source.split_column or SPLIT])
 
 
 def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     """Columns of features, one of labels, and one of a split."""
     label_column, split_column = source.label_column or LABEL, source.split_column
     names = [str(name) for name in table.column_names]
-    if label_column not in names:
-        if file.suffix.lower() == ".csv":
-            _refuse_values_for_names(file, names)
-        refuse_unknown_column(label_column, names, where=file, key="data.label_column")
+    # A message must not quote a first line that looks like a row: a label is in it.
+    numbers = file.suffix.lower() == ".csv" and any(is_number(name) for name in names)
+    if label_column not in names and numbers:
+        raise DataFileError(
+            f"{file}: the first line holds numbers where names of columns belong; write a first "
+            "line that names them, and the column of labels among them"
+        )
+    named = {
+        "data.label_column": (label_column,),
+        "data.drop": source.drop,
+        "data.keep": source.keep,
+        "data.split_column": () if split_column is None else (split_column,),
+    }
+    for key, wanted in named.items():
+        for name in wanted:
+            _refuse_unknown_column(name, names, where=file, key=key)
+            if name in source.drop and key != "data.drop":
+                raise DataFileError(
+                    f"data.drop leaves out {name!r}, which is needed ({key}): name it once"
+                )
     if table.num_rows < 2:
         raise DataFileError(f"{file} has {table.num_rows} rows; at least 2 are needed")
     if len(set(names)) < len(names):
         raise DataFileError(f"{file} has two columns of one name: {', '.join(names)}")
-    stated = {"data.drop": source.drop, "data.keep": source.keep}
-    stated["data.split_column"] = () if split_column is None else (split_column,)
-    for key, wanted in stated.items():
-        for name in wanted:
-            refuse_unknown_column(name, names, where=file, key=key)
-    for key, needed in (
-        ("data.label_column", label_column),
-        ("data.split_column", split_column),
-        *(("data.keep", name) for name in source.keep),
-    ):
-        if needed is not None and needed in source.drop:
-            raise DataFileError(
-                f"data.drop leaves out {needed!r}, which is needed ({key}): name it once"
-            )
     if label_column == split_column:
         raise DataFileError(f"{file} column {label_column!r} can't be both labels and split")
     try:
@@ -302,15 +267,23 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     except (RowsRefused, FileRefused) as error:
         raise type(error)(f"{file} {error}") from None
     labels = _plain_labels(columns.pop(label_column), f"{file} column {label_column!r}")
-    split = _split(columns, split_column)
+    split = columns.get(split_column or SPLIT)
+    # A feature may be called that, too.
+    if split is not None and (split_column or set(split) <= {"train", "test"}):
+        split = columns.pop(split_column or SPLIT).astype(str)
+    else:
+        split = None
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
-    return OwnRows(
-        features=columns,
-        labels=labels,
-        split=split,
-        stated=stated_in(file, table.schema.metadata or {}),
-    )
+    stated = _stated_in_table(table, file)
+    return OwnRows(features=columns, labels=labels, split=split, stated=stated)
+
+
+def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key: str) -> None:
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
+        raise DataFileError(f"{where} has no column {name!r}; {hint} (columns: {', '.join(names)})")
 
 
 def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
@@ -326,39 +299,19 @@ def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
     return labels.astype(str) if labels.dtype.kind in "Ob" else labels
 
 
-def _split(columns: dict[str, NDArray[Any]], named: str | None) -> NDArray[Any] | None:
-    if named is not None:
-        return columns.pop(named).astype(str)
-    found = columns.get(SPLIT)
-    # A feature may be called that, too.
-    if found is None or found.dtype.kind != "O" or not set(found) <= {"train", "test"}:
-        return None
-    return columns.pop(SPLIT).astype(str)
-
-
-def refuse_unknown_column(name: str, names: Sequence[str], *, where: Path | str, key: str) -> None:
-    """Refuse a name that no column has, and name the nearest one."""
-    if name in names:
-        return
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
-    raise DataFileError(f"{where} has no column {name!r}; {hint} (columns: {', '.join(names)})")
-
-
 def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str] = ()) -> Any:
-    """Return a `pyarrow.Table` of a `.csv`.
+    """Return a `pyarrow.Table` of a `.csv`; columns `as_written` have no missing values.
 
     `true` and `false` stay text: two categories, written as the file has them.
     """
-    import pyarrow as pa
-    from pyarrow import compute, csv, types
+    from pyarrow import compute, csv, lib, types
 
     with open_regular(file) as opened:
         size = opened.seek(0, 2)
         opened.seek(0)
         header = opened.readline(_LONGEST_HEADER)
         opened.seek(0)
-        delimiter = max(_DELIMITERS, key=lambda mark: header.count(mark.encode()))
+        delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
         try:
             table = csv.read_csv(
                 opened,
@@ -366,29 +319,26 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
                 csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
                 csv.ParseOptions(delimiter=delimiter),
                 csv.ConvertOptions(
-                    column_types={name: pa.string() for name in (*text, *as_written)},
+                    column_types={name: lib.string() for name in (*text, *as_written)},
                     null_values=_MISSING,
                     true_values=[],
                     false_values=[],
                 ),
             )
-        except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
+        except (lib.ArrowException, OSError, MemoryError, UnicodeError) as error:
             # Not chained: Arrow's message quotes the line.
             raise DataFileError(_explained(file, size, error)) from None
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         if types.is_string(column.type) and name not in as_written:
-            missing = compute.is_in(column, value_set=pa.array(_MISSING))
-            if compute.any(missing).as_py():
-                column = compute.if_else(missing, None, column)
-                table = table.set_column(place, name, column)
+            missing = compute.is_in(column, value_set=lib.array(_MISSING))
+            table = table.set_column(place, name, compute.if_else(missing, None, column))
     return table
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:
     said = str(error)
-    found = _WRONG_WIDTH.search(said)
-    if found is not None:
+    if (found := _WRONG_WIDTH.search(said)) is not None:
         line, expected, actual = found.groups()
         return (
             f"{file} line {line} has {actual} fields, but the first line names {expected} "
@@ -401,77 +351,63 @@ def _explained(file: Path, size: int, error: Exception) -> str:
     )
 
 
-def _refuse_values_for_names(file: Path, names: list[str]) -> None:
-    """Refuse a first line that looks like a row: a message must not quote it, a label is in it."""
-    if any(is_number(name) for name in names):
-        raise DataFileError(
-            f"{file}: the first line holds numbers where names of columns belong; write a first "
-            "line that names them, and the column of labels among them"
-        )
-
-
 def parquet_table(file: Path) -> Any:
-    """Return a `pyarrow.Table`."""
-    import pyarrow as pa
-    from pyarrow import parquet
+    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory."""
+    from pyarrow import lib, parquet
 
     try:
         with open_regular(file) as opened:
-            _check_footer(file, parquet.read_metadata(opened))
+            footer = parquet.read_metadata(opened)
+            groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+            # A number takes 8 bytes when it is read, however few it takes in the file.
+            unpacked = 8 * footer.num_rows * footer.num_columns
+            check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
             opened.seek(0)
             return parquet.read_table(opened)
     except FileRefused:
         raise
-    except (pa.ArrowException, OSError, MemoryError) as error:
-        first = str(error).splitlines()[0]
+    except (lib.ArrowException, OSError, MemoryError) as error:
         raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first})"
+            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
         ) from error
 
 
-def stated_in(file: Path, metadata: dict[bytes, bytes]) -> StatedClasses | None:
-    """Return the number of classes or their names, as far as the file's metadata say."""
-    for key in ("class_names", "num_classes"):
-        if key.encode() not in metadata:
-            continue
+def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
+    found = {}
+    for key in (b"class_names", b"num_classes"):
+        text = (table.schema.metadata or {}).get(key)
         try:
-            value = json.loads(metadata[key.encode()])
+            found[key.decode()] = None if text is None else json.loads(text)
         except ValueError:
-            value = None
-        if key == "num_classes" and isinstance(value, int):
-            return value
-        if key == "class_names" and isinstance(value, list):
-            return tuple(str(name) for name in value)
+            found[key.decode()] = text
+    return _stated(file, found)
+
+
+def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
+    """Return the number of classes or their names, as far as the file says."""
+    names, count = found.get("class_names"), found.get("num_classes")
+    if not isinstance(names, list | None) or type(count) not in (int, type(None)):
         raise DataFileError(
-            f"{file}: metadata {key} is {metadata[key.encode()]!r}; class_names must be a JSON "
-            "list and num_classes a whole number"
+            f"{file} states class_names {names!r} and num_classes {count!r}; class_names must be a "
+            "list (in JSON) and num_classes a whole number"
         )
-    return None
+    if names is not None and count not in (None, len(names)):
+        raise DataFileError(
+            f"{file}: there are {len(names)} class_names for {count} classes; give one each or none"
+        )
+    return count if names is None else tuple(map(str, names))
 
 
-def _check_footer(file: Path, footer: Any) -> None:
-    """Refuse by the file's own table of contents what could not be held, before it is read."""
-    packed = 0
-    for group in map(footer.row_group, range(footer.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            packed += column.total_uncompressed_size
-            # Read, every string of a column takes as much as the longest.
-            room = MOST_CHARACTERS * (4 * column.num_values + _FOOTER_SLACK)
-            if column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > room:
-                raise FileRefused(
-                    f"{file} column {column.path_in_schema!r} holds "
-                    f"{column.total_uncompressed_size:,} bytes of text in {column.num_values:,} "
-                    f"rows; {too_long(column.path_in_schema)}"
-                )
-    # A number takes 8 bytes when it is read, however few it takes in the file.
-    check_unpacked(file, max(packed, 8 * footer.num_rows * footer.num_columns))
-
-
-def read_npz(file: Path, source: OwnSource) -> OwnRows:
+def _read_npz(file: Path, source: OwnSource) -> OwnRows:
     """Return the rows of an `.npz` of `train_features` and so on, or of `features` and `labels`."""
-    refuse_columns(file, source)
+    _refuse_columns(file, source)
     arrays = npz_arrays(file)
-    stated = _stated(file, arrays)
+    found: dict[str, Any] = {}
+    if "class_names" in arrays:
+        found["class_names"] = arrays["class_names"].ravel().tolist()
+    if (count := arrays.get("num_classes")) is not None:
+        found["num_classes"] = count.item() if count.size == 1 else count.tolist()
+    stated = _stated(file, found)
     if set(_FOUR) <= set(arrays):
         if source.split_column is not None:
             raise DataFileError(
@@ -499,9 +435,9 @@ def read_npz(file: Path, source: OwnSource) -> OwnRows:
     return OwnRows(features=features, labels=labels, split=split, stated=stated)
 
 
-def read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
+def _read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
     """Return the rows of two files of one array each; large features are mapped."""
-    refuse_columns(features, source)
+    _refuse_columns(features, source)
     if source.split_column is not None:
         raise DataFileError(
             f"data.split_column is {source.split_column!r}, but {features} holds features alone; "
@@ -512,6 +448,14 @@ def read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
         column = column[:, 0]
     one_label_each(f"{features} and {labels}", matrix, column)
     return OwnRows(features=matrix, labels=column)
+
+
+def _refuse_columns(file: Path, source: OwnSource) -> None:
+    for key in ("label_column", "drop", "keep"):
+        if getattr(source, key):
+            raise ValueError(
+                f"data.{key} is for tables with names (.csv, .parquet); {file.name} holds arrays"
+            )
 
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
@@ -529,40 +473,11 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     except (FileRefused, FileNotFoundError):
         raise
     except Exception as error:  # NumPy raises many kinds on damaged files
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read ({_first_line(error)}); write "
-            "it with numpy.save, numbers or strings only, no Python objects"
-        ) from error
+        raise _damaged(file, error, "numpy.save") from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataFileError(f"{file} is an .npz, not an .npy; rename it to .npz")
     return array
-
-
-def refuse_columns(file: Path, source: OwnSource) -> None:
-    """Refuse names of columns where there are none."""
-    for key in ("label_column", "drop", "keep"):
-        if getattr(source, key):
-            raise ValueError(
-                f"data.{key} is for tables with names (.csv, .parquet); {file.name} holds arrays"
-            )
-
-
-def _stated(file: Path, arrays: dict[str, NDArray[Any]]) -> StatedClasses | None:
-    names = None
-    if "class_names" in arrays:
-        names = tuple(str(name) for name in arrays["class_names"].ravel())
-    value = arrays.get("num_classes")
-    if value is None:
-        return names
-    if value.size != 1 or not np.issubdtype(value.dtype, np.integer):
-        raise DataFileError(f"{file}: num_classes is {value!r}; it must be one whole number")
-    if names is not None and len(names) != int(value.item()):
-        raise DataFileError(
-            f"{file}: there are {len(names)} class_names for {int(value.item())} classes; give one "
-            "each or none"
-        )
-    return int(value.item()) if names is None else names
 
 
 def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
@@ -575,16 +490,17 @@ def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
     except FileRefused:
         raise
     except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read ({_first_line(error)}); write "
-            "it with numpy.savez, numbers and strings only, no Python objects"
-        ) from error
+        raise _damaged(file, error, "numpy.savez") from error
 
 
-def _first_line(error: Exception) -> str:
-    line = first_line(error)
+def _damaged(file: Path, error: Exception, writer: str) -> DataFileError:
+    reason = first_line(error)
     # NumPy takes what it does not know for a pickle, and says how to load that unsafely.
-    return "it is not in NumPy's format" if "pickled" in line else line
+    reason = "it is not in NumPy's format" if "pickled" in reason else reason
+    return DataFileError(
+        f"{file} ({file.stat().st_size:,} bytes) can't be read ({reason}); write it with {writer}, "
+        "numbers and strings only, no Python objects"
+    )
 
 
 def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any]) -> None:
@@ -598,20 +514,9 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
         raise DataFileError(f"{file}: there are no rows; training and testing need some each")
 
 
-def _there(path: str | os.PathLike[str], *, key: str) -> Path:
-    file = Path(path).expanduser()
-    if not file.exists():
-        raise DatasetMissing(f"{file.absolute()} is not there; check {key}")
-    return file
-
-
 # Nothing below shows a label, or counts them by class: how many there are of each is secret.
 
-#: As many digits as fit into 64 bits.
-_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
-#: Kind of a column that no feature is made of.
-LEFT_OUT = "left out"
-_DATE = "date, as days"
+_LEFT_OUT, _DATE = "left out", "date, as days"
 _FEATURES = ("number", "text", _DATE)
 
 
@@ -651,125 +556,118 @@ class FileSeen:
 
     rows: int
     features: str
-    columns: tuple[ColumnSeen, ...]
+    columns: tuple[ColumnSeen, ...] = ()
     labels: str
     split: str
     classes: StatedClasses | None
     missing: tuple[Missing, ...]
 
 
-def describe(source: OwnSource, table: Any = None) -> FileSeen:
+def describe(source: OwnSource) -> FileSeen:
     """Look into a file."""
-    if table is None:
-        return _of_arrays(source)
     assert source.path is not None
-    stated = stated_in(Path(source.path).expanduser(), table.schema.metadata or {})
-    return _of_table(table, source, stated=stated)
+    file = _there(source.path, key="data.path")
+    if file.suffix.lower() in (".csv", ".parquet"):
+        return _table_seen(_read_table(file, source), file, source)
+    rows = read_rows(source)
+    assert isinstance(rows.features, np.ndarray)
+    shape = " x ".join(map(str, rows.features.shape[1:]))
+    what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
+    if isinstance(rows.features, np.memmap):
+        what += ", too large for memory: it stays on disk"
+    kind = "text" if rows.labels.dtype.kind == "U" else str(rows.labels.dtype)
+    own_split = "" if rows.split is None and rows.test is None else "the file's own"
+    return FileSeen(
+        rows=len(rows) + (0 if rows.test is None else len(rows.test)),
+        features=f"{what}, {rows.features.dtype}",
+        labels=f"one per row, {kind}",
+        split=_where_split(source, own_split),
+        classes=rows.stated if source.classes is None else source.classes,
+        missing=tuple(_unsaid(source, rows.stated, own_split, names=kind == "text")),
+    )
 
 
-def _of_table(table: Any, source: OwnSource, *, stated: StatedClasses | None) -> FileSeen:
+def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
     label_column = source.label_column or LABEL
-    known = label_column in table.column_names
-    columns = tuple(_columns(table, source, label_column, types_only=not known))
+    known, stated = label_column in table.column_names, _stated_in_table(table, file)
+    columns = tuple(
+        _column_seen(str(name), table.column(place), source, label_column, types_only=not known)
+        for place, name in enumerate(table.column_names)
+    )
     labels, missing = "", []
     if known:
         labels = f"column {label_column!r}, {_kind_of_labels(table.column(label_column))}"
     else:
         why = f"no column is named {label_column!r}: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for name in [*source.drop, *source.keep, *filter(None, [source.split_column])]:
-        if name not in table.column_names:
-            key = "data.drop" if name in source.drop else "data.split_column"
-            key = "data.keep" if name in source.keep else key
+    for key, names in (
+        ("data.drop", source.drop),
+        ("data.keep", source.keep),
+        ("data.split_column", [source.split_column] if source.split_column else []),
+    ):
+        for name in set(names) - set(table.column_names):
             missing.append(Missing(key=key, value="NAME", why=f"there is no column {name!r}"))
-    bad = [column.name for column in columns if not column.usable]
-    if bad:
-        out = ",".join([*source.drop, *bad])
+    if bad := [column.name for column in columns if not column.usable]:
         why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
-        missing.append(Missing(key="data.drop", value=out, why=why))
+        missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
     used = [column for column in columns if column.kind in _FEATURES and column.usable]
     width = sum((column.categories or 1) + (column.missing > 0) for column in used)
     features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
+    own_split = f"column {source.split_column or SPLIT!r}" if has_split else ""
     return FileSeen(
         rows=table.num_rows,
         features=features if known else f"table of {len(columns)} columns",
         columns=columns,
         labels=labels,
-        split=_where_split(source, f"column {source.split_column or SPLIT!r}" if has_split else ""),
+        split=_where_split(source, own_split),
         classes=stated if source.classes is None else source.classes,
-        missing=(*missing, *_unsaid(source, stated, has_split, names="whole" not in labels)),
+        missing=(*missing, *_unsaid(source, stated, own_split, names="whole" not in labels)),
     )
 
 
-def _columns(
-    table: Any, source: OwnSource, label_column: str, *, types_only: bool
-) -> Iterator[ColumnSeen]:
-    for place, name in enumerate(map(str, table.column_names)):
-        column = table.column(place)
-        if name == label_column:
-            yield ColumnSeen(name=name, kind="labels", note="secret")
-        elif name in source.drop:
-            yield ColumnSeen(name=name, kind=LEFT_OUT)
-        elif name == source.split_column or (name == SPLIT and _says_split(column)):
-            yield ColumnSeen(name=name, kind="split")
-        else:
-            seen = _feature(column, name, keep=types_only or name in source.keep)
-            if types_only and seen.kind in _FEATURES:
-                # Until the column of labels is named, it may be this one.
-                seen = ColumnSeen(name=name, kind=seen.kind)
-            yield seen
-
-
-def _feature(column: Any, name: str, *, keep: bool) -> ColumnSeen:
+def _column_seen(
+    name: str, column: Any, source: OwnSource, label_column: str, *, types_only: bool
+) -> ColumnSeen:
+    if name == label_column:
+        return ColumnSeen(name=name, kind="labels", note="secret")
+    if name in source.drop:
+        return ColumnSeen(name=name, kind=_LEFT_OUT)
+    says_split = name == SPLIT and set(map(str, column.unique().to_pylist())) <= {"train", "test"}
+    if name == source.split_column or says_split:
+        return ColumnSeen(name=name, kind="split")
     try:
         values = learned_values(name, column)
     except ValueError as error:
         return ColumnSeen(name=name, kind=str(column.type), note=str(error), usable=False)
-    if not keep and (why := identifier(name, values)) is not None:
+    kind = {"O": "text", "b": "text", "M": _DATE}.get(values.dtype.kind, "number")
+    if types_only:  # until the column of labels is named, it may be this one
+        return ColumnSeen(name=name, kind=kind)
+    if name not in source.keep and (why := identifier(name, values)) is not None:
         note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
-        return ColumnSeen(name=name, kind=LEFT_OUT, note=note)
+        return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
-    count = int(missing.sum())
-    holes = f"{count:,} missing" if count else ""
-    if values.dtype.kind in "ObU":
-        present = values[~missing]
-        categories = len(set(present.tolist()))
-        note = _slip(values)
+    count, categories, usable, note = int(missing.sum()), None, True, ""
+    if kind == "text":
+        categories = len(set(values[~missing].tolist()))
         usable = categories <= MOST_CATEGORIES
-        if not usable and not note:
+        if len(places := slips(values)):
+            first = f"the first is row {places[0]}: {str(values[places[0]])!r}"
+            note = f"numbers but for {len(places)} rows; {first}"
+        elif not usable:
             note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
-        note = note or (holes and f"{holes} (a category of their own)")
-        return ColumnSeen(
-            name=name,
-            kind="text",
-            categories=categories,
-            missing=count,
-            note=note,
-            usable=usable,
-        )
-    kind = _DATE if values.dtype.kind == "M" else "number"
-    if kind == "number" and np.isinf(values).any():
-        row = int(np.isinf(values).argmax())
+        elif count:
+            note = f"{count:,} missing (a category of their own)"
+    elif kind == "number" and np.isinf(values).any():
+        row, usable = int(np.isinf(values).argmax()), False
         note = f"row {row} is {values[row]}; features must be finite"
-        return ColumnSeen(name=name, kind=kind, note=note, usable=False)
-    if holes:
-        note = f"{holes} (the median, and an indicator column)"
-        return ColumnSeen(name=name, kind=kind, missing=count, note=note)
-    same = len(values) and bool((values == values[0]).all())
-    return ColumnSeen(name=name, kind=kind, note="never changes" if same else "")
-
-
-def _slip(values: NDArray[Any]) -> str:
-    places = slips(values)
-    if not len(places):
-        return ""
-    first = str(values[places[0]])
-    return f"numbers but for {len(places)} rows; the first is row {places[0]}: {first!r}"
-
-
-def _says_split(column: Any) -> bool:
-    return set(map(str, column.unique().to_pylist())) <= {"train", "test"}
+    elif count:
+        note = f"{count:,} missing (the median, and an indicator column)"
+    elif len(values) and (values == values[0]).all():
+        note = "never changes"
+    return ColumnSeen(
+        name=name, kind=kind, categories=categories, missing=count, note=note, usable=usable
+    )
 
 
 def _kind_of_labels(column: Any) -> str:
@@ -783,27 +681,6 @@ def _kind_of_labels(column: Any) -> str:
     return "text" if kind.startswith("dictionary") else kind
 
 
-def _of_arrays(source: OwnSource) -> FileSeen:
-    rows = read_rows(source)
-    assert rows.labels is not None and isinstance(rows.features, np.ndarray)
-    shape = " x ".join(map(str, rows.features.shape[1:]))
-    images = rows.features.ndim > 2
-    what = f"images of {shape}" if images else f"matrix of {shape} columns"
-    if isinstance(rows.features, np.memmap):
-        what += ", too large for memory: it stays on disk"
-    kind = "text" if rows.labels.dtype.kind == "U" else str(rows.labels.dtype)
-    own_split = rows.split is not None or rows.test is not None
-    return FileSeen(
-        rows=len(rows) + (0 if rows.test is None else len(rows.test)),
-        features=f"{what}, {rows.features.dtype}",
-        columns=(),
-        labels=f"one per row, {kind}",
-        split=_where_split(source, "the file's own" if own_split else ""),
-        classes=rows.stated if source.classes is None else source.classes,
-        missing=tuple(_unsaid(source, rows.stated, own_split, names=kind == "text")),
-    )
-
-
 def _where_split(source: OwnSource, own: str) -> str:
     if source.test_path is not None:
         return f"rows for testing are those of {source.test_path}; their labels are public"
@@ -815,7 +692,7 @@ def _where_split(source: OwnSource, own: str) -> str:
 
 
 def _unsaid(
-    source: OwnSource, stated: StatedClasses | None, own_split: bool, *, names: bool
+    source: OwnSource, stated: StatedClasses | None, own_split: str, *, names: bool
 ) -> Iterator[Missing]:
     """Settings that are still open; they are never derived from labels."""
     if source.classes is None and stated is None:

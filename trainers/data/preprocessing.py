@@ -29,7 +29,7 @@ from labeldp.trainers.data.columns import (
     RowsRefused,
     Step,
     matrix_of,
-    refuse_not_finite,
+    refuse_infinite,
 )
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
@@ -55,7 +55,7 @@ class AsTheyAre(Step):
         matrix = matrix_of(rows, width=self.columns)
         if self.identifiers:
             return _identifiers(matrix)
-        refuse_not_finite(matrix, what="features")
+        refuse_infinite(matrix, what="features", missing=False)
         return matrix.astype(np.float32)
 
     @property
@@ -155,9 +155,7 @@ class SklearnStep(Step):
     @classmethod
     def of(cls, transformers: Any) -> "SklearnStep":
         """Return the step of fitted transformers."""
-        from sklearn.base import BaseEstimator
-
-        for part in _parts(transformers, BaseEstimator):
+        for part in _parts(transformers):
             selects = type(part).__module__.startswith("sklearn.feature_selection.")
             selects = selects and type(part).__name__ != "VarianceThreshold"
             tags = part.__sklearn_tags__()
@@ -211,16 +209,17 @@ def _skops() -> Any:
     return skops.io
 
 
-def _parts(value: Any, kind: type) -> "list[Any]":
-    if isinstance(value, (list, tuple)):
-        return [part for each in value for part in _parts(each, kind)]
+def _parts(value: Any) -> list[Any]:
+    """All estimators of scikit-learn within a value."""
     if isinstance(value, Mapping):
-        return [part for each in value.values() for part in _parts(each, kind)]
-    if not isinstance(value, kind):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [part for each in value for part in _parts(each)]
+    if not hasattr(value, "__sklearn_tags__") or isinstance(value, type):
         return []
     if type(value).__name__ == "IterativeImputer":  # its regressors learn features from features
         return [value]
-    return [value, *(part for each in vars(value).values() for part in _parts(each, kind))]
+    return [value, *_parts(vars(value))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
-"""Merged."""
+"""Readers of the published data sets, one function for each format."""
 
+import csv
 import gzip
 import importlib.util
 import math
@@ -14,11 +15,11 @@ from numpy.typing import NDArray
 from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.files import (
     DataFileError,
+    DatasetMissing,
     file_size,
     first_line,
     memory_bytes,
     open_regular,
-    read_lines,
 )
 from labeldp.trainers.data.preprocessing import Places
 from labeldp.trainers.data.splits import Splits, held_out
@@ -142,7 +143,12 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
 
 def read_digits(_: Path) -> Splits:
     """Read the digits of scikit-learn: 8x8, with their 17 shades spread to 0..255."""
-    table = _table_of_digits()
+    # From its own file: to import scikit-learn takes a second, which a plan has no other use for.
+    package = importlib.util.find_spec("sklearn")
+    assert package is not None and package.origin is not None
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    with gzip.open(file, "rt") as lines:
+        table = np.loadtxt(lines, delimiter=",")
     images = np.rint(table[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
     labels, test = table[:, -1].astype(np.int64), held_out(len(images))
     return Splits(
@@ -152,23 +158,6 @@ def read_digits(_: Path) -> Splits:
         test_labels=labels[test],
         num_classes=10,
     )
-
-
-def _table_of_digits() -> NDArray[np.float64]:
-    """Pixels and class of every digit [1797, 65], from scikit-learn's own file where it is known.
-
-    To import scikit-learn for it takes a second, which `labeldp plan` has no other use for.
-    """
-    package = importlib.util.find_spec("sklearn")
-    for place in package.submodule_search_locations or () if package is not None else ():
-        file = Path(place, "datasets", "data", "digits.csv.gz")
-        if file.is_file():
-            with gzip.open(file, "rt") as lines:
-                return np.loadtxt(lines, delimiter=",")
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    return np.column_stack([digits.data, digits.target])
 
 
 ADULT_CLASSES = ("<=50K", ">50K")
@@ -212,40 +201,42 @@ def read_adult(folder: Path) -> Splits:
 
 def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
-    rows: list[list[str]] = []
-    labels: list[int] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip() or line.startswith("|"):  # adult.test starts with a remark
-            continue
-        *fields, label = (part.strip() for part in line.split(","))
-        if len(fields) != len(ADULT_COLUMNS):
-            raise DataFileError(
-                f"{path} line {number} has {len(fields) + 1} fields; Adult has "
-                f"{len(ADULT_COLUMNS) + 1}: the file is cut off or damaged, fetch it again"
-            )
-        label = label.removesuffix(".")  # as adult.test writes them
-        if label not in ADULT_CLASSES:
-            raise DataFileError(f"{path} line {number} ends with no label of Adult, <=50K or >50K")
-        rows.append(fields)
-        labels.append(ADULT_CLASSES.index(label))
-    if not rows:
-        raise DataFileError(f"{path} holds no rows: fetch it again")
+    # adult.test starts with a remark, and writes a point behind labels.
+    table = _table(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
+    labels = table[len(ADULT_COLUMNS)].str.removesuffix(".")
+    _refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
     columns: dict[str, NDArray[Any]] = {}
-    for (name, numeric), values in zip(ADULT_COLUMNS.items(), zip(*rows, strict=True), strict=True):
-        try:
-            columns[name] = np.array(values, dtype=np.float64 if numeric else str)
-        except ValueError as error:
-            raise DataFileError(f"{path}, column {name!r}: {error}") from error
-        if numeric and np.isnan(columns[name]).any():
-            row = int(np.isnan(columns[name]).argmax())
-            raise DataFileError(f"{path} row {row}, column {name!r} is nan: fetch it again")
-    return columns, np.array(labels, dtype=np.int64)
+    for place, (name, numeric) in enumerate(ADULT_COLUMNS.items()):
+        if numeric:
+            whole = table[place].str.fullmatch("[0-9]+").astype(bool)
+            _refuse_row(path, ~whole, f"has no number in column {name!r}")
+        columns[name] = table[place].to_numpy(dtype=np.float64 if numeric else str)
+    return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
+
+
+def _table(path: Path, *, columns: int, **how: Any) -> Any:
+    """Fields of a text file as a frame of text, NaN where a line has too few."""
+    import pandas as pd
+
+    try:
+        with open_regular(path) as file:
+            table = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **how)
+    except FileNotFoundError as error:
+        raise DatasetMissing(f"{path} is missing") from error
+    except ValueError as error:  # pandas' and Unicode's own kinds derive from it
+        raise DataFileError(f"{path} can't be read ({first_line(error)}): {_AGAIN}") from error
+    if table.shape[1] != columns:
+        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {_AGAIN}")
+    return table
+
+
+def _refuse_row(path: Path, bad: Any, what: str) -> None:
+    """Refuse the first bad row; what it holds is not shown."""
+    if bad.any():
+        raise DataFileError(f"{path} row {np.asarray(bad).argmax()} {what}: {_AGAIN}")
 
 
 STARS = ("1", "2", "3", "4", "5")
-_COLUMNS = ("user", "movie", "stars", "seconds")
-#: The range of int64.
-_MOST_DIGITS = 18
 
 
 def read_movielens(folder: Path) -> Splits:
@@ -255,7 +246,18 @@ def read_movielens(folder: Path) -> Splits:
     a user or movie that only testing rows have is 0. Classes are stars less 1.
     """
     path = folder / "ratings.dat"
-    ids, stars = _read_ratings(path)
+    # user::movie::stars::seconds, between whose colons lie empty fields.
+    table = _table(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
+    whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
+    _refuse_row(
+        path,
+        ~np.all([*whole, table[4].isin(STARS)], axis=0),
+        "is not user::movie::stars::seconds with 1 to 5 whole stars (other versions of MovieLens "
+        "can be loaded as data.name=own)",
+    )
+    ids, stars = table[[0, 2]].to_numpy(dtype=np.int64), table[4].to_numpy(dtype=np.int64) - 1
+    if len(stars) < 2:
+        raise DataFileError(f"{path} holds {len(stars)} rating: {_AGAIN}")
     test = held_out(len(stars))
     fitted = Places.fit(ids[~test])
     return Splits(
@@ -269,50 +271,7 @@ def read_movielens(folder: Path) -> Splits:
     )
 
 
-def _read_ratings(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ids of users and movies [N, 2] and stars less 1 [N]."""
-    ids: list[tuple[int, int]] = []
-    stars: list[int] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("::")
-        if len(fields) != len(_COLUMNS):
-            raise DataFileError(f"{path} line {number} {_what_is_wrong(line, fields)}")
-        user, movie, rating, _ = fields
-        if rating not in STARS:
-            raise DataFileError(
-                f"{path} line {number} has an unknown rating; MovieLens-1M knows {', '.join(STARS)}"
-                " stars: other versions, with half stars, can be loaded as data.name=own"
-            )
-        if not (user.isascii() and user.isdigit() and movie.isascii() and movie.isdigit()):
-            raise DataFileError(
-                f"{path} line {number} has user {user!r} and movie {movie!r}; both must be whole "
-                "numbers: the file is damaged, get it again"
-            )
-        if max(len(user), len(movie)) > _MOST_DIGITS:
-            raise DataFileError(
-                f"{path} line {number} has user {user[:24]} and movie {movie[:24]}; numbers have "
-                f"{_MOST_DIGITS} digits at most: the file is damaged, get it again"
-            )
-        ids.append((int(user), int(movie)))
-        stars.append(STARS.index(rating))
-    if len(stars) < 2:
-        raise DataFileError(f"{path} holds {len(stars)} ratings: get it again")
-    return np.array(ids, dtype=np.int64), np.array(stars, dtype=np.int64)
-
-
-def _what_is_wrong(line: str, fields: list[str]) -> str:
-    if not line.strip():
-        return "is empty; a line holds one rating, user::movie::stars::seconds: remove it"
-    if len(fields) > len(_COLUMNS):
-        return f"has {len(fields)} columns; there are {len(_COLUMNS)}, {'::'.join(_COLUMNS)}"
-    return (
-        f"has {len(fields)} of the {len(_COLUMNS)} columns {'::'.join(_COLUMNS)}; one is missing, "
-        "the file is cut off or of another version (those separate columns by commas): get it again"
-    )
-
-
 _PICTURE = (32, 32, 3)
-_BYTES_PER_ROW = 32 * 32 * 3
 #: How the files write the digit 0.
 _ZERO = 10
 
@@ -326,44 +285,22 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
         with open_regular(path) as file:
             announced = {name: shape for name, shape, _ in whosmat(file)}
-            _check_announced(announced)
+            pixels, labels = announced.get("X", ()), announced.get("y")
+            if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
+                raise DataFileError(f"X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1)")
+            if pixels[3] * _PIXELS > memory_bytes():
+                raise DataFileError(
+                    f"it announces {pixels[3]:,} pictures, more than this machine's memory"
+                )
             file.seek(0)
             content = loadmat(file, variable_names=["X", "y"])
-        pixels, labels = content["X"], _as_digits(content["y"])
-    except DataFileError as error:
-        raise DataFileError(f"{path}: {error}") from error
     except Exception as error:  # damaged files raise nearly anything
         raise DataFileError(
             f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
-            f"({first_line(error)}): it "
-            "is cut off or damaged: fetch it again"
+            f"({first_line(error)}): {_AGAIN}"
         ) from error
-    if pixels.dtype != np.uint8:
-        raise DataFileError(f"{path}: X holds {pixels.dtype}; uint8 is what SVHN's pixels are")
-    return np.ascontiguousarray(pixels.transpose(3, 2, 0, 1)), labels
-
-
-def _check_announced(shapes: dict[str, tuple[int, ...]]) -> None:
-    """Refuse a file that announces something else than pictures with a label each."""
-    pixels, labels = shapes.get("X"), shapes.get("y")
-    if pixels is None or labels is None:
-        raise DataFileError(
-            f"it holds {', '.join(sorted(shapes)) or 'nothing'}; X and y are in the files of the "
-            "cropped digits, train_32x32.mat and test_32x32.mat: fetch it again"
-        )
-    if len(pixels) != 4 or pixels[:3] != _PICTURE or labels != (pixels[3], 1):
-        raise DataFileError(
-            f"X is {pixels} and y {labels}; (32, 32, 3, N) and (N, 1) are what the files of the "
-            "cropped digits hold"
-        )
-    if pixels[3] * _BYTES_PER_ROW > memory_bytes():
-        raise DataFileError(f"it announces {pixels[3]:,} pictures, more than this machine's memory")
-
-
-def _as_digits(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels 1..10 [N, 1] as digits 0..9 [N]; the value of a wrong one is not shown."""
-    whole = labels[:, 0].astype(np.int64)
-    bad = np.flatnonzero((whole != labels[:, 0]) | (whole < 1) | (whole > _ZERO))
-    if len(bad):
-        raise DataFileError(f"y[{bad[0]}] is none of the labels 1 to 10: fetch it again")
-    return whole % _ZERO
+    images, digits = content["X"], content["y"][:, 0]
+    if images.dtype != np.uint8:
+        raise DataFileError(f"{path}: X holds {images.dtype}; uint8 is what SVHN's pixels are")
+    _refuse_row(path, ~np.isin(digits, range(1, _ZERO + 1)), "has none of the labels 1 to 10")
+    return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), digits.astype(np.int64) % _ZERO

@@ -13,7 +13,7 @@ DataSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,), held_out
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,32 +152,54 @@ class DataSize:
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
     """Return how large a data set is; what `labelled` refuses is refused."""
-    _validate.whole(num_classes=splits.num_classes, minimum=2)
-    train, test = splits.train_features, splits.test_features
-    check_features(train, name=f"{name}: train_features")
-    check_features(test, name=f"{name}: test_features", may_be_empty=True)
-    check_alike(train, test, name=name, part="test_features")
-    has_test_split = bool(len(test) or len(splits.test_labels))
-    for part, features, labels in (
-        ("test", test, splits.test_labels),
-        ("train", train, splits.train_labels),
-    ):
-        if part == "train" or has_test_split:
-            checked = _validate.labels(
-                labels,
-                num_classes=splits.num_classes,
-                name=f"{name}: {part}_labels",
-                secret=part == "train",
-            )
-            check_lengths(features, checked, name=name, part=part)
-    check_variety(np.asarray(splits.train_labels), name=name)
-    count = len(splits.train_labels)
-    return DataSize(
-        num_classes=splits.num_classes,
-        num_labels=count if limit is None else min(limit, count),
-        has_test_split=has_test_split,
-        shape=tuple(train.shape[1:]),
+    features = {"train": splits.train_features, "test": splits.test_features}
+    classes = splits.num_classes
+    test_labels = checked_public(name, classes, features, splits.test_labels)
+    labels = checked_labels(
+        splits.train_labels, splits.train_features, classes, name=name, part="train"
     )
+    check_variety(labels, name=name)
+    return DataSize(
+        num_classes=classes,
+        num_labels=len(labels) if limit is None else min(limit, len(labels)),
+        has_test_split=len(test_labels) > 0,
+        shape=tuple(splits.train_features.shape[1:]),
+    )
+
+
+def checked_public(
+    name: str, num_classes: int, features: Mapping[str, Any], test_labels: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Return public test labels [M]; refuse features, by part, that do not fit together."""
+    _validate.whole(num_classes=num_classes, minimum=2)
+    train = features["train"]
+    for part, rows in features.items():
+        _check_features(rows, name=f"{name}: {part}_features", may_be_empty=part == "test")
+        if train.shape[1:] != rows.shape[1:]:
+            raise ValueError(
+                f"{name}: a row of train_features has shape {tuple(train.shape[1:])} and one of "
+                f"{part}_features {tuple(rows.shape[1:])}; they must agree"
+            )
+    if not len(features["test"]) and not len(test_labels):
+        return np.zeros(0, dtype=np.int64)
+    return checked_labels(
+        test_labels, features["test"], num_classes, name=name, part="test", secret=False
+    )
+
+
+def checked_labels(
+    labels: Any, features: Any, num_classes: int, *, name: str, part: str, secret: bool = True
+) -> NDArray[np.int64]:
+    """Return labels, one for each row of features [N]."""
+    checked = _validate.labels(
+        labels, num_classes=num_classes, name=f"{name}: {part}_labels", secret=secret
+    )
+    if len(features) != len(checked):
+        raise ValueError(
+            f"{name}: {part}_features has {len(features)} rows and {part}_labels {len(checked)}; "
+            "there must be one label per row"
+        )
+    return checked.astype(np.int64)
 
 
 def fingerprint_of(num_classes: int, features: Iterable[Any], test_labels: NDArray[Any]) -> str:
@@ -196,7 +218,7 @@ def fingerprint_of(num_classes: int, features: Iterable[Any], test_labels: NDArr
 _CHUNK_ROWS = 8192
 
 
-def check_features(features: Any, *, name: str, may_be_empty: bool = False) -> None:
+def _check_features(features: Any, *, name: str, may_be_empty: bool) -> None:
     """Refuse features that are neither images nor a table nor identifiers."""
     kind = str(features.dtype).removeprefix("torch."), features.ndim
     if kind not in (("uint8", 4), ("int64", 2), ("float32", 2)):
@@ -210,36 +232,13 @@ def check_features(features: Any, *, name: str, may_be_empty: bool = False) -> N
         return
     for start in range(0, len(features), _CHUNK_ROWS):
         rows = np.asarray(features[start : start + _CHUNK_ROWS])
-        if kind == ("int64", 2):
-            for row in np.flatnonzero((rows < 0).any(1))[:1].tolist():
-                raise ValueError(
-                    f"{name} row {start + row} is {rows[row].tolist()}; identifiers are counted "
-                    "from 0"
-                )
-        elif not np.isfinite(rows).all():
-            row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+        bad = np.argwhere(rows < 0 if kind == ("int64", 2) else ~np.isfinite(rows))
+        if len(bad):
+            row, column = bad[0].tolist()
             raise ValueError(
-                f"{name} row {start + row}, column {column} is {float(rows[row, column])}; "
-                "features must be finite: drop such rows or fill them in"
+                f"{name} row {start + row}, column {column} is {rows[row, column]}; features must "
+                "be finite, and identifiers are counted from 0: drop such rows or fill them in"
             )
-
-
-def check_alike(train: Any, other: Any, *, name: str, part: str) -> None:
-    """Refuse rows of another shape than those to train on."""
-    if train.shape[1:] != other.shape[1:]:
-        raise ValueError(
-            f"{name}: a row of train_features has shape {tuple(train.shape[1:])} and one of "
-            f"{part} {tuple(other.shape[1:])}; they must agree"
-        )
-
-
-def check_lengths(features: Any, labels: NDArray[np.int64], *, name: str, part: str) -> None:
-    """Refuse other than one label per row."""
-    if len(features) != len(labels):
-        raise ValueError(
-            f"{name}: {part}_features has {len(features)} rows and {part}_labels {len(labels)}; "
-            "there must be one label per row"
-        )
 
 
 def check_variety(labels: NDArray[np.int64], *, name: str) -> None:

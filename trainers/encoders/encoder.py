@@ -7,13 +7,6 @@
 | `huggingface:NAME` or `huggingface:FOLDER` | a vision model of transformers |
 | `pretrained:NAME` | the fast network, trained here on a data set with public labels |
 | `module:function` | the user's own |
-
->>> EncoderRequest(address="torchvision:resnet18").library
-'torchvision'
->>> Preparation(resize=8, crop=6)(torch.zeros(2, 1, 10, 12, dtype=torch.uint8)).shape
-torch.Size([2, 3, 6, 6])
->>> vectors_of(torch.zeros(2, 5, 3), pool=Pool.CLS, encoder="mine:net").shape
-torch.Size([2, 3])
 """
 
 import hashlib

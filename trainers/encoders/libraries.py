@@ -32,10 +32,6 @@ from labeldp.trainers.encoders.encoder import (
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 
-#: How long the hub may take to answer before weights are refused.
-_PATIENCE_SECONDS = 3.0
-#: Where timm looks for weights on the hub.
-_TIMM_FILES = ("model.safetensors", "pytorch_model.bin")
 _HUB_FILES = "config.json, preprocessor_config.json and model.safetensors"
 #: Pillow's numbers of interpolations.
 _RESAMPLING = {2: "bilinear", 3: "bicubic"}
@@ -176,24 +172,6 @@ def library(name: str) -> Any:
         ) from error
 
 
-def _expect_answer(repository: str, *files: str) -> None:
-    """Raise an OSError for a hub that does not answer within seconds, unless a file is cached.
-
-    The libraries themselves try for half a minute for each file.
-    """
-    hub: Any = importlib.import_module("huggingface_hub")
-    name, _, revision = repository.partition("@")
-    of = {"repo_id": name, "revision": revision or None}
-    try:
-        if any(isinstance(hub.try_to_load_from_cache(filename=file, **of), str) for file in files):
-            return
-        hub.get_hf_file_metadata(hub.hf_hub_url(filename=files[0], **of), timeout=_PATIENCE_SECONDS)
-    except (ValueError, hub.errors.HfHubHTTPError):
-        return  # the name of no repository, or an answer: the library reports either
-    except Exception as error:  # of any library of requests
-        raise OSError(first_line(error)) from error
-
-
 def timm_encoder(request: EncoderRequest) -> Encoder:
     """Return a model of timm without its classifier."""
     timm = library("timm")
@@ -205,9 +183,6 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
     if _from_library(request, named=tag):
         place = settings.get("hf_hub_id") or settings.get("url") or request.name
         try:
-            if settings.get("hf_hub_id"):
-                named = settings.get("hf_hub_filename")
-                _expect_answer(place, *([named] if named else ()), *_TIMM_FILES)
             network = timm.create_model(request.name, pretrained=True, num_classes=0)
         except (OSError, RuntimeError) as error:
             raise WeightsRefused(
@@ -260,8 +235,6 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     transformers.utils.logging.disable_progress_bar()
     from_library, missing = _from_library(request), tuple[str, ...]()
     try:
-        if not local:
-            _expect_answer(where, "config.json")
         if from_library:
             model = transformers.AutoModel
             network, missing = _fitting(model, where, what=where, local_files_only=local)

@@ -4,12 +4,6 @@ The loss is VICReg's (Bardes, Ponce and LeCun, "VICReg: Variance-Invariance-Cova
 Regularization for Self-Supervised Learning", ICLR 2022, equations 1 to 6) of two distorted views of
 each image. `pretrain` writes two files: while it trains, the state, from which the next call
 resumes bit for bit, and at the end of a call the encoder.
-
->>> images = torch.randint(256, (32, 3, 8, 8), dtype=torch.uint8)
->>> config = SelfSupervisedConfig(width=2, projection=8, epochs=1, batch_size=16)
->>> training = Pretraining(config, images=images, seed=0)
->>> training.epoch().epoch, training.encoder()(images).shape
-(1, torch.Size([32, 8]))
 """
 
 import copy

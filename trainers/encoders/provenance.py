@@ -3,13 +3,6 @@
 Training on an encoder's vectors is training on all that the encoder has seen. Results with and
 without such outside data can't be compared; hence the leagues. `FEATURES.npy.json`, beside a file
 of features, states how they were made, and is refused beside another file.
-
->>> made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="torchvision:resnet18",
-...     weights="a" * 64, trained_on="ImageNet-1k, with its labels", trained_by="torchvision")
->>> made.words.split(", ")[0]
-'public encoder: torchvision:resnet18 (weights aaaaaaaa)'
->>> FeatureProvenance.restored(made.described()) == made
-True
 """
 
 import hashlib

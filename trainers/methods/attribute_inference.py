@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.votes import count_votes
-from labeldp.trainers.data.columns import encode, standardize
+from labeldp.trainers.data import columns as tables
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.closed_forms import fit_forest
 from labeldp.trainers.settings.base import Count, Whole, key, settings
@@ -113,11 +113,15 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     others = np.sort(generator.permutation(others)[: ensemble.others])
     groups, people = {}, {"phd": phd, "others": others}
     for group, rows in people.items():
-        train_matrix, matrix = encode(_without_education(train), _without_education(test, rows))
-        features = standardize(train_matrix, train_matrix)[0]
+        encode = tables.Columns.fit(_without_education(train))
+        train_matrix, matrix = (
+            encode(_without_education(train)),
+            encode(_without_education(test, rows)),
+        )
+        features = tables.Numbers.fit(train_matrix)(train_matrix)
         for scaling in Scaling:
             scale = train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
-            groups[scaling, group] = standardize(scale, matrix)[1]
+            groups[scaling, group] = tables.Numbers.fit(scale)(matrix)
     votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
     forest_settings = ForestSettings(

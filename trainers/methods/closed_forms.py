@@ -3,16 +3,6 @@
 A probe is a ridge regression from features that no label went into to the classes of its own
 shard. That is a matrix product and a small linear system; 800 of them take seconds, where 800
 networks take days. Nothing about a teacher is tuned on labels: the ridge is a constant.
-
->>> features = torch.eye(4)
->>> probes = train_probes(features, [np.array([0, 1]), np.array([2, 3])],
-...                       [np.array([0, 1]), np.array([0, 1])], num_classes=2)
->>> vote(probes, features[:2])
-array([[0, 1],
-       [0, 0]], dtype=uint8)
->>> forest = fit_forest(torch.eye(4), np.array([0, 1, 0, 1]), settings=ForestSettings(), seed=0)
->>> forest.predict(np.eye(4)[:2])
-array([0, 1])
 """
 
 from collections.abc import Iterator, Sequence

@@ -70,10 +70,6 @@ class Consensus(Trainer):
         """Accuracy on the public test split, in [0, 1]."""
         return self._current().evaluate()
 
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._current().predict(features)
-
     def predictor(self) -> Predictor | None:
         """Return what predicts in the round that is being trained, or was last."""
         return self._current().predictor()

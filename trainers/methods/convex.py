@@ -4,20 +4,11 @@ Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differentia
 2021, appendix F. Both run projected SGD on gradients that are unbiased although labels are noisy,
 and their excess risk falls as 1 / sqrt(N), whatever the number of features is.
 
-Here the loss is multinomial logistic regression. Its gradient (p - e_y) x is linear in the one-hot
-label e_y, so an unbiased estimate of the label is all it takes, and each label is released once:
-
-- LP-RR-SGD (Algorithm 5): combining the gradients of all K labels by Eq. (7) is the same as putting
-  the debiased vector a e_z - b (1, ..., 1) of the noisy label z in the place of e_y.
-- LP-Normal-SGD (Algorithm 6): the K gradients of an example span what is (a vector that sums to 0)
-  times x. Gaussian noise projected there is Gaussian noise on e_y, projected to sum 1, times x.
-
->>> config = ConvexConfig(epsilon=1.0)
->>> mechanism = config.mechanism(3)
->>> labels = unbiased_labels(np.array([0, 2]), mechanism)
->>> labels.round(2)
-array([[ 2.16, -0.58, -0.58],
-       [-0.58, -0.58,  2.16]], dtype=float32)
+The loss is multinomial logistic regression, whose gradient (p - e_y) x is linear in the one-hot
+label e_y: an unbiased estimate of the label is enough, and each label is released once. The
+debiased vector of a noisy label gives the combined gradient of Eq. (7) (LP-RR-SGD, Algorithm 5);
+Gaussian noise on e_y, projected to sum 1, times x is the projected noise of LP-Normal-SGD
+(Algorithm 6).
 """
 
 import math
@@ -152,10 +143,6 @@ class Convex(Trainer):
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
         )
-
-    def predict(self, features: torch.Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for features [N, ...]."""
-        return self.predictor().predict(features)
 
     def predictor(self) -> LinearPredictor:
         """Return the linear model of features as they come, apart from what trains it."""

@@ -8,18 +8,6 @@ A weak view keeps what a person would need to name the class; a strong one makes
 images these are crops and flips, and on top of them `RandAugment`. For tables with standardized
 columns: a little noise, and on top of more noise columns that are blanked, that is, set to their
 mean.
-
->>> sure, unsure = [8.0, 0.0], [1.0, 0.0]
->>> parts = fixmatch_loss(
-...     logits_labeled=torch.tensor([sure]), labels=torch.tensor([0]),
-...     logits_weak=torch.tensor([sure, unsure]), logits_strong=torch.tensor([unsure, unsure]),
-...     threshold=0.95,
-... )
->>> round(float(parts.confident), 3), round(float(parts.unlabeled), 3)
-(0.5, 0.157)
->>> stream = ShuffledStream(3, seed=0)
->>> sorted(stream.take(3).tolist()), len(stream.take(100))
-([0, 1, 2], 100)
 """
 
 import copy
@@ -205,10 +193,6 @@ class FixMatch(Trainer):
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
         )
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._predictor.predict(features)
 
     def predictor(self) -> NetworkPredictor:
         """Return the averaged network, apart from what trains it."""

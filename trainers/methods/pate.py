@@ -157,9 +157,6 @@ class _ClosedFormStudent(Trainer):
         chosen = likely[np.arange(len(self._labels)), self._labels]
         return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        return self.predictor().predict(features)
-
     def predictor(self) -> Predictor:
         assert self._predictor is not None, "predict before the first epoch"
         return self._predictor
@@ -288,12 +285,6 @@ class Pate(Trainer):
         metrics = self.students[self._epoch // self._epochs_each].epoch()
         self._epoch += 1
         return replace(metrics, epoch=self._epoch)
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K], the mean over the students."""
-        found = np.stack([student.predict(features) for student in self.students])
-        mean: NDArray[np.float32] = found.mean(axis=0)
-        return mean
 
     def predictor(self) -> MeanPredictor:
         """Return the students, apart from what trains them."""

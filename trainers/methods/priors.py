@@ -5,21 +5,15 @@ k-means, and the classes of each group counted with noise (`ClusterHistograms`; 
 et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels.
 FILE: the user's own, made without the labels.
 
-CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see:
-pixels make a poor prior, and a network of convolutions wants pixels. These features, groups and
-directions are public, and the same for every epsilon and every repetition. They are kept in files
-beside the results (`made_once`), so that one worker of a sweep computes them for all.
+CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see.
+Features, groups and directions are public, and kept in files beside the results (`made_once`).
 
 Kernel ridge regression needs of the labels only their sums along directions of the features
-(`LabelMoments`): everything else in it is public. So the features may be as many and as curved as
-one likes, and noise goes into a few hundred sums over all examples. How many directions are asked
-about, and how far each answer is trusted, follows from the noise and the features by Bayes' rule
-under the kernel's own (Gaussian process) prior; labels do not affect it.
-
+(`LabelMoments`). The number of directions, and the trust in each answer, follow from the noise and
+the features by Bayes' rule under the kernel's (Gaussian process) prior; labels do not affect them.
 Least squares from noisy sums is older: Mehta et al. ("Differentially Private Image Classification
-from Features", TMLR 2023) have it on features of a public encoder, under full differential privacy,
-where the products of features need noise as well; Cond-DP (arXiv:2606.18773) makes the conditioner
-public.
+from Features", TMLR 2023), under full differential privacy; Cond-DP (arXiv:2606.18773) makes the
+conditioner public.
 """
 
 import math

@@ -7,15 +7,6 @@ are touched on the images' device without waiting for it in between.
 Images are uint8 [B, C, H, W] with C = 1 (gray) or 3 (RGB); magnitudes are whole numbers 1..9 on
 FixMatch's scale of ten (table 12). Three families cover the 14 operations: tables of 256 entries,
 blends with a milder copy, and moves of pixels.
-
->>> images = torch.full((2, 1, 4, 4), 200, dtype=torch.uint8)
->>> magnitudes, signs = torch.tensor([1, 9]), torch.tensor([1, 1])
->>> apply(Operation.SOLARIZE, images, magnitudes, signs)[:, 0, 0, 0]
-tensor([200,  55], dtype=torch.uint8)
->>> images = torch.zeros(8, 1, 28, 28, dtype=torch.uint8)
->>> strong = RandAugment()(images, torch.Generator().manual_seed(0))
->>> strong.shape, strong.dtype, bool((strong == 127).flatten(1).any(1).all())
-(torch.Size([8, 1, 28, 28]), torch.uint8, True)
 """
 
 import enum

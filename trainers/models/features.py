@@ -7,24 +7,11 @@ Networks in Unsupervised Feature Learning", AISTATS 2011): k-means on small whit
 patch described by how much nearer than average it is to each center, sums over the cells of a grid.
 
 `RandomPatchFeatures` is after Thiry, Arbel, Belilovsky and Oyallon ("The Unreasonable Effectiveness
-of Patches in Deep Convolutional Kernels Methods", ICLR 2021): the filters are whitened patches of
-random images, each compared with x and -x by the cosine after whitening, as one convolution.
-Answers above a threshold are averaged over the cells of a grid. Every filter's mirror image is a
-filter too, so that an image and its mirror image are averaged at no cost. It is for photographs:
-letters and digits change their meaning when they are mirrored.
+of Patches in Deep Convolutional Kernels Methods", ICLR 2021): filters are whitened patches of
+random images, compared with x and -x by the cosine. Answers above a threshold are averaged over the
+cells of a grid. Each filter's mirror image is a filter too: for photographs, not for letters.
 
 Both end with square roots and principal components, which help linear models.
-
->>> table = torch.arange(8.0).view(4, 2)
->>> data = PublicData(name="table", num_classes=2, train_features=table, test_features=table[:2],
-...                   test_labels=np.array([0, 1]))
->>> features = described_by_features(data).train_features
->>> features.mean(0), round(float(features.square().sum(1).mean()), 6)
-(tensor([0., 0.]), 1.0)
->>> images = torch.randint(256, (64, 3, 12, 12), dtype=torch.uint8)
->>> settings = RandomPatchFeatures(patch=3, filters=8, dimensions=10, sampled_patches=500)
->>> settings.fit(images)(images).shape
-torch.Size([64, 10])
 """
 
 import hashlib

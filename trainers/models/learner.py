@@ -2,10 +2,6 @@
 
 Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
 while training, and the device is not waited for until an epoch ends.
-
->>> images = torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4)
->>> CropAndFlip(padding=1)(images, torch.Generator().manual_seed(0)).shape
-torch.Size([1, 1, 4, 4])
 """
 
 import copy
@@ -22,7 +18,7 @@ from torch import Tensor
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.optimization import WeightAverage, sgd
+from labeldp.trainers.models.optimization import sgd, weight_average
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -133,9 +129,9 @@ class Learner:
         self.network = network.to(self.device).to(memory_format=performance.memory_format())
         self._forward = performance.compiled(self.network)
         decay = config.recipe.average_decay
-        self._average = WeightAverage(self.network, decay=decay) if decay else None
+        self._average = weight_average(self.network, decay=decay) if decay else None
         self._predictor = NetworkPredictor(
-            network=self.network if self._average is None else self._average.network,
+            network=self.network if self._average is None else self._average.module,
             settings=settings,
             pixels=Pixels.of(data.mean, data.std),
             performance=performance,
@@ -180,7 +176,7 @@ class Learner:
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             if self._average is not None:
-                self._average.update(self.network)
+                self._average.update_parameters(self.network)
             total += loss.detach()
             steps += 1
         mean_loss = float(total) / steps
@@ -277,10 +273,6 @@ class OneNetwork(Trainer):
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate."""
         return self._learner.epoch(self._loss)
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._learner.predict(features)
 
     def predictor(self) -> NetworkPredictor:
         """Return the network, apart from what trains it."""

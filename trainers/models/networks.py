@@ -7,10 +7,6 @@ the identity, max-pooling before normalization, logits scaled down (Jordan, "94%
 seconds on a single GPU", arXiv:2404.00498). Its first layer is fitted to training images without
 labels, which costs no privacy. `TwoBranch` is NeuMF (He et al., "Neural Collaborative Filtering",
 WWW 2017): a product of the embeddings of user and movie, beside an MLP on embeddings of its own.
-
->>> model = build_model(ModelName.MLP, input_shape=(1, 8, 8), num_classes=10, seed=0)
->>> model(torch.zeros(5, 1, 8, 8)).shape
-torch.Size([5, 10])
 """
 
 import math

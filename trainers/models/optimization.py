@@ -2,17 +2,8 @@
 
 `torch.optim.SGD` is the same arithmetic, but the first optimizer of a process loads torch's
 compiler: seconds of a core in every worker of a sweep. Its functional form does not.
-
->>> weight = torch.ones(1, requires_grad=True)
->>> every = ParameterGroup([weight], weight_decay=0.0)
->>> optimizer = Sgd([every], learning_rate=0.5, momentum=0.0)
->>> (3 * weight).sum().backward()
->>> optimizer.step()
->>> weight.tolist()
-[-0.5]
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim.sgd import sgd as torch_sgd
+from torch.optim.swa_utils import AveragedModel
 
 
 @dataclass(frozen=True)
@@ -140,35 +132,14 @@ class Sgd:
 _YOUNG = 10
 
 
-class WeightAverage:
-    """A moving average of weights, as a `network` of its own that judges and never trains."""
+def weight_average(network: nn.Module, *, decay: float) -> AveragedModel:
+    """Return a moving average of a network's weights and statistics, which starts at them."""
 
-    def __init__(self, network: nn.Module, *, decay: float) -> None:
-        """Start at the weights that the network has now."""
-        self.network = copy.deepcopy(network).requires_grad_(False)
-        self._decay = decay
-        self._updates = 0
+    def moved(averages: Any, weights: Any, updates: Any) -> None:
+        if averages[0].is_floating_point():  # counts of batches stay
+            past = min(decay, int(updates) / (_YOUNG - 1 + int(updates)))
+            torch._foreach_lerp_(averages, weights, 1 - past)
 
-    @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
-        """Move the average on, after a step of the network."""
-        past = min(self._decay, (1 + self._updates) / (_YOUNG + self._updates))
-        self._updates += 1
-        own, new = _tensors(self.network), _tensors(network)
-        moving = [place for place, tensor in enumerate(own) if tensor.is_floating_point()]
-        torch._foreach_lerp_(
-            [own[place] for place in moving], [new[place] for place in moving], 1 - past
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a continuation needs; the tensors are those in use, not copies."""
-        return {"updates": self._updates, "network": self.network.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of the same network."""
-        self._updates = int(state["updates"])
-        self.network.load_state_dict(state["network"])
-
-
-def _tensors(network: nn.Module) -> list[Tensor]:
-    return [*network.parameters(), *network.buffers()]
+    average = AveragedModel(network, multi_avg_fn=moved, use_buffers=True)
+    average.update_parameters(network)  # the first update copies, and the others move
+    return average

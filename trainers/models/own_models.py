@@ -4,11 +4,6 @@ It is constructed as `Name(input_shape=..., num_classes=...)`: the shape of one 
 (D,) or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their
 pixels standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded.
 The module is in the folder where labeldp is started, or installed.
-
->>> OwnModel("networks:Wide").module
-'networks'
->>> chosen_model("mlp")
-<ModelName.MLP: 'mlp'>
 """
 
 import contextlib

@@ -3,12 +3,6 @@
 A trainer returns its `Predictor` when training ends (`Trainer.predictor`). It is written without
 code and read back where nothing trains, and gives the same bits there. Networks, linear models,
 probes, forests as arrays of nodes, and means of several.
-
->>> settings = NetworkSettings(model=ModelName.MLP, input_shape=(3,), num_classes=2, width=4)
->>> network = settings.seeded(0)
->>> _ = [value.fill_(0.5) for value in network.state_dict().values()]
->>> NetworkPredictor(network=network, settings=settings).predict(torch.ones(1, 3))
-array([[0.5, 0.5]], dtype=float32)
 """
 
 import math
@@ -76,6 +70,8 @@ def fitting_images(images: Tensor) -> Tensor:
     return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
 
 
+#: Libraries whose types a kept estimator may hold.
+_LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
 #: Fields of a predictor that are written as arrays.
 _ARRAYS = (np.ndarray, Tensor)
 
@@ -387,7 +383,7 @@ def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Pred
     """Return the predictor of an architecture and its arrays; see `Predictor.restored`."""
     kinds: tuple[type[Predictor], ...] = (
         *(NetworkPredictor, MeanPredictor),
-        *(LinearPredictor, ProbePredictor, ForestPredictor),
+        *(LinearPredictor, ProbePredictor, ForestPredictor, EstimatorPredictor),
     )
     by_name = {kind.kind: kind for kind in kinds}
     if described.get("kind") not in by_name:
@@ -469,6 +465,52 @@ class ProbePredictor(_Regression):
         """Probabilities of the classes [N, K] for features [N, D]."""
         found: NDArray[np.float32] = self.scores(features).mul(SHARPNESS).softmax(1).numpy()
         return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorPredictor(Predictor):
+    """A fitted classifier of scikit-learn or a library like it, kept in the format of skops.
+
+    Its classes are places among the model's `num_classes`.
+    """
+
+    kind: ClassVar[str] = "estimator"
+
+    estimator: Any
+    num_classes: int
+
+    def predict(self, features: Tensor) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for rows [N, D]."""
+        found = np.zeros((len(features), self.num_classes), dtype=np.float32)
+        rows = features.reshape(len(features), -1).cpu().numpy()
+        seen = np.asarray(self.estimator.classes_, dtype=int)
+        found[:, seen] = self.estimator.predict_proba(rows)
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """Return its kind and classes; the estimator is bytes."""
+        return {"kind": self.kind, "num_classes": self.num_classes}
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the estimator as bytes."""
+        import skops.io
+
+        return {
+            "skops": torch.frombuffer(bytearray(skops.io.dumps(self.estimator)), dtype=torch.uint8)
+        }
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+        """Return the estimator; a file with types of no known library is refused."""
+        import skops.io
+
+        data = arrays["skops"].numpy().tobytes()
+        unknown = skops.io.get_untrusted_types(data=data)
+        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
+        if foreign:
+            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
+        estimator = skops.io.loads(data, trusted=unknown)
+        return cls(estimator=estimator, num_classes=described["num_classes"])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,26 +1,12 @@
 """Arrays in files that processes on one machine share: made once by one of them, or sent by name.
 
-**Made once** (`made_once`): directions of a kernel, groups of k-means. They are made of public
-inputs alone and cost seconds to minutes; workers of a sweep are processes of their own, and a sweep
-that is resumed begins with new ones. One process computes while the others wait for the file; if it
-dies, the next one does. A file lies beside computed features, under a name made of all that decides
-its content. It is whole or not there at all, carries a digest that every reader checks, and is
-mapped into memory. A reader sees the very bits that were computed. That matters where a release is
-addressed by them: a process that computed them anew on another processor might request another
-release, and pay.
+`made_once`: directions of a kernel, groups of k-means, made of public inputs alone. One process
+computes while the others wait for the file; if it dies, the next one does. A file is whole or not
+there at all, and carries a digest that every reader checks. A reader sees the very bits that were
+computed: a release is addressed by them, and other bits would be another release, which is paid.
 
-**Features in a file** (`take_rows`): a tensor of this kind knows its file
-(`UntypedStorage.filename`). Pickled, it is a name and a shape: every process maps the same pages.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     place = Place(folder=Path(folder), name="squares", key={"up to": 3})
-...     first = made_once(lambda: (np.arange(3) ** 2,), place=place)
-...     again = made_once(lambda: (np.zeros(3),), place=place)
->>> again[0].tolist()
-[0, 1, 4]
->>> take_rows(torch.tensor([[1.0], [2.0]]), np.array([1])).tolist()
-[[2.0]]
+`take_rows`: a tensor of features in a file knows its file (`UntypedStorage.filename`). Pickled, it
+is a name and a shape: every process maps the same pages.
 """
 
 import hashlib

@@ -3,22 +3,6 @@
 `model.safetensors` holds arrays, `model.json` all else: architecture, preprocessing, classes,
 price. Nothing in them is a pickle, and nothing of them is run when they are read; docs/models.md
 describes the format.
-
->>> import tempfile
->>> from labeldp.trainers.models.predictors import ProbePredictor
->>> from labeldp.trainers.data.preprocessing import AsTheyAre
->>> model = TrainedModel(
-...     predictor=ProbePredictor(weights=torch.tensor([[1.0, -1.0], [0.0, 0.0]])),
-...     preprocessing=Preprocessing(steps=(AsTheyAre(columns=1),)),
-...     origin=Origin(
-...         method="pate", epsilon=2.0, delta=1e-5, num_classes=2, classes=("no", "yes"),
-...         data_name="own", fingerprint="", trial="", seed=0, noise=NoiseKind.SECURE,
-...     ),
-... )
->>> with tempfile.TemporaryDirectory() as folder:
-...     model.save(folder)
-...     load_model(folder).predict([[0.3], [-0.3]]).tolist()
-['no', 'yes']
 """
 
 import hashlib

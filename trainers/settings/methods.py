@@ -71,7 +71,7 @@ def label_mechanism(
         case Noise.LAPLACE:
             return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
         case Noise.GAUSSIAN:
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
             return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
         case Noise.RANDOMIZED_RESPONSE:
             return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
@@ -201,7 +201,7 @@ class PriorSettings:
                 return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
             case PriorSource.MOMENTS:
                 # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
-                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta).noise_std
+                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
                 return LabelMoments(noise_std=noise_std, num_classes=num_classes)
             case _:
                 raise ValueError(f"source is {self.source}, which requests no labels")
@@ -578,7 +578,7 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
         what one release costs (Dong, Roth, Su, "Gaussian differential privacy", Corollary 3.3),
         whatever a later question owes to earlier answers.
         """
-        once = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta).noise_std
+        once = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta)
         return LabelMoments(noise_std=once * math.sqrt(self.stages), num_classes=num_classes)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:

@@ -19,11 +19,9 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
-from labeldp.trainers.models.schedules import Recipe
 from labeldp.trainers.settings.base import (
     Count,
     Flag,
-    ModelName,
     NonNegative,
     Positive,
     Share,
@@ -111,25 +109,9 @@ class EnsembleConfig(_Models):
     seed: Whole = key(0, "Of the shards, the choice of queries and the teachers' training.")
 
     @property
-    def one_batch(self) -> bool:
-        """Whether the networks can be trained as one: small ones, of the plainest training."""
-        # Batch normalization and dropout keep state of their own; large networks fill a device.
-        network = self.network
-        return (
-            network.model in (ModelName.MLP, ModelName.SMALL_CNN)
-            and not network.augment
-            and not network.mixup
-            and not network.dropout
-            and not network.schedule.every_step
-            and network.recipe == Recipe()
-        )
-
-    @property
     def batch(self) -> int:
-        """Teachers that an actor trains together, and that are lost together when it dies."""
-        if self.kind is TeacherKind.NETWORK:
-            return 25 if self.one_batch else 1
-        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.FIXMATCH: 1}[self.kind]
+        """Teachers that an actor trains in a call, and that are lost together when it dies."""
+        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 for _name in (
-    *("posterior", "views", "training", "fixmatch", "patches", "noise", "vault", "moments"),
+    *("posterior", "views", "training", "patches", "noise", "vault", "moments"),
     *("accounting", "votes", "teachers", "audits", "records", "tracking", "start", "sweeps"),
 ):
     import_module(f"{__name__}.{_name}")

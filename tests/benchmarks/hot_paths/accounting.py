@@ -58,26 +58,22 @@ def _log_q(row: NDArray[np.int64], noise_std: float) -> float:
     return min(log_q, math.log1p(-1 / len(row)))
 
 
-def plain_loop(votes: NDArray[np.int64], answered: NDArray[np.bool_] | None = None) -> float:
-    """Epsilon of the expected cost, query by query, or of the real one of answered queries."""
+def plain_loop(votes: NDArray[np.int64]) -> float:
+    """Epsilon of the expected cost, query by query."""
     orders = PUBLISHED_ORDERS
     total = np.zeros(len(orders))
-    for query, row in enumerate(votes):
+    for row in votes:
         log_p = float(log_ndtr((row.max() - THRESHOLD) / SIGMA1))
         surprise = min(log_p, math.log(-math.expm1(log_p)))
         total += gaussian_curve(surprise, math.sqrt(2) * SIGMA1, orders)
-        share = math.exp(log_p) if answered is None else float(answered[query])
-        if share:
-            total += share * gaussian_curve(_log_q(row, SIGMA2), SIGMA2, orders)
+        total += math.exp(log_p) * gaussian_curve(_log_q(row, SIGMA2), SIGMA2, orders)
     return float((total + conversion_offsets(orders, DELTA)).min())
 
 
-def price(votes: NDArray[np.int64], answered: NDArray[np.bool_] | None = None) -> float:
+def price(votes: NDArray[np.int64]) -> float:
     """The same by the library."""
     costs = confident_gnmax_costs(votes, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
-    if answered is None:
-        return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
-    return costs.realised(answered, delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+    return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
 
 
 @benchmark(
@@ -95,26 +91,6 @@ def _expected(scratch: Path) -> Work:
         reference=lambda: plain_loop(part),
         part=_LOOPED / _QUERIES,
         check=lambda: np.testing.assert_allclose(price(part), plain_loop(part), rtol=1e-9),
-    )
-
-
-@benchmark(
-    "accounting-realised",
-    "realised cost of the same queries",
-    "a loop over the queries, a price for each check and each answer",
-    mark=20,
-    most_seconds=0.3,
-)
-def _realised(scratch: Path) -> Work:
-    votes = mixed_votes(_QUERIES)
-    noise = np.random.default_rng(1).normal(scale=SIGMA1, size=_QUERIES)
-    answered = votes.max(1) + noise >= THRESHOLD
-    part = votes[:_LOOPED], answered[:_LOOPED]
-    return Work(
-        ours=lambda: price(votes, answered),
-        reference=lambda: plain_loop(*part),
-        part=_LOOPED / _QUERIES,
-        check=lambda: np.testing.assert_allclose(price(*part), plain_loop(*part), rtol=1e-9),
     )
 
 

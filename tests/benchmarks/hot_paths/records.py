@@ -1,8 +1,7 @@
-"""Records of trials: written, read again by a resumed sweep, and made into a report."""
+"""Records of trials: read by a resumed sweep, and made into a report."""
 
 import csv
 import json
-import os
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -15,10 +14,10 @@ from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.sweep import Resume
-from tests.benchmarks.benchmark import Clock, Work, benchmark
+from tests.benchmarks.benchmark import Work, benchmark
 from tests.platform.sweep.examples import a_record
 
-_WRITTEN, _READ, _REPORTED = 100, 5000, 1000
+_READ, _REPORTED = 5000, 1000
 
 
 def _many(number: int) -> list[TrialRecord]:
@@ -36,44 +35,6 @@ def _many(number: int) -> list[TrialRecord]:
         )
         for seed in range(number)
     ]
-
-
-@benchmark(
-    "record-write",
-    "100 records of trials written atomically",
-    "JSON to a draft, flushed, renamed",
-    mark=0.5,
-    clock=Clock.WALL,
-)
-def _write(scratch: Path) -> Work:
-    folder = ResultsFolder(scratch / "ours", sweep="small")
-    plain_folder = scratch / "plain"
-    plain_folder.mkdir()
-    records, starts = _many(_WRITTEN), count()
-
-    def ours() -> None:
-        for record in records:
-            folder.keep(record)
-
-    def plain() -> None:
-        """A draft that is flushed to the disk and then takes its name."""
-        for record in records:
-            draft = plain_folder / f"{next(starts)}.draft"
-            with draft.open("w") as file:
-                json.dump(asdict(record), file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(plain_folder / f"{record.hash}.json")
-
-    def check() -> None:
-        ours()
-        plain()
-        for record in records:
-            kept = folder.path / "trials" / f"{record.hash}.json"
-            ours_read = json.loads(kept.read_text())
-            assert ours_read == json.loads((plain_folder / kept.name).read_text())
-
-    return Work(ours=ours, reference=plain, check=check)
 
 
 @benchmark(

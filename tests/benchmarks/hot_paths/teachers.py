@@ -1,31 +1,15 @@
-"""Ensembles: probes solved together and networks trained together, against one by one."""
+"""Ensembles: probes solved together, against one by one."""
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from sklearn.linear_model import Ridge
-from torch.nn import functional
 
-from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.methods.closed_forms import train_probes, vote
-from labeldp.trainers.methods.teachers import TeacherVotes
-from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
-from labeldp.trainers.settings.training import LearnerConfig
 from tests.benchmarks.benchmark import Work, benchmark
 
-ON_CPU = Performance(device=Device.CPU)
 _TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000
-
-
-def _loss(labels: torch.Tensor, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    return functional.cross_entropy(logits, labels[rows])
 
 
 @benchmark(
@@ -63,54 +47,3 @@ def _probes(scratch: Path) -> Work:
         assert (together()[:_FITTED] == one_by_one()).mean() > 0.999
 
     return Work(ours=together, reference=one_by_one, part=_FITTED / _TEACHERS, check=check)
-
-
-def _networks(scratch: Path, *, config: LearnerConfig) -> Work:
-    data = load("digits")
-    shards = LabelVault(labels=data.train_labels, num_classes=10).partition(22, seed=0)
-    ensemble = EnsembleConfig(kind=TeacherKind.NETWORK, teachers=22, queries=500, network=config)
-    votes = TeacherVotes(config=ensemble, performance=ON_CPU)
-    positions = torch.from_numpy(ensemble.query_positions(len(data.train_labels)))
-    queries = data.public.train_features[positions]
-    # Nobody evaluates teachers: the one-by-one side does not pay for that either.
-    silent = replace(
-        data.public,
-        test_features=data.public.test_features[:1],
-        test_labels=data.public.test_labels[:1],
-    )
-
-    def one_by_one() -> np.ndarray:
-        found = []
-        for teacher, shard in enumerate(shards):
-            learner = Learner(
-                config,
-                data=silent,
-                seed=votes.seed_of(teacher),
-                performance=ON_CPU,
-                examples=shard.indices,
-            )
-            labels = torch.from_numpy(shard.labels)
-            loss = partial(_loss, labels)
-            for _ in range(config.epochs):
-                learner.epoch(loss)
-            found.append(learner.predict(queries).argmax(1))
-        return np.stack(found)
-
-    def together() -> np.ndarray:
-        return votes(range(22), shards, data.public)
-
-    def check() -> None:
-        agree = (together() == one_by_one()).mean()
-        assert agree > 0.99, agree
-
-    return Work(ours=together, reference=one_by_one, check=check)
-
-
-for _name, _path, _mark, _model, _width in (
-    ("mlp", "22 small networks on digits, 10 epochs, trained together", 2.5, ModelName.MLP, 32),
-    ("cnn", "22 small convolutional networks likewise", 1.2, ModelName.SMALL_CNN, 8),
-):
-    _config = LearnerConfig(model=_model, width=_width, epochs=10, batch_size=32)
-    benchmark(f"teachers-{_name}", _path, "the same networks one by one", mark=_mark)(
-        partial(_networks, config=_config)
-    )

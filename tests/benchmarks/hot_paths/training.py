@@ -1,4 +1,4 @@
-"""Steps and epochs of ALIBI and FixMatch, against the loops that a person would write for them.
+"""Epochs of ALIBI, against the loop that a person would write for them.
 
 Both sides begin with the same weights, and where they see the same batches they end with the same.
 """
@@ -25,7 +25,7 @@ from labeldp.trainers.settings.methods import AlibiConfig
 from tests.benchmarks.benchmark import Work, benchmark
 
 ON_CPU = Performance(device=Device.CPU)
-FASHION, _TESTED, _SHARE = 60_000, 10_000, 0.1
+FASHION, _TESTED = 60_000, 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,29 +118,19 @@ def _check(ours: Alibi, plain: PlainAlibi) -> None:
 
 
 def _alibi(
-    scratch: Path, *, data: PublicData, labels: np.ndarray, config: AlibiConfig, part: float = 1.0
+    data: PublicData, labels: np.ndarray, config: AlibiConfig, checked: PublicData | None = None
 ) -> Work:
-    """Epochs of a run that goes on and on, beside those of the plain one, or of a part of it."""
-    few, fewer = (round(part * len(rows)) for rows in (data.train_features, data.test_features))
-    share = PublicData(
-        name=data.name,
-        num_classes=data.num_classes,
-        train_features=data.train_features[:few].clone(),
-        test_features=data.test_features[:fewer].clone(),
-        test_labels=data.test_labels[:fewer],
-    )
-    ours, _ = run_of(data, labels, config)
-    ours_of_share, plain = run_of(share, labels[:few], config)
-    network, optimizer = plain.started(ours_of_share.state_dict()["network"])
+    """Epochs of a run that goes on and on, beside those of the plain one.
 
-    def reference() -> float:
-        return plain.epoch(network, optimizer, torch.randperm(few).tolist())
-
+    Both sides are compared on the data `checked`: over many steps their rounding adds up.
+    """
+    few = data if checked is None else checked
+    ours, plain = run_of(data, labels, config)
+    network, optimizer = plain.started(ours.state_dict()["network"])
     return Work(
         ours=ours.epoch,
-        reference=reference,
-        part=few / len(labels),
-        check=lambda: _check(ours_of_share, plain),
+        reference=lambda: plain.epoch(network, optimizer, torch.randperm(len(labels)).tolist()),
+        check=lambda: _check(*run_of(few, labels[: len(few.train_features)], config)),
     )
 
 
@@ -168,20 +158,6 @@ def cnn_config() -> AlibiConfig:
 
 
 @benchmark(
-    "alibi-step",
-    "step of ALIBI: 128 photographs, 100 classes, small CNN",
-    "noisy vectors held against all 100 classes, a DataLoader, torch's SGD",
-    mark=0.65,
-    rounds=21,
-)
-def _step(scratch: Path) -> Work:
-    data = noise_images(128, shape=(3, 32, 32), classes=100, tested=0)
-    labels = np.random.default_rng(0).integers(0, 100, 128)
-    config = _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01)
-    return _alibi(scratch, data=data, labels=labels, config=config)
-
-
-@benchmark(
     "alibi-epoch",
     "epoch of ALIBI on 1,438 digits, MLP, with evaluation",
     "the same loop with a DataLoader and torch's SGD",
@@ -191,7 +167,7 @@ def _step(scratch: Path) -> Work:
 def _epoch(scratch: Path) -> Work:
     data = load("digits")
     config = _config(model=ModelName.MLP, batch_size=64)
-    return _alibi(scratch, data=data.public, labels=data.train_labels, config=config)
+    return _alibi(data.public, data.train_labels, config)
 
 
 @benchmark(
@@ -204,4 +180,5 @@ def _epoch(scratch: Path) -> Work:
 def _epoch_of_cnn(scratch: Path) -> Work:
     data = noise_images(FASHION, shape=(1, 28, 28), classes=10, tested=_TESTED)
     labels = np.random.default_rng(0).integers(0, 10, FASHION)
-    return _alibi(scratch, data=data, labels=labels, config=cnn_config(), part=_SHARE)
+    few = noise_images(FASHION // 10, shape=(1, 28, 28), classes=10, tested=_TESTED // 10)
+    return _alibi(data, labels, cnn_config(), checked=few)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from labeldp.mechanisms.pate.vote_leakage import (
-    answer_jacobian,
+    _answers,
     answer_log_probabilities,
     reconstruct,
 )
@@ -68,7 +68,7 @@ def _reconstruction(scratch: Path) -> Work:
             solved = minimize(
                 lambda votes, shares=shares: -shares @ answer_log_probabilities(votes, noise_std),
                 np.full(classes, teachers / classes),
-                jac=lambda votes, shares=shares: -shares @ answer_jacobian(votes, noise_std),
+                jac=lambda votes, shares=shares: -shares @ _answers(votes, noise_std)[1],
                 bounds=[(0, teachers)] * classes,
                 constraints={"type": "eq", "fun": lambda votes: votes.sum() - teachers},
                 method="SLSQP",

@@ -68,18 +68,6 @@ def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:
     assert blind > 1.0 and honest == 0.0
 
 
-def test_a_model_that_remembers_is_found_out() -> None:
-    generator = np.random.default_rng(2)
-    proxy = generator.dirichlet(np.ones(CLASSES), size=2_000)
-    labels = labels_of(proxy, generator)
-    memory = np.where(np.eye(CLASSES)[labels] == 1, 0.97, 0.01)
-    found = observational_audit(
-        memory, labels=labels, proxy=proxy, proxy_log_error=0.0, generator=generator
-    )
-    assert 4 < found.epsilon_low <= found.ceiling
-    assert found.examples < 2_000  # where the proxy drew the true label there is nothing to tell
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

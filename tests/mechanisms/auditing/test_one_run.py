@@ -14,7 +14,6 @@ from labeldp.mechanisms.auditing.one_run import (
     one_run_audit,
     one_run_ceiling,
     one_run_lower_bound,
-    right_guesses,
 )
 
 
@@ -156,10 +155,3 @@ def test_bad_input_is_refused() -> None:
         one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
     with pytest.raises(ValueError, match="fractions is"):
         one_run_audit(np.zeros(5), np.zeros(5), fractions=(0.5, 1.5))
-
-
-def test_guesses_are_told_surest_first_and_ties_as_they_were_drawn() -> None:
-    scores = np.array([0.5, -2.0, 0.5, 3.0, -0.5])
-    coins = np.array([1, 1, 0, 1, 1])
-    # In order of sureness: 3 (guesses 0, is 1), -2 (1, 1), .5 (0, 1), .5 (0, 0), -.5 (1, 1).
-    assert right_guesses(scores, coins).tolist() == [False, True, False, True, True]

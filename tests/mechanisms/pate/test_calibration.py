@@ -19,7 +19,6 @@ from labeldp.mechanisms.pate.calibration import (
     price_of_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.published_bounds import log_q_gaussian
 from tests.shared_material import shared_path
 
 LEADERS = np.random.default_rng(1).integers(60, 101, size=400)
@@ -59,29 +58,6 @@ def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
         run = price_of_answers(found, VOTES, answers, delta=1e-5, max_answers=100)
         assert run.realised.epsilon <= run.data_independent.epsilon * (1 + 1e-12)
         assert run.data_independent.epsilon <= 1.5 and run.expected.epsilon <= 1.5
-
-
-def test_no_other_split_and_threshold_has_more_correct_answers_to_expect() -> None:
-    """Settings of the same price, tried one by one; a correct answer is the plurality's."""
-    found = calibrate_confident_gnmax(VOTES, epsilon=1.5, delta=1e-5, max_answers=100)
-
-    def correct(aggregator: ConfidentGNMax) -> float:
-        given = np.exp(aggregator.costs(VOTES).log_probability)
-        right = 1 - np.exp(log_q_gaussian(VOTES, aggregator.sigma2))
-        return float((given * right).sum() * min(1, 100 / given.sum()))
-
-    def split(share: float, threshold: float) -> ConfidentGNMax:
-        def at(scale: float) -> ConfidentGNMax:
-            sigmas = scale * math.sqrt(400 / share), scale * math.sqrt(200 / (1 - share))
-            return ConfidentGNMax(threshold=threshold, sigma1=sigmas[0], sigma2=sigmas[1])
-
-        def price(scale: float) -> float:
-            return price_for_any_votes(at(scale), checked=400, answered=100, delta=1e-5).epsilon
-
-        return at(least_noise(price, 1.5))
-
-    others = [split(share, tau) for share in (0.02, 0.1, 0.5) for tau in (10.0, 60.0, 120.0)]
-    assert correct(found) >= max(correct(other) for other in others)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
     Defence,
-    answer_jacobian,
     answer_log_probabilities,
     error_rate,
     fit_concentration,
@@ -50,19 +49,6 @@ def test_golden_probabilities() -> None:
         np.testing.assert_allclose(found, case["log_Q"], rtol=1e-12, atol=1e-12)
 
 
-def test_jacobian_against_differences() -> None:
-    votes, noise_std = np.array([90.0, 60.0, 55.0, 3.0, 0.0]), 25.0
-    jacobian = answer_jacobian(votes, noise_std)
-    for j in range(5):
-        step = 1e-4 * np.eye(5)[j]
-        difference = answer_log_probabilities(votes + step, noise_std)
-        difference -= answer_log_probabilities(votes - step, noise_std)
-        np.testing.assert_allclose(jacobian[:, j], difference / 2e-4, atol=1e-8)
-    np.testing.assert_allclose(jacobian.sum(axis=1), 0, atol=1e-12)
-    flow = np.exp(answer_log_probabilities(votes, noise_std))[:, None] * jacobian
-    np.testing.assert_allclose(flow, flow.T, atol=1e-12)  # a graph's Laplacian
-
-
 @pytest.mark.parametrize(
     ("dataset", "limits"),
     [
@@ -82,20 +68,6 @@ def test_real_histograms_are_recovered(dataset: str, limits: dict[int, float]) -
             assert (found >= 0).all()
             errors.append(error_rate(found, histograms))
         assert np.mean(errors) <= limit, noise_std
-
-
-def test_no_other_histogram_is_likelier() -> None:
-    """The optimum, against perturbations and an exact case: answers exactly as expected."""
-    votes = np.array([120, 60, 40, 30])
-    counts = np.round(1e7 * np.exp(answer_log_probabilities(votes, 50.0)))
-    found = reconstruct(counts[None], 50.0, 250)[0]
-    np.testing.assert_allclose(found, votes, atol=0.01)
-    best = counts @ answer_log_probabilities(found, 50.0)
-    generator = np.random.default_rng(0)
-    for _ in range(50):
-        shift = generator.standard_normal(4)
-        other = found + (shift - shift.mean())
-        assert counts @ answer_log_probabilities(other, 50.0) < best
 
 
 def test_a_prior_learned_from_all_inputs_helps_where_answers_are_few() -> None:

@@ -18,9 +18,9 @@ QUICKSTART = str(Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py
 PROMISED = (
     "audit memorization, audit moments, audit observational, audit one-run, audit vote-leakage, "
     "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, calibrate subset, "
-    "config, data check, data fetch, data list, doctor, embed, epsilon gaussian, epsilon laplace, "
-    "epsilon pate, "
-    "epsilon rr, epsilon select, ledger, plan, predict, publish, report, self-supervise, ui"
+    "config, data check, data fetch, data list, data make, doctor, embed, epsilon gaussian, "
+    "epsilon laplace, epsilon pate, epsilon rr, epsilon select, fit, ledger, plan, predict, "
+    "publish, release, report, request, self-supervise, ui"
 )
 
 

@@ -7,12 +7,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from mlflow import MlflowClient
 
 from labeldp.platform.cli import tracking_server
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, links
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -74,6 +76,16 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
         for _ in range(100):
             os.kill(int(child.read_text()), 0)
             time.sleep(0.05)
+
+
+def test_the_links_list_the_trials_and_not_the_run_that_hides_them(results: Path) -> None:
+    place = links("http://127.0.0.1:5000", experiment="1", runs=[])["chart"].partition("#/")[2]
+    asked = parse_qs(urlsplit(place).query)
+    (search,), (order,) = asked["searchFilter"], asked["orderByKey"]
+    assert order == "metrics.`epsilon`"  # by time the page shows the sweep's run again
+    client = MlflowClient(tracking_uri=default_uri(results))
+    assert len(client.search_runs(["1"])) == 2
+    assert [run.info.run_name for run in client.search_runs(["1"], search)] == ["a trial"]
 
 
 def test_servers_that_can_not_start_are_refused(

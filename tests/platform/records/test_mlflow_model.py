@@ -33,7 +33,7 @@ from tests.trainers.trained_examples import Example, examples, small_model
 pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
 
 #: One of each kind of raw rows.
-KINDS = ("alibi", "alibi of a table", "patches", "recommender")
+KINDS = ("alibi", "convex of a table", "patches", "recommender")
 
 
 @pytest.fixture(scope="module")

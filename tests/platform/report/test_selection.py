@@ -182,7 +182,7 @@ def test_a_trial_costs_what_it_does_at_its_own_delta(tmp_path: Path) -> None:
     """A neighbor with a generous delta makes nobody else cheaper."""
     a_folder(tmp_path, releases=[], readers=0)
     vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
-    std = calibrate_gaussian(epsilon=2.0, delta=1e-5).noise_std
+    std = calibrate_gaussian(epsilon=2.0, delta=1e-5)
     for digest, times, figures in (
         ("0a", 1, {"epsilon": 2.0, "delta": 1e-5, "accuracy": 0.9}),
         ("1a", 3, {"epsilon": 0.2, "delta": 0.2, "accuracy": 0.5}),

@@ -96,7 +96,7 @@ def test_a_trial_is_priced_at_the_delta_of_its_record(
 ) -> None:
     monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
     found = cost(**AGIBI)
-    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5).noise_std
+    noise_std = calibrate_gaussian(epsilon=1.0, delta=1e-5)
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     vault.release(GaussianNoise(noise_std=noise_std, num_classes=10))
     assert found.delta == max(1e-5, 2 * failing)

@@ -71,7 +71,7 @@ def own(**settings: Any) -> DataSettings:
         (own(path="nowhere.csv"), "nowhere.csv"),
         (own(path="X.npy"), r"data\.labels=FILE\.npy"),
         (own(path="X.csv", labels="y.npy"), "holds its labels itself"),
-        (own(path="a.csv", test_labels="t.npy"), "data.test_path names no file"),
+        (own(path="a.csv", test_labels="t.npy"), "data.test_path is None; a second file of labels"),
         (own(path="X.npy", labels="y.npy", test_path="T.npy"), "data.test_labels=FILE"),
         (own(path="a.csv", test_path="b.csv", hold_out=HoldOut.NONE), "leave one of them"),
         (own(path="a.csv", hold_out_seed=1), "set data.hold_out=public"),

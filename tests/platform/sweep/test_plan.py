@@ -103,7 +103,7 @@ def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Pa
     folder.keep(a_record(changes={"audit.canaries": 20, "audit.coin_canaries": 9}))
     known, begun = plan_of(small(), asked), started(small(), asked)
     assert known.notes != new.notes and "pay epsilon 0.0123 for each" in known.notes[0]
-    assert known.notes == [begun.note] and begun.count_epsilon == 0.0123
+    assert known.notes == list(begun.notes) and begun.count_epsilon == 0.0123
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
     assert known.epsilon_total == stated(begun.cost.epsilon_total)
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
@@ -126,7 +126,7 @@ def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> N
     # Free is what the cheapest trial pays, and what makes the counts of use is more.
     assert plan.count_epsilon == 0.5
     assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
-    assert "epsilon 0.5 for each of 4 counts" in plan.note
+    assert "epsilon 0.5 for each of 4 counts" in plan.notes[-1]
     # With the key that the folder then keeps, another grid asks at the same price.
     ResultsFolder(tmp_path / "results", sweep="small").identify(count_epsilon=plan.count_epsilon)
     wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}

@@ -140,18 +140,6 @@ def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
 # Figures
 
 
-@pytest.mark.parametrize("num_classes", [2, 10])
-def test_coins_alone_audit_a_run(num_classes: int) -> None:
-    labels = LABELS % num_classes
-    canaries = planted(labels, num_classes=num_classes, canaries=0)
-    assert canaries.mislabeled is None and len(canaries.positions) == 100
-    remembered = confident_in(canaries.plant(labels)[canaries.positions], num_classes, 0.9)
-    found = audited(canaries, remembered)
-    assert found["epsilon_m_ceiling"] == 0.0 and found["private/epsilon_one_run"] > 3
-    assert found["private/label_inference_accuracy"] == 1.0
-    assert found["private/label_inference_advantage"] == 0.5, "one of two by a coin"
-
-
 def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     canaries = planted(canaries=200, coin_canaries=200)
     labels = canaries.plant(LABELS)[canaries.positions]

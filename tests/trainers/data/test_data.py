@@ -1,17 +1,13 @@
 """data: what loading gives, that labels stay apart, limits, refusals, the real sets."""
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
 from tests.real_data import real_data_root
-from tests.trainers.data_samples import write_idx, write_mnist
 
 
 def public(**changes: object) -> PublicData:
@@ -118,19 +114,6 @@ def test_what_is_no_data_set_is_refused(changes: dict[str, object], message: str
         public(**changes)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([0, 1, 2], "4 rows and train_labels 3"),
-        ([0, 1, 2, 9], r"train_labels\[3\] is none of"),
-        ([], "is empty"),
-    ],
-)
-def test_bad_training_labels_are_refused(labels: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LabelledData(public=public(), train_labels=np.array(labels, dtype=int))
-
-
 def test_unknown_names_and_arguments_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="no data set 'cifar-10'; did you mean cifar10"):
         load("cifar-10")
@@ -144,41 +127,6 @@ def test_unknown_names_and_arguments_that_do_not_fit() -> None:
         load("digits", limit=0)
     with pytest.raises(ValueError, match=r"data\.path=FILE"):
         load("own")
-
-
-def test_a_missing_set_names_the_path_and_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in set(DATASETS) - {"digits", "own"}:
-        with pytest.raises(DatasetMissing) as caught:
-            load(name, root=tmp_path)
-        assert str(tmp_path) in str(caught.value)
-        assert DATASETS[name].command in str(caught.value)
-        assert isinstance(caught.value, ValueError) and isinstance(caught.value, FileNotFoundError)
-    monkeypatch.setenv("LABELDP_DATA", str(tmp_path / "elsewhere"))
-    with pytest.raises(DatasetMissing, match="elsewhere"):
-        load("mnist")
-    write_mnist(tmp_path / "elsewhere")
-    assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
-    (tmp_path / "elsewhere/MNIST/raw/t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(DatasetMissing, match="t10k-labels-idx1-ubyte is missing"):
-        load("mnist")
-
-
-def test_labels_of_one_class_only_are_refused(tmp_path: Path) -> None:
-    write_mnist(tmp_path)
-    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", np.full(20, 3, dtype=np.uint8))
-    with pytest.raises(ValueError, match="all 20 training labels are the same"):
-        load("mnist", root=tmp_path)
-
-
-def test_labels_that_the_set_does_not_have_are_refused(tmp_path: Path) -> None:
-    write_mnist(tmp_path)
-    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", np.arange(20, dtype=np.uint8))
-    with pytest.raises(
-        ValueError, match=r"mnist: train_labels\[10\] is none of the classes; with 10"
-    ):
-        load("mnist", root=tmp_path)
 
 
 @pytest.mark.parametrize(

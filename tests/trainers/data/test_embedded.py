@@ -62,14 +62,6 @@ def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) 
         digits(tmp_path / "x.npy")
 
 
-def test_vectors_made_elsewhere_are_taken_as_they_are(tmp_path: Path) -> None:
-    for dtype in (np.float16, np.float32, np.float64):
-        np.save(tmp_path / "x.npy", vectors().astype(dtype))
-        data = digits(tmp_path / "x.npy")
-        assert data.public.train_features.shape == (1438, 5)
-        assert data.public.provenance.league is League.NOT_STATED
-
-
 def test_a_large_file_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "x.npy", vectors())
     whole = digits(tmp_path / "x.npy").public

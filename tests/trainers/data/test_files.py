@@ -70,8 +70,3 @@ def test_a_file_that_hides_its_size_is_not_read_to_its_end() -> None:
         pytest.skip("no such file in this system's /proc")
     with pytest.raises(FileRefused, match="more than 1,000 bytes"):
         read_bytes(pages, most_bytes=1000)
-
-
-def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        open_regular(tmp_path / "nowhere")

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
-from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.pate import Pate, start_student
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     BitFlipConfig,
@@ -22,8 +19,6 @@ from labeldp.trainers.settings.methods import (
     ConvexConfig,
     LpMstConfig,
 )
-from labeldp.trainers.settings.pate import StudentConfig
-from labeldp.trainers.settings.training import FixMatchConfig
 from tests.trainers.small_data import small_table
 
 CPU = Performance(device=Device.CPU)
@@ -104,31 +99,3 @@ def test_trainers_do_without_a_test_split(name: str) -> None:
         assert math.isnan(metrics.val_accuracy) and math.isfinite(metrics.loss)
     assert math.isnan(trainer.evaluate())
     assert trainer.predict(data.train_features[:4]).shape == (4, 3)
-
-
-def test_students_and_fixmatch_do_without_a_test_split() -> None:
-    data, labels = without_test_split()
-    students = [
-        start_student(
-            StudentConfig(),
-            data=data,
-            indices=np.arange(50),
-            labels=labels[:50],
-            seed=seed,
-            performance=CPU,
-        )
-        for seed in range(2)
-    ]
-    pate = Pate(students, epochs_each=1, answered=50)
-    assert math.isnan(pate.epoch().val_accuracy) and math.isnan(pate.epoch().val_accuracy)
-    assert math.isnan(pate.evaluate())
-    assert pate.figures() == {"answered": 50.0}
-    fixmatch = FixMatch(
-        FixMatchConfig(model=ModelName.MLP, epochs=1, steps_per_epoch=2, batch_size=8),
-        data=data,
-        indices=np.arange(50),
-        labels=labels[:50],
-        seed=0,
-        performance=CPU,
-    )
-    assert math.isnan(fixmatch.epoch().val_accuracy)

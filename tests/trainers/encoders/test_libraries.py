@@ -1,8 +1,5 @@
 """libraries: encoders of every library and of the user's; unfit weights are refused."""
 
-import os
-import subprocess
-import sys
 import urllib.error
 from pathlib import Path
 from typing import Any
@@ -162,45 +159,6 @@ def test_a_pooler_without_weights_is_not_used(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"shape \(2, 5, 8\).* --pool cls"):
         loaded(f"huggingface:{folder}")(IMAGES)
     assert loaded(f"huggingface:{folder}", pool=Pool.MEAN)(IMAGES).shape == (2, 8)
-
-
-#: Nothing listens on the port of the address that HF_ENDPOINT names.
-LOAD = """
-import sys, time
-from labeldp.trainers.encoders.embedding import load_encoder
-from labeldp.trainers.encoders.encoder import EncoderRequest, WeightsRefused
-from labeldp.trainers.encoders.libraries import library
-library(sys.argv[2])
-began = time.monotonic()
-try:
-    load_encoder(EncoderRequest(address=sys.argv[1]))
-except WeightsRefused as error:
-    print(f"{time.monotonic() - began:.0f} {error}")
-"""
-
-
-@pytest.mark.parametrize(
-    ("address", "package", "way_out"),
-    [
-        ("timm:resnet10t.c3_in1k", "timm", "model.safetensors of timm/resnet10t.c3_in1k on a mach"),
-        ("huggingface:me/mine", "transformers", "name it: --encoder huggingface:FOLDER"),
-    ],
-)
-def test_without_a_network_encoders_are_refused_in_seconds(
-    address: str, package: str, way_out: str, tmp_path: Path
-) -> None:
-    pytest.importorskip(package)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, address, package],
-        env={**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    seconds, _, message = done.stdout.partition(" ")
-    assert int(seconds) < 15, "the libraries take half a minute for each file"
-    assert address in message and way_out in message and "Retrying" not in done.stderr
 
 
 def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

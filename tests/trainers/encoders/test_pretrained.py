@@ -82,9 +82,22 @@ def embedded(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, An
     return json.loads(captured.out), captured.err.splitlines()
 
 
+def stop(self: object, loss_of: object) -> None:
+    """In place of an epoch of training."""
+    raise KeyboardInterrupt
+
+
 def test_vectors_of_private_images_and_their_league(
-    small: None, capsys: pytest.CaptureFixture[str]
+    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An interrupted call leaves nothing, and a second one trains nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
+        assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
+        str(path) for path in Path("data").rglob("*.*")
+    )
     found, progress = embedded(capsys, "x.npy")
     assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 128, False)
     assert found["league"] == "public-encoder"
@@ -98,30 +111,12 @@ def test_vectors_of_private_images_and_their_league(
     means = np.stack([train[data.train_labels == label].mean(0) for label in range(10)])
     nearest = np.square(test[:, None] - means).sum(2).argmin(1)
     assert (nearest == data.public.test_labels).mean() > 0.5  # a tenth of all guesses is by chance
-
-
-def stop(self: object, loss_of: object) -> None:
-    """In place of an epoch of training."""
-    raise KeyboardInterrupt
-
-
-def test_a_second_call_trains_nothing_and_an_interrupted_one_leaves_nothing(
-    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
-        assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err.endswith("interrupted\n")
-    assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
-        str(path) for path in Path("data").rglob("*.*")
-    )
-    first, _ = embedded(capsys, "x.npy")
     monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
     again, progress = embedded(capsys, "x.npy")
     assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
     other, _ = embedded(capsys, "other.npy")
     assert again["cached"] and not other["cached"]
-    assert first["hash"] == other["hash"] and first["sha256"] == other["sha256"]
+    assert found["hash"] == other["hash"] and found["sha256"] == other["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -231,13 +226,3 @@ def test_tables_are_refused() -> None:
     public, labels = small_table()
     with pytest.raises(ValueError, match="table holds no images"):
         trained(LabelledData(public=public, train_labels=labels))
-
-
-def test_the_place_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CACHE, raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_folder() == Path.home() / ".cache" / "labeldp"
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert cache_folder() == Path("/caches/labeldp")
-    monkeypatch.setenv(CACHE, "~/mine")
-    assert cache_folder() == Path.home() / "mine"

@@ -23,7 +23,6 @@ from labeldp.trainers.encoders.pretraining import (
     pretrain,
     training_images,
     vicreg,
-    view,
 )
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -85,18 +84,6 @@ def test_it_takes_images_and_nothing_that_could_be_a_label() -> None:
     takes = set(inspect.signature(Pretraining.__init__).parameters)
     assert takes == {"self", "config", "images", "seed", "performance"}
     assert set(inspect.signature(Pretraining.epoch).parameters) == {"self"}
-
-
-def test_the_state_and_the_encoder_are_copies() -> None:
-    training, other = started(), started()
-    state, encoder = training.state_dict(), training.encoder()
-    before = vectors(training)
-    loss = training.epoch().loss
-    assert torch.equal(before, described(encoder, IMAGES, performance=CPU))
-    assert not torch.equal(before, vectors(training))
-    other.epoch()
-    other.load_state_dict(state)
-    assert other.epoch().loss == loss and torch.equal(vectors(other), vectors(training))
 
 
 @pytest.mark.parametrize("model", [ModelName.RESNET18, ModelName.SMALL_CNN])
@@ -255,50 +242,6 @@ def draws(change: Callable[[Tensor], None] | None = None) -> Any:
         return found
 
     return rand
-
-
-def light(images: Tensor) -> Tensor:
-    return (images * torch.tensor((0.299, 0.587, 0.114)).view(3, 1, 1)).sum(1)
-
-
-def test_views_depend_on_their_seed_and_differ_among_images() -> None:
-    same = IMAGES[:1].expand(6, -1, -1, -1)
-    config = SelfSupervisedConfig()
-
-    def of_seed(seed: int) -> Tensor:
-        return view(same, config, torch.Generator().manual_seed(seed))
-
-    first = of_seed(0)
-    assert first.shape == same.shape and first.dtype == torch.float32
-    assert torch.equal(first, of_seed(0)) and not torch.equal(first, of_seed(1))
-    assert len({tuple(each.flatten().tolist()) for each in first}) == 6
-    assert first.min() >= 0 and first.max() <= 255
-
-
-def test_views_change_what_their_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Away from 0 and 255, where pixels would be cut off.
-    images = (IMAGES // 2 + 64).float()
-    still = SelfSupervisedConfig(smallest_area=1.0, jitter=0.0, grey=0.0, flip=False)
-
-    def shown(config: SelfSupervisedConfig, **changes: float) -> Tensor:
-        places = {"mirror": 4, "hue": 8, "changed": 9, "grey": 10}
-
-        def change(found: Tensor) -> None:
-            for name, value in changes.items():
-                found[places[name]] = value
-
-        monkeypatch.setattr(torch, "rand", draws(change))
-        return view(images.byte(), config, torch.Generator())
-
-    assert torch.allclose(shown(still), images, atol=1e-2)
-    window = replace(still, smallest_area=0.4, flip=True)
-    assert torch.allclose(shown(window, mirror=0.1), shown(window).flip(3), atol=1e-2)
-    grey = shown(replace(still, grey=0.5), grey=0.0)
-    assert torch.allclose(grey[:, 0], grey[:, 1], atol=0.1)
-    assert torch.allclose(grey[:, 0], light(images), atol=0.2)
-    turned = shown(replace(still, jitter=0.4), hue=1.0, changed=0.0)
-    assert torch.allclose(light(turned), light(images), atol=0.5)
-    assert (turned - images).abs().mean() > 2
 
 
 def plainly(first: NDArray[Any], second: NDArray[Any]) -> float:

@@ -7,25 +7,19 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.methods.alibi import BitFlipTrainer, gradient_scale, targets_of
+from labeldp.trainers.methods.alibi import gradient_scale, targets_of
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
-    AlibiPriorConfig,
-    BitFlipConfig,
     LabelMechanism,
-    Noise,
-    PriorSettings,
-    PriorSource,
 )
-from tests.trainers.small_data import ON_CPU, SeededVault, digits, small_table, trained
+from tests.trainers.small_data import SeededVault, small_table, trained
 
 MECHANISMS: list[LabelMechanism] = [
     LaplaceNoise(epsilon=2.0, num_classes=4),
@@ -108,22 +102,6 @@ def test_an_even_gradient_is_at_first_as_long_as_that_of_true_labels(
     assert float(gradient.square().sum(1).mean()) == pytest.approx(1 - 1 / 4, rel=1e-9)
 
 
-def test_without_noise_it_is_plain_cross_entropy() -> None:
-    """One step by hand: the baseline shares nothing with Bayes' rule that could bend it."""
-    data, vault = digits(train=50)
-    config = AlibiConfig(noise=Noise.NONE, epochs=1, momentum=0.0, warmup=0.0, weight_decay=0.0)
-    trainer = trained(config, (data, vault), epochs=0)
-    model = trainer._learner.network
-    mean, std = torch.tensor(data.mean), torch.tensor(data.std)
-    inputs = (data.train_features.float() / 255 - mean) / std
-    loss = functional.cross_entropy(model(inputs), torch.from_numpy(vault.labels))
-    gradients = torch.autograd.grad(loss, list(model.parameters()))
-    expected = [p.detach() - 0.05 * g for p, g in zip(model.parameters(), gradients, strict=True)]
-    assert trainer.epoch().loss == pytest.approx(float(loss.detach()), rel=1e-5)
-    for parameter, value in zip(model.parameters(), expected, strict=True):
-        torch.testing.assert_close(parameter.detach(), value, rtol=1e-4, atol=1e-6)
-
-
 def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
     data, labels = small_table()
     config = AlibiConfig(epochs=20, width=32, batch_size=32, epsilon=4.0, learning_rate=0.1)
@@ -135,28 +113,3 @@ def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
             trained(replace(config, **changes), (data, SeededVault(labels, 3)), epochs=0)
     with pytest.raises(ValueError, match="speaks of 10 labels, but there are 400"):
         trained(config, (data, SeededVault(labels[:10], 3)), epochs=0)
-
-
-def test_at_first_the_target_is_the_posterior_under_the_prior_alone() -> None:
-    """And with a last weight of 0 it is ALIBI's own in the end."""
-    prior = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
-    config = AlibiPriorConfig(epochs=10, width=32, epsilon=2.0, prior=prior, prior_weight=0.0)
-    trainer = trained(config, digits(), epochs=0)
-    rows = torch.arange(4)
-    logits = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
-    log_p = logits.log_softmax(1)
-    likelihood, log_prior = trainer._log_likelihood[rows], trainer._log_prior[rows]
-    halfway = 0.5 * log_prior + 0.5 * log_p
-    for epoch, under in ((1, log_prior), (3, halfway), (5, log_p), (10, log_p)):
-        trainer._learner.epoch_number = epoch
-        expected = -((likelihood + under).softmax(1) * log_p).sum(1).mean()
-        torch.testing.assert_close(trainer._loss(logits, rows), expected)
-
-
-def test_the_loss_of_bits_is_the_cross_entropy_of_every_bit() -> None:
-    data, vault = digits()
-    trainer = BitFlipTrainer(BitFlipConfig(), data=data, labels=vault, seed=0, performance=ON_CPU)
-    logits = torch.tensor([[0.5] * 9 + [3.0]])
-    bits, sigmoids = trainer._bits[:1].double(), logits.double().sigmoid()
-    expected = -(bits * sigmoids.log() + (1 - bits) * (1 - sigmoids).log()).sum()
-    assert float(trainer._loss(logits, torch.tensor([0]))) == pytest.approx(float(expected))

@@ -8,7 +8,6 @@ import pytest
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
-    Scaling,
     adult_votes,
     infer_attribute,
 )
@@ -41,21 +40,6 @@ def write_adult(folder: Path, *, rows: int = 400) -> None:
                 f"{70 if phd else 40}, Cuba, {'>50K' if rich else '<=50K'}{end}"
             )
         (folder / name).write_text("\n".join(lines) + "\n")
-
-
-def test_teachers_vote_on_both_groups_in_both_scalings(tmp_path: Path) -> None:
-    write_adult(tmp_path / "adult")
-    ensemble = AdultEnsemble(teachers=10, trees=5, others=100)
-    votes = adult_votes(tmp_path / "adult", ensemble)
-    assert set(votes) == set(Scaling)
-    sound, published = votes[Scaling.TRAINING_ROWS], votes[Scaling.EACH_GROUP]
-    assert (sound.phd.sum(axis=1) == 10).all() and (published.others.sum(axis=1) == 10).all()
-    assert sound.others.shape == (100, 2) and len(sound.phd) > 20
-    assert infer_attribute(sound.phd, sound.others).auc > 0.55
-    # a column that is constant in a group, such as long hours, is gone once the group scales it
-    assert (sound.phd != published.phd).any()
-    again = adult_votes(tmp_path / "adult", ensemble)[Scaling.TRAINING_ROWS]
-    assert (again.phd == sound.phd).all() and (again.others == sound.others).all()
 
 
 def test_bad_input_is_refused(tmp_path: Path) -> None:

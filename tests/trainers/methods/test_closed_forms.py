@@ -8,12 +8,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.closed_forms import fit_forest, train_probes, vote
+from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.models.predictors import (
     ForestPredictor,
-    LinearPredictor,
-    Pixels,
-    ProbePredictor,
     restored,
 )
 from labeldp.trainers.settings.pate import ForestSettings
@@ -39,30 +36,6 @@ def test_each_teacher_is_a_ridge_regression_on_its_shard() -> None:
         y = np.eye(3)[classes] - 1 / 3
         slow = Ridge(alpha=0.3, fit_intercept=False).fit(x.astype(float), y).coef_.T
         np.testing.assert_allclose(probes[teacher], slow, atol=2e-6)
-
-
-def test_a_label_moves_no_other_teacher() -> None:
-    features, shards, labels = _problem([10, 10, 10])
-    before = train_probes(features, shards, labels, 3)
-    labels[1] = (labels[1] + 1) % 3
-    after = train_probes(features, shards, labels, 3)
-    assert torch.equal(before[0], after[0]) and torch.equal(before[2], after[2])
-    assert not torch.equal(before[1], after[1])
-
-
-def test_votes_are_the_first_highest_score() -> None:
-    random = torch.Generator().manual_seed(0)
-    weights = torch.randn(230, 5, 4, generator=random)
-    queries = torch.randn(2100, 4, generator=random)
-    votes = vote(weights, queries)
-    assert votes.dtype == np.uint8 and votes.shape == (230, 2100)
-    scores = torch.einsum("qd,tdk->tqk", queries, weights[:, :-1]) + weights[:, -1:]
-    gap = scores.topk(2).values.diff().abs().squeeze(2)
-    agree = votes == scores.argmax(2).numpy()
-    assert agree[(gap > 1e-5).numpy()].all() and agree.mean() > 0.9999
-    # A tie gives one vote, not several.
-    tied = vote(torch.zeros(3, 5, 4), queries)
-    assert (tied == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -121,25 +94,5 @@ def test_nodes_that_lead_out_of_their_tree_or_in_a_circle_are_refused() -> None:
     ):
         with pytest.raises((ValueError, IndexError)):
             restored(wrong.described(), wrong.arrays())
-
-
-def test_a_linear_model_by_hand() -> None:
-    weights = np.array([[1.0, 0.0], [0.0, 2.0], [0.5, 0.0]])
-    found = LinearPredictor(weights=weights).predict(torch.tensor([[1.0, 1.0]]))
-    scores = np.exp([1.5, 2.0])
-    np.testing.assert_allclose(found[0], scores / scores.sum(), rtol=1e-6)
-    pixels = Pixels(mean=(0.5,), std=(0.25,))
-    images = torch.full((1, 1, 1, 2), 255, dtype=torch.uint8)
-    scores = np.exp([2.5, 4.0])
-    found = LinearPredictor(weights=weights, pixels=pixels).predict(images)
-    np.testing.assert_allclose(found[0], scores / scores.sum(), rtol=1e-6)
-
-
-def test_a_probe_by_hand() -> None:
-    probe = ProbePredictor(weights=torch.tensor([[1.0, 0.0], [0.0, 0.5]]))
-    scores = np.exp(8 * np.array([0.25, 0.5]))
-    np.testing.assert_allclose(
-        probe.predict(torch.tensor([[0.25]]))[0], scores / scores.sum(), rtol=1e-5
-    )
     with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
         restored({"kind": "probe"}, {"weights": torch.zeros(3)})

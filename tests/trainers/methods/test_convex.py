@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from torch.nn import functional
 
-from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.trainers.methods.convex import label_variance, unbiased_labels
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
 from tests.trainers.small_data import digits, trained
@@ -51,26 +50,6 @@ def test_the_gradient_is_unbiased_and_varies_as_stated(noise: Noise) -> None:
     if noise is Noise.RANDOMIZED_RESPONSE:
         raw = FEATURES[:, None] * (softmax(FEATURES @ WEIGHTS) - np.eye(4)[released])[:, None, :]
         assert (np.abs(raw.mean(0) - exact) > 20 * raw.std(0) / math.sqrt(DRAWS)).all()
-
-
-def test_gaussian_noise_is_algorithm_6_with_exact_calibration() -> None:
-    """Noise on labels, seen as noise on gradients, is isotropic noise projected on their span."""
-    mechanism = ConvexConfig(noise=Noise.GAUSSIAN, epsilon=1.0).mechanism(4)
-    assert isinstance(mechanism, GaussianNoise)
-    span = gradients().reshape(4, -1)
-    _, sizes, directions = np.linalg.svd(span)
-    basis = directions[: (sizes > 1e-9).sum()]
-    assert len(basis) == 3  # K - 1, whatever the number of features
-    noise = np.random.default_rng(0).normal(scale=mechanism.noise_std, size=(DRAWS, 4))
-    zero = np.array([0.0, 0.0, 1.0, 0.0])
-    on_labels = unbiased_labels(zero + noise, mechanism) - zero
-    on_gradients = (FEATURES[None, :, None] * on_labels[:, None, :]).reshape(DRAWS, -1)
-    # s of Algorithm 6 is |x| times the noise on labels, and its gradients differ by sqrt(2) |x|.
-    scale = float(np.linalg.norm(FEATURES)) * mechanism.noise_std
-    covariance = on_gradients.T @ on_gradients / DRAWS
-    np.testing.assert_allclose(covariance, scale**2 * basis.T @ basis, atol=0.02 * scale**2)
-    most = np.linalg.norm(span[:, None] - span[None], axis=2).max()
-    assert scale / most == pytest.approx(mechanism.event.noise_multiplier, rel=1e-6)
 
 
 @pytest.mark.parametrize("iterate", list(Iterate))

@@ -45,20 +45,6 @@ def given() -> Given:
     return data, SeededVault(labels, 3)
 
 
-def test_students_learn_from_answers() -> None:
-    data, vault = given()
-    trainer = trained(CONFIG, (data, vault))
-    found = trainer.predict(data.test_features)
-    each = [student.predict(data.test_features) for student in trainer.students]
-    np.testing.assert_allclose(found, np.mean(each, axis=0), atol=1e-6)
-    accuracies = [student.evaluate() for student in trainer.students]
-    assert trainer.evaluate() == pytest.approx(np.mean(accuracies)) and min(accuracies) > 0.7
-    figures = trainer.figures()
-    assert figures["student_accuracy_std"] == pytest.approx(np.std(accuracies, ddof=1))
-    assert figures["answered"] == 60
-    assert vault.asked == [(CONFIG.rounds, None, True)]
-
-
 def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
     data, vault = given()
     trainer = trained(INTERACTIVE, (data, vault))

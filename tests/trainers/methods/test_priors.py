@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
@@ -20,7 +19,11 @@ from labeldp.trainers.methods.priors import (
     moment_query,
     prior_features,
 )
-from labeldp.trainers.models.features import PatchFeatures, described_by_features
+from labeldp.trainers.models.features import (
+    PatchFeatures,
+    RandomPatchFeatures,
+    described_by_features,
+)
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from tests.trainers.small_data import Given, SeededVault, digits, small_table
@@ -116,20 +119,24 @@ def test_data_that_do_not_fit_are_refused_before_any_release(tmp_path: Path) -> 
         prior_features(replace(settings, features=FeatureSet.RANDOM_PATCHES), small)
 
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> PublicData:
-    data, _ = digits(train=400)
-    return replace(data, features_folder=tmp_path_factory.mktemp("features"))
+SMALL: dict[FeatureSet, PatchFeatures | RandomPatchFeatures] = {
+    FeatureSet.PATCHES: PatchFeatures(patch=3, centers=20, dimensions=30, sampled_patches=2000),
+    FeatureSet.RANDOM_PATCHES: RandomPatchFeatures(
+        patch=3, filters=32, dimensions=30, sampled_patches=2000
+    ),
+}
 
 
 @pytest.mark.parametrize("settings", ON_PATCHES)
 def test_a_prior_on_other_features_is_that_of_data_described_so(
-    settings: PriorSettings, images: PublicData
+    settings: PriorSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same query, to the bit; other features are another release, and planned as one."""
-    vault = digits(train=400)[1]
+    monkeypatch.setattr(priors, "image_features", SMALL.__getitem__)
+    data, vault = digits(train=400)
+    images = replace(data, features_folder=tmp_path)
     prior = learned(settings, (images, vault))
-    described = described_by_features(images, folder=images.features_folder)
+    described = described_by_features(images, SMALL[settings.features], folder=tmp_path)
     plain = replace(settings, features=FeatureSet.AS_THEY_ARE)
     assert np.array_equal(learned(plain, (described, vault)), prior)
     assert len(vault.charges()) == 1
@@ -162,6 +169,7 @@ def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_releas
 
     monkeypatch.setattr(priors, name, counted)
     monkeypatch.setattr(PatchFeatures, "fit", fit)
+    monkeypatch.setattr(priors, "image_features", SMALL.__getitem__)
     settings = replace(settings, clusters=20, landmarks=60)
     shared, found = replace(alone, features_folder=tmp_path), []
     for data in (alone, shared, shared, replace(shared)):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch.nn import functional
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
@@ -69,18 +68,6 @@ def test_all_stages_cost_what_one_costs(stages: int) -> None:
     assert sorted(indices.tolist()) == list(range(1438))
     assert given[1].epsilon(delta=0.0) == 2.0
     assert sorted(trainer.noisy_labels()[0].tolist()) == list(range(1438))
-
-
-def test_parts_that_overlap_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    def overlapping(count: int, **_: Any) -> tuple[NDArray[np.intp], ...]:
-        return np.arange(count - 100), np.arange(count - 101, count)
-
-    monkeypatch.setattr("labeldp.trainers.methods.lp_mst.partition", overlapping)
-    given = digits()
-    trained(LP_MST, given)
-    assert given[1].epsilon(delta=0.0) == 4.0
-    with pytest.raises(BudgetExceeded):
-        trained(LP_MST, digits(budget=Budget(epsilon=2.0)))
 
 
 def test_staged_moments_stop_at_the_budget() -> None:

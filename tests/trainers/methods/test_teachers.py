@@ -1,25 +1,18 @@
 """Teachers: votes depend on their own shard and seed alone, whatever they are trained with."""
 
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.teachers import TeacherVotes, train_and_vote
-from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.trainers.small_data import ON_CPU, small_images, small_table
+from tests.trainers.small_data import small_table
 
 NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)
 MLP = LearnerConfig(width=16, epochs=8, batch_size=8, learning_rate=0.1, weight_decay=1e-3)
@@ -67,68 +60,6 @@ def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
     assert owner.sum() == 1 and not differ[~owner].any()
     if kind in (TeacherKind.FOREST, TeacherKind.FIXMATCH):  # in another batch
         np.testing.assert_array_equal(vote([4], [cut(labels)[4]], data)[0], first[4])
-
-
-@pytest.mark.parametrize("images", [False, True])
-def test_a_network_with_a_recipe_is_trained_on_its_own(images: bool) -> None:
-    data, labels = small_images() if images else small_table()
-    recipe = Recipe(label_smoothing=0.2, average_decay=0.9, mirrored=images)
-    network = replace(NETWORK, recipe=recipe)
-    if images:
-        network = replace(network, model=ModelName.FAST_CNN, width=4, learning_rate=0.3, epochs=10)
-    config = replace(CONFIG, kind=TeacherKind.NETWORK, network=network)
-    assert config.batch == 1
-    votes = TeacherVotes(config=config)(range(3), cut(labels, 3), data)
-    assert (votes == labels[config.query_positions(400)]).mean() > 0.6
-
-
-def _loss(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    return functional.cross_entropy(logits, targets[rows])
-
-
-def batched(
-    config: LearnerConfig, data: PublicData, shards: tuple[Shard, ...], seeds: list[int]
-) -> NDArray[np.uint8]:
-    queries = data.test_features
-    return train_and_vote(
-        config, data=data, shards=shards, seeds=seeds, queries=queries, performance=ON_CPU
-    )
-
-
-@pytest.mark.parametrize("config", [MLP, CNN, replace(MLP, momentum=0.0, batch_size=1000)])
-def test_batched_networks_are_learners(config: LearnerConfig) -> None:
-    on_images = config.model is ModelName.SMALL_CNN
-    data, labels = small_images(examples=142) if on_images else small_table(examples=142)
-    # 142 examples for 7 networks: two have 21 examples, five have 20.
-    shards, seeds = cut(labels, 7), [11, 5, 7, 1, 2, 3, 4]
-    votes = batched(config, data, shards, seeds)
-    for shard, seed, vote in zip(shards, seeds, votes, strict=True):
-        learner = Learner(config, data=data, seed=seed, performance=ON_CPU, examples=shard.indices)
-        for _ in range(config.epochs):
-            learner.epoch(partial(_loss, torch.from_numpy(shard.labels)))
-        scores = learner.predict(data.test_features)
-        top = np.sort(scores, axis=1)
-        clear = top[:, -1] - top[:, -2] > 1e-3
-        assert clear.mean() > 0.9
-        np.testing.assert_array_equal(vote[clear], scores.argmax(1)[clear])
-    if config is MLP:
-        with pytest.raises(TrainingDiverged, match="lower learning_rate"):
-            batched(replace(MLP, learning_rate=1e30), data, shards, seeds)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model": ModelName.RESNET18},
-        {"model": ModelName.WIDE_RESNET28},
-        {"dropout": 0.5},
-        {"mixup": 1.0},
-        {"augment": True},
-    ],
-)
-def test_networks_with_a_state_of_their_own_are_trained_alone(changes: dict[str, Any]) -> None:
-    assert EnsembleConfig(network=MLP).one_batch and EnsembleConfig(network=CNN).one_batch
-    assert not EnsembleConfig(network=replace(MLP, **changes)).one_batch
 
 
 @pytest.mark.parametrize("kind", KINDS)

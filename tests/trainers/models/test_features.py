@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.models import features as module
 from labeldp.trainers.models.features import (
     PatchEncoder,
     PatchFeatures,
@@ -87,17 +86,6 @@ def test_the_encoder_is_the_formula(settings: Any, side: int, channels: int) -> 
     slow = (pooled.sqrt() - encoder.shift.double()) @ encoder.projection.double()
     ours = encoder(data.test_features)[:4].double()
     torch.testing.assert_close(ours, slow, atol=1e-4, rtol=1e-4)
-
-
-def test_the_strongest_directions_are_those_of_a_full_decomposition() -> None:
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(300, 200, generator=generator) * torch.linspace(3, 0.1, 200)
-    rows -= rows.mean(0)
-    found = module._strongest_directions(rows, 20, generator)
-    torch.testing.assert_close(found.mT @ found, torch.eye(20), atol=1e-4, rtol=0)
-    strengths = (rows @ found).square().sum()
-    best = torch.linalg.svdvals(rows)[:20].square().sum()
-    assert 0.999 * best < strengths <= 1.0001 * best
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["fitted", "read from disk"])

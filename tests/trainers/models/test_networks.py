@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.trainers.models.networks import FastCnn, build_model
-from labeldp.trainers.models.predictors import described, logits_of
-from labeldp.trainers.performance import Device, Performance, Precision, _has_compiler
+from labeldp.trainers.models.predictors import described
 from labeldp.trainers.settings.base import ModelName
 from tests.shared_material import shared_path
 
@@ -88,24 +87,6 @@ def test_the_first_layer_whitens_patches(channels: int) -> None:
 def test_images_without_a_patch_are_refused() -> None:
     with pytest.raises(ValueError, match=r"1 x 7 pixels, but fast_cnn looks at patches of 2 x 2"):
         built((1, 1, 7))
-
-
-@pytest.mark.skipif(not _has_compiler(), reason="no C++ compiler here to compile with")
-def test_compiled_in_half_precision_it_has_the_gradients_that_it_has_otherwise() -> None:
-    network, inputs = built(), smooth((3, 32, 32), count=20)
-    network.fit_first(inputs)
-    plain, compiled = (gradients(network, inputs, compile=each) for each in (False, True))
-    for name, gradient in plain.items():
-        error = torch.linalg.norm(compiled[name] - gradient)
-        assert error < 0.2 * torch.linalg.norm(gradient), name
-
-
-def gradients(network: FastCnn, inputs: torch.Tensor, *, compile: bool) -> dict[str, torch.Tensor]:
-    performance = Performance(device=Device.CPU, precision=Precision.BF16, compile=compile)
-    logits = logits_of(performance.compiled(network), inputs, performance)
-    loss = functional.cross_entropy(logits, torch.arange(len(inputs)) % 5)
-    weights = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
-    return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
 
 
 def images(count: int = 6) -> Tensor:

@@ -1,8 +1,5 @@
 """SGD and averaged weights: the formulas, resume, and a quick start."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -10,8 +7,8 @@ from torch import nn
 from labeldp.trainers.models.optimization import (
     ParameterGroup,
     Sgd,
-    WeightAverage,
     sgd,
+    weight_average,
 )
 
 
@@ -70,17 +67,6 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
 
 
-def test_the_compiler_is_not_loaded() -> None:
-    """Why this is not torch's class; when this fails with that class too, take that class."""
-    program = (
-        "import sys, torch; from labeldp.trainers.models.optimization import sgd;"
-        "m = torch.nn.Linear(2, 2);"
-        "o = sgd(m, learning_rate=.1); m(torch.ones(1, 2)).sum().backward(); o.step();"
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
 def moved(network: nn.Module, step: int) -> None:
     """Change all parameters and statistics."""
     generator = torch.Generator().manual_seed(step)
@@ -92,16 +78,16 @@ def moved(network: nn.Module, step: int) -> None:
 
 def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average = WeightAverage(network, decay=0.8)
+    average = weight_average(network, decay=0.8)
     names = ("0.weight", "1.running_var")
     expected = {name: network.state_dict()[name].double() for name in names}
     for step in range(60):
         moved(network, step)
-        average.update(network)
+        average.update_parameters(network)
         past = min(0.8, (1 + step) / (10 + step))
         for name in names:
             expected[name] = past * expected[name] + (1 - past) * network.state_dict()[name]
     for name in names:
-        found = average.network.state_dict()[name].double()
+        found = average.module.state_dict()[name].double()
         torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
     assert (1 + 59) / (10 + 59) > 0.8, "the decay was reached"

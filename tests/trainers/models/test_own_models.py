@@ -1,7 +1,6 @@
 """A network of the user's in every trainer that has one: kept, sent, and refused."""
 
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +22,6 @@ from labeldp.trainers.settings.methods import (
 )
 from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.source_tree import ROOT
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images
 from tests.trainers.trained_examples import BY_CLUSTERS, PATE, an_origin
 
@@ -173,27 +171,16 @@ def test_other_names_are_refused(given: str, message: str) -> None:
         with_changes(TrialConfig(), {"trainer.model": given})
 
 
-def test_it_is_sent_with_its_source_to_where_it_is_not(here: Path, tmp_path: Path) -> None:
+def test_it_is_sent_with_its_source_to_where_it_is_not(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As Ray sends settings to a worker on another machine."""
-    elsewhere = here / "elsewhere"
-    elsewhere.mkdir()
-    (here / "sent").write_bytes(pickle.dumps(AlibiConfig(**QUICK)))
-    script = (
-        "import pickle, pathlib\n"
-        "config = pickle.loads(pathlib.Path('../sent').read_bytes())\n"
-        "network = config.model.build(input_shape=(3,), num_classes=2, seed=0)\n"
-        "print(type(network).__name__, config.model)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=elsewhere,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split() == ["Net", OWN]
+    sent = pickle.dumps(AlibiConfig(**QUICK))
+    sys.modules.pop(NAME, None)
+    (here / f"{NAME}.py").unlink()
+    config = pickle.loads(sent)
+    network = config.model.build(input_shape=(3,), num_classes=2, seed=0)
+    assert type(network).__name__ == "Net" and config.model == OWN
 
 
 def test_a_module_that_is_nowhere_arrives_as_missing() -> None:

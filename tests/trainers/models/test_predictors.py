@@ -3,13 +3,11 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import (
-    MeanPredictor,
     NetworkPredictor,
     NetworkSettings,
     Pixels,
@@ -28,33 +26,6 @@ def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
     return data, NetworkPredictor(
         network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
     )
-
-
-def test_every_network_is_written_down_and_built_again() -> None:
-    for name in ModelName:
-        shape: tuple[int, ...] = (1, 12, 12) if name.needs_images else (7,)
-        places: tuple[int, ...] | None = None
-        if name is ModelName.TWO_BRANCH:
-            shape, places = (2,), (5, 6)
-        width = 1 if name is ModelName.WIDE_RESNET28 else 4
-        settings = NetworkSettings(
-            model=name, input_shape=shape, num_classes=3, width=width, cardinalities=places
-        )
-        one = NetworkPredictor(network=settings.seeded(1), settings=settings)
-        other = restored(one.described(), one.arrays())
-        whole = places is not None
-        features = torch.ones(2, *shape, dtype=torch.int64 if whole else torch.float32)
-        assert (other.predict(features) == one.predict(features)).all(), name
-
-
-def test_the_mean_is_that_of_its_parts() -> None:
-    data, first = a_network()
-    _, second = a_network(seed=1)
-    both = MeanPredictor(parts=(first, second))
-    parts = [each.predict(data.test_features) for each in (first, second)]
-    again = restored(both.described(), both.arrays())
-    np.testing.assert_allclose(again.predict(data.test_features), np.mean(parts, 0), rtol=1e-6)
-    assert (parts[0] != parts[1]).any()
 
 
 @pytest.mark.parametrize(

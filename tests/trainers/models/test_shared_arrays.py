@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from labeldp.trainers.data.labelled_data import LabelledData, load_own, set_asid
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.models.shared_arrays import Arrays, Place, file_of, made_once, take_rows
 
-SPAWN = multiprocessing.get_context("spawn")
+FORK = multiprocessing.get_context("fork")
 
 
 def place_in(folder: Path | None, **key: object) -> Place:
@@ -83,22 +82,6 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     assert made == [1, 1]
 
 
-def test_of_many_who_want_it_at_once_one_computes(tmp_path: Path) -> None:
-    made: list[int] = []
-
-    def slowly() -> Arrays:
-        made.append(1)
-        time.sleep(0.3)
-        return (np.arange(5),)
-
-    def read(_: int) -> Any:
-        return made_once(slowly, place=place_in(tmp_path))[0].tolist()
-
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(read, range(8))) == [list(range(5))] * 8
-    assert made == [1]
-
-
 def never_done(folder: Path, begun: Any) -> None:
     def make() -> Arrays:
         begun.set()
@@ -111,8 +94,8 @@ def never_done(folder: Path, begun: Any) -> None:
 def test_who_waits_takes_over_from_a_process_that_died_and_waits_no_longer_than_it_may(
     tmp_path: Path,
 ) -> None:
-    begun = SPAWN.Event()
-    other = SPAWN.Process(target=never_done, args=(tmp_path, begun))
+    begun = FORK.Event()
+    other = FORK.Process(target=never_done, args=(tmp_path, begun))
     other.start()
     try:
         assert begun.wait(120)

@@ -60,7 +60,7 @@ def test_elsewhere_each_model_predicts_what_its_trial_measured(
     content = json.loads(done.stdout)
     assert content["heavy"] == []
     assert [name for name, same in content["same"].items() if not same] == []
-    assert len(content["same"]) == 21
+    assert len(content["same"]) == 18
 
 
 def test_facts_and_files(tmp_path: Path) -> None:

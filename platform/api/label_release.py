@@ -1,0 +1,156 @@
+"""What a mechanism released about labels, and how a learner reads it: the output of `privatize`.
+
+>>> release = privatize(["no", "yes", "yes", "no"], epsilon=2.0, classes=["no", "yes"])
+>>> release.values.shape, release.soft_labels().shape, release.epsilon
+((4, 2), (4, 2), 2.0)
+>>> print(release.ledger[0])
+one release of subsets of the classes: epsilon 2 for each of 4 labels, paid now
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import SecureEntropy
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.trainers.settings.base import near_miss
+
+#: Each label by itself, which needs no features.
+SINGLE = ("subset", "randomized_response", "laplace")
+#: With sums along directions of the features, and with a prior from an earlier release.
+METHODS = (*SINGLE, "moments", "stages")
+
+
+def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int) -> Any:
+    """Return the mechanism of a method of `METHODS` at this price; pure ones leave delta alone."""
+    match method:
+        case "subset":
+            return SubsetSelection(epsilon=epsilon, num_classes=num_classes)
+        case "randomized_response":
+            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+        case "laplace":
+            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
+        case "stages":
+            return StaircaseChannel(epsilon=epsilon)
+        case "moments":
+            if delta == 0:
+                raise ValueError(
+                    "moments have Gaussian noise, which holds at a delta above 0 only; take "
+                    f"delta {USUAL_DELTA:g}, or a pure method: {', '.join(SINGLE)}"
+                )
+            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+            return LabelMoments(noise_std=noise_std, num_classes=num_classes)
+    pate = " PATE's teachers learn from true labels, so that both would have to lie together."
+    raise ValueError(
+        f"method is {method!r}; {near_miss(method, METHODS)}.{pate if 'pate' in method else ''}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelRelease:
+    """What was released about N labels of K classes, each row by itself.
+
+    Attributes:
+        values: Sets of classes bool [N, K], noisy labels [N] as 0..K-1, or noisy vectors [N, K].
+        classes: Their names in order.
+        ledger: What it cost.
+    """
+
+    mechanism: Any
+    values: NDArray[Any]
+    classes: tuple[Hashable, ...]
+    ledger: tuple[PaidRelease, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Price of each label, at `delta`."""
+        return self.ledger[0].epsilon
+
+    @property
+    def delta(self) -> float:
+        """0 where the mechanism is pure."""
+        return self.ledger[0].delta
+
+    @property
+    def log_likelihood(self) -> NDArray[np.float64]:
+        """What is released of each row says of each class [N, K], up to a term of the row."""
+        return np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
+
+    def soft_labels(self, prior: Any = None) -> NDArray[np.float64]:
+        """Return the posterior of each label [N, K] under a prior [K] or [N, K]; flat if None.
+
+        The prior must be made without these labels, or of releases of them.
+        """
+        flat = np.full(len(self.classes), 1 / len(self.classes))
+        given = flat if prior is None else np.asarray(prior, dtype=np.float64)
+        _validate.probabilities(np.atleast_2d(given), name="prior", num_classes=len(self.classes))
+        with np.errstate(divide="ignore"):
+            return np.asarray(posterior(self.log_likelihood, np.log(given)))
+
+    def loss(self, logits: Any, rows: Any) -> Any:
+        """Return the mean of -log Pr[release | model] of a batch, for PyTorch to differentiate.
+
+        `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
+        """
+        places = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+        evidence = logits.new_tensor(self.mechanism.log_likelihood(self.values[places]))
+        return -(logits.log_softmax(1) + evidence).logsumexp(1).mean()
+
+
+def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Return the place of each label among the classes [N], both compared as text if need be."""
+    place = {str(name): number for number, name in enumerate(classes)}
+    if len(place) < len(classes) or len(classes) < 2:
+        raise ValueError(f"classes are {list(classes)}; name two or more that differ")
+    numbers = np.array([place.get(str(label), -1) for label in labels], dtype=np.int64)
+    unknown = int((numbers < 0).sum())
+    if unknown:
+        # The labels are secret: this message names none of them.
+        raise ValueError(
+            f"{unknown:,} labels are none of the classes {', '.join(place)}; state all classes, as "
+            "the labels are written"
+        )
+    return numbers
+
+
+def privatize(
+    labels: Any,
+    *,
+    epsilon: float,
+    classes: Sequence[Hashable],
+    method: str = "subset",
+    delta: float = 0.0,
+) -> LabelRelease:
+    """Release each label by itself, with the operating system's entropy, for training elsewhere.
+
+    Args:
+        labels: Secret, [N].
+        epsilon: Price of each label. Every call draws and pays anew: the prices add up.
+        classes: All classes, which are public; labels and classes are compared as text.
+        method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
+        delta: All of these methods are pure, and hold at delta 0.
+    """
+    if method not in SINGLE:
+        raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")
+    numbers = class_numbers(labels, classes)
+    mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
+    vault = LabelVault(labels=numbers, num_classes=len(classes))
+    release = vault.release(mechanism, noise=SecureEntropy())
+    lines = tuple(
+        line_of(charge, num_labels=len(numbers), delta=delta) for charge in vault.charges()
+    )
+    return LabelRelease(
+        mechanism=mechanism, values=release.values, classes=tuple(classes), ledger=lines
+    )

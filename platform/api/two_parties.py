@@ -1,0 +1,630 @@
+"""Two parties, one file each way: one has the features, the other one the labels.
+
+The party with features writes a request (`write_request`): whose labels, by what method, and for
+moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
+id, works out the sensitivity of what is asked by itself, charges its own vault, and writes a
+release. The first party reads that (`read_release`) and fits a model to it (`fit_release`). Both
+files are folders of a `.json` with the digests of everything beside it. No code is in them, and
+nothing here loads torch, Ray or MLflow.
+
+Nothing in a request is trusted. Whatever directions it has, their longest row decides about the
+noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
+another order, or of some of them, add up person by person.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
+from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.label_release import (
+    METHODS,
+    LabelRelease,
+    class_numbers,
+    mechanism_for,
+)
+from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.trainers.data.own_data import read_arrays
+from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
+from labeldp.trainers.methods.smooth_sums import (
+    SumQuestion,
+    packed,
+    unpacked,
+    worthwhile,
+)
+
+FORMAT = 1
+_REQUEST, _RELEASE = "request.json", "release.json"
+_IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES = (
+    "ids.parquet",
+    "weights.npy",
+    "question.npz",
+    "prior.npy",
+    "values.npy",
+)
+#: Bounds on what a stranger's file may make this process read.
+_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES = 2_000_000_000, 4096, 1000
+#: One row's share of the squares of a direction above which it is named: a sum of few labels.
+ISOLATED = 0.1
+#: Steps of a prior in a file.
+_PRIOR_STEPS = 65_535
+
+
+class FileNotAsWritten(ValueError):
+    """A request or release that is not what its writer wrote, or that can't be answered."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """What the party with features asks.
+
+    Attributes:
+        ids: Whose labels, as text, each once [N].
+        weights: Of the sums, in units of the question [N, M]; None where no sums are asked for.
+        prior: Of each label in whole shares of `_PRIOR_STEPS` [N, K]; None for a flat one.
+        digest: Of the whole request.
+    """
+
+    folder: Path
+    method: str
+    classes: tuple[str, ...]
+    id_column: str
+    ids: NDArray[np.str_]
+    weights: NDArray[np.int8] | None
+    question: SumQuestion | None
+    prior: NDArray[np.uint16] | None
+    digest: str
+
+    def public(self) -> tuple[tuple[NDArray[Any], ...], float]:
+        """Return the public inputs of the mechanism, and the factor that made rows fit it."""
+        if self.weights is not None and self.question is not None:
+            try:
+                weights, length = self.question.no_longer_than_one(self.weights)
+            except ValueError as error:
+                raise FileNotAsWritten(f"{self.folder}: {error}") from error
+            return (weights,), length
+        if self.method == "stages":
+            flat = np.full((len(self.ids), len(self.classes)), _PRIOR_STEPS, np.uint16)
+            steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
+            return (steps / steps.sum(1, keepdims=True),), 1.0
+        return (), 1.0
+
+    def isolated(self) -> float:
+        """Return the largest share of one row in a direction, 0 without directions."""
+        if self.weights is None:
+            return 0.0
+        squares = [np.square(some, dtype=np.float64) for some in _parts(self.weights)]
+        most = np.max([some.max(0) for some in squares], 0)
+        return float((most / np.maximum(np.sum([some.sum(0) for some in squares], 0), 1)).max())
+
+
+def _parts(array: NDArray[Any], rows: int = 1 << 16) -> Iterator[NDArray[Any]]:
+    return (array[start : start + rows] for start in range(0, len(array), rows))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartyRelease(LabelRelease):
+    """A release with the ids that it speaks of [N], and the question that it answers."""
+
+    ids: NDArray[np.str_]
+    id_column: str
+    question: SumQuestion | None
+    length: float
+
+    def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return soft labels [N, K] of prepared rows [N, D], from sums alone."""
+        assert self.question is not None
+        noise_std = self.mechanism.noise_std
+        return self.question.soft_labels(rows, self.values, noise_std=noise_std, length=self.length)
+
+
+# ------------------------------------------------------------------------ the party with features
+
+
+def write_request(
+    features: pd.DataFrame,
+    to: str | Path,
+    *,
+    id_column: str,
+    method: str,
+    classes: Sequence[str],
+    epsilon: float = 1.0,
+    delta: float = USUAL_DELTA,
+    after: Sequence[PartyRelease] = (),
+    estimator: Any = None,
+    seed: int = 0,
+) -> Request:
+    """Write a request for labels of the rows of a table, and return it.
+
+    Args:
+        features: One row per id; no label has a part in it.
+        to: A new folder.
+        id_column: Names the rows; it is no feature.
+        method: One of `METHODS`.
+        classes: All classes, as the labels are written.
+        epsilon: At which an answer is expected, by which the number of directions is chosen. The
+            party with labels decides.
+        delta: Likewise.
+        after: Releases of other ids of this table, for the second round of `stages`: a model of
+            them gives each of the remaining labels its prior.
+        estimator: The model of that round.
+        seed: Chooses the half that the first round of `stages` asks for, and landmarks.
+    """
+    mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
+    ids = checked_ids(features, id_column, what="the features")
+    files: dict[str, Any] = {}
+    chosen = np.arange(len(ids))
+    if method == "stages":
+        known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
+        if known is None:
+            order = np.random.default_rng(seed).permutation(len(ids))
+            chosen = np.sort(order[: (len(ids) + 1) // 2])
+        else:
+            chosen = np.flatnonzero(~known)
+            model = fit_release(features, after, estimator=estimator, seed=seed)
+            prior = model.predict_proba(features)[chosen]
+            files[_PRIOR] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
+        if not len(chosen):
+            raise ValueError("the releases of `after` speak of every id; no label is left to ask")
+    elif after:
+        raise ValueError(f"only stages build on earlier releases, but the method is {method}")
+    if method == "moments":
+        rows = prepared(features, id_column)[0]
+        count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
+        weights, question = SumQuestion.asked(rows, count=count, seed=seed)
+        files[_WEIGHTS], files[_QUESTION] = packed(weights), question.arrays()
+    files[_IDS] = ids[chosen]
+    facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
+    folder = new_folder(to)
+    _write(folder, _REQUEST, {**facts, "rows": len(chosen)}, files)
+    return read_request(folder)
+
+
+def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
+    """Return the ids of a table's rows as text [N], each once."""
+    if column not in table:
+        raise ValueError(f"{what} have no column {column!r}; they have {', '.join(table.columns)}")
+    if table[column].isna().any():
+        raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
+    ids: NDArray[np.str_] = table[column].astype(str).to_numpy(dtype=str)
+    distinct = len(np.unique(ids))
+    if not len(ids) or distinct < len(ids):
+        raise ValueError(
+            f"column {column!r} of {what} has {len(ids):,} rows and {distinct:,} ids; every row "
+            "needs an id of its own"
+        )
+    return ids
+
+
+def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32], Any]:
+    """Return a table as numbers [N, D], as our own models see it, and what made them."""
+    rows = features.drop(columns=[id_column]) if id_column in features else features
+    placeholder = np.zeros(len(rows), dtype=np.int64)
+    splits = read_arrays(rows, placeholder, classes=2)
+    return np.asarray(splits.train_features, dtype=np.float32), splits.preprocessing
+
+
+# -------------------------------------------------------------------------- the party with labels
+
+
+def read_request(folder: str | Path) -> Request:
+    """Return a request, or refuse one that was altered or that asks for too much."""
+    place = Path(folder)
+    facts, files = _read(place, _REQUEST)
+    classes = tuple(map(str, facts.get("classes", ())))
+    method, ids = str(facts.get("method")), files[_IDS]
+    if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
+        raise FileNotAsWritten(
+            f"{place} asks for method {method!r} of {len(classes)} classes; an answer takes one of "
+            f"{', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
+        )
+    if not len(ids) or len(np.unique(ids)) < len(ids):
+        raise FileNotAsWritten(f"{place} names an id twice, or none; each label is asked for once")
+    weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
+    if (method == "moments") != (weights is not None):
+        raise FileNotAsWritten(f"{place}: moments need directions, and {method} takes none")
+    if weights is not None:
+        question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
+        width = len(question.units)
+        if width > _MOST_DIRECTIONS:
+            raise FileNotAsWritten(
+                f"{place} asks for {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
+            )
+        _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
+        weights = unpacked(weights, width)
+    if prior is not None:
+        _expect(place, prior, np.uint16, (len(ids), len(classes)))
+    return Request(
+        folder=place,
+        method=method,
+        classes=classes,
+        id_column=str(facts.get("id_column")),
+        ids=ids,
+        weights=weights,
+        question=question,
+        prior=prior,
+        digest=facts["digest"],
+    )
+
+
+def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
+    if array.dtype != kind or array.shape != shape:
+        raise FileNotAsWritten(
+            f"{place} has an array {array.dtype}{array.shape} where {np.dtype(kind)}{shape} belongs"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What an answer costs, or would cost.
+
+    Attributes:
+        rows: Labels that it is of.
+        epsilon, delta: Its price for each label.
+        new: Whether it was drawn and charged now; an equal request reads the same release again.
+        total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
+        isolated: The largest share of one row in a direction.
+        vault: Folder of the ledger; None for one in memory.
+        bytes: Size of the release; 0 for a dry run.
+        folder: Of the release; None for a dry run.
+    """
+
+    rows: int
+    method: str
+    epsilon: float
+    delta: float
+    new: bool
+    total_epsilon: float
+    total_delta: float
+    isolated: float
+    vault: str | None
+    bytes: int = 0
+    folder: str | None = None
+
+
+def answer(
+    labels: pd.DataFrame,
+    request: Request,
+    to: str | Path | None,
+    *,
+    id_column: str,
+    label_column: str,
+    epsilon: float,
+    vault: SharedVault | str | Path,
+    budget: float | None = None,
+    delta: float = USUAL_DELTA,
+    missing: str | None = None,
+    relabel: bool = False,
+) -> Answered:
+    """Draw, charge and write the release that a request asks for, or state its price.
+
+    Args:
+        labels: Secret: one row per id.
+        request: As `read_request` returns it.
+        to: A new folder; None for a dry run, which charges nothing.
+        id_column: Of the labels' table.
+        label_column: Likewise.
+        epsilon: Price of each label of the request.
+        vault: Ledger of the labels' owner, or its folder. Requests to one vault add up person by
+            person.
+        budget: The most that any label may pay in all, at `delta`; None for no bound.
+        delta: At which prices are stated that are not pure.
+        missing: Class of ids without a row; None to refuse such a request. Whether an id has a row
+            is as secret as its label then.
+        relabel: State that labels may have changed, so that every release is drawn and paid anew.
+
+    Raises:
+        BudgetExceeded: A label would pay more than the budget. Nothing was released.
+    """
+    numbers = _joined(labels, request, id_column, label_column, missing)
+    method = request.method
+    mechanism = mechanism_for(
+        method, epsilon=epsilon, delta=delta, num_classes=len(request.classes)
+    )
+    public, length = request.public()
+    shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
+    if relabel:
+        shared.relabel()
+    side = PublicSide(
+        rows=hashlib.sha256("\n".join(request.ids.tolist()).encode()).hexdigest(),
+        classes=repr(request.classes),
+        num_labels=len(numbers),
+        people=request.ids,
+    )
+    with shared.alone():
+        own = LabelVault(labels=numbers, num_classes=len(request.classes), store=shared.store(side))
+        charge = own.charge_of(mechanism, *public, noise=SecureEntropy())
+        new = all(known.key != charge.key for known in own.charges())
+        total, at = shared.total(delta=delta, planned=(side, charge) if new else None)
+        if new and budget is not None:
+            limit = Budget(epsilon=budget, delta=at)
+            if not limit.allows(total):
+                spent = shared.total(delta=delta)[0]
+                raise BudgetExceeded(
+                    budget=limit, spent=spent, requested=total, request=f"{method} at {epsilon:g}"
+                )
+        line = line_of(charge, num_labels=len(numbers), delta=delta, new=new)
+        found = Answered(
+            rows=len(numbers),
+            method=method,
+            epsilon=line.epsilon,
+            delta=line.delta,
+            new=new,
+            total_epsilon=total,
+            total_delta=at,
+            isolated=request.isolated(),
+            vault=None if shared.folder is None else str(shared.folder),
+        )
+        if to is None:
+            return found
+        folder = new_folder(to)
+        values = own.release(mechanism, *public, noise=SecureEntropy()).values
+    facts = {
+        "method": method,
+        "classes": list(request.classes),
+        "id_column": request.id_column,
+        "rows": len(numbers),
+        "request": request.digest,
+        "asked_epsilon": epsilon,
+        "epsilon": line.epsilon,
+        "delta": line.delta,
+        "mechanism": line.mechanism,
+        "length": length,
+    }
+    files: dict[str, Any] = {_IDS: request.ids, _VALUES: _packed(values)}
+    if request.question is not None:
+        files[_QUESTION] = request.question.arrays()
+    written = _write(folder, _RELEASE, facts, files)
+    return Answered(**{**vars(found), "bytes": written, "folder": str(folder)})
+
+
+def _joined(
+    labels: pd.DataFrame, request: Request, id_column: str, label_column: str, missing: str | None
+) -> NDArray[np.int64]:
+    """The label of each id of the request as a number [N]."""
+    if label_column not in labels:
+        raise ValueError(
+            f"the labels have no column {label_column!r}; they have {', '.join(labels.columns)}"
+        )
+    ids = checked_ids(labels, id_column, what="the labels")
+    found = pd.Index(ids).get_indexer(request.ids)
+    absent = int((found < 0).sum())
+    if absent and missing is None:
+        raise ValueError(
+            f"{absent:,} of {len(found):,} ids of the request have no label; give their class with "
+            "--missing CLASS (no purchase, say), or ask the other party for a request without them"
+        )
+    values = labels[label_column].astype(object).to_numpy()
+    joined = np.where(found >= 0, values[found], missing)
+    return class_numbers(joined, request.classes)
+
+
+# ------------------------------------------------------------------------- the party with features
+
+
+def read_release(folder: str | Path) -> PartyRelease:
+    """Return a release, or refuse one that is not as it was written."""
+    place = Path(folder)
+    facts, files = _read(place, _RELEASE)
+    classes, ids, values = tuple(facts["classes"]), files[_IDS], files[_VALUES]
+    mechanism = mechanism_for(
+        facts["method"],
+        epsilon=facts["asked_epsilon"],
+        delta=facts["delta"],
+        num_classes=len(classes),
+    )
+    question = SumQuestion.of_arrays(files[_QUESTION]) if _QUESTION in files else None
+    if facts["method"] in ("subset", "stages"):
+        values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
+    expected = len(ids) if question is None else len(question.units)
+    if len(values) != expected:
+        raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
+    line = PaidRelease(
+        key=facts["request"],
+        mechanism=facts["mechanism"],
+        labels=len(ids),
+        epsilon=facts["epsilon"],
+        delta=facts["delta"],
+        seeded=False,
+        new=False,
+    )
+    return PartyRelease(
+        mechanism=mechanism,
+        values=values,
+        classes=classes,
+        ledger=(line,),
+        ids=ids,
+        id_column=facts["id_column"],
+        question=question,
+        length=float(facts["length"]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedModel:
+    """A fitted estimator, the preparation of its rows, and what its labels cost."""
+
+    estimator: Any
+    preprocessing: Any
+    classes: tuple[Any, ...]
+    id_column: str
+    ledger: tuple[PaidRelease, ...]
+
+    def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float64]:
+        """Return probabilities of `classes` [N, K] for raw rows, with or without the id column."""
+        rows = features.drop(columns=[self.id_column], errors="ignore")
+        found = np.zeros((len(rows), len(self.classes)))
+        places = np.asarray(self.estimator.classes_, dtype=int)
+        found[:, places] = self.estimator.predict_proba(self.preprocessing(rows))
+        return found
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model for `labeldp predict` and `load_model`."""
+        from labeldp.trainers.data.preprocessing import Preprocessing
+        from labeldp.trainers.models.predictors import EstimatorPredictor
+        from labeldp.trainers.models.trained_model import Origin, TrainedModel
+
+        num_classes = len(self.classes)
+        TrainedModel(
+            predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),
+            preprocessing=Preprocessing(steps=(self.preprocessing,)),
+            origin=Origin(
+                method=f"{type(self.estimator).__name__} on {self.ledger[0].mechanism}",
+                epsilon=max(line.epsilon for line in self.ledger),
+                delta=max(line.delta for line in self.ledger),
+                num_classes=num_classes,
+                classes=tuple(map(str, self.classes)),
+                data_name="own",
+                fingerprint="",
+                trial="",
+                seed=0,
+                noise=NoiseKind.SECURE,
+            ),
+        ).save(folder)
+
+
+def fit_release(
+    features: pd.DataFrame,
+    releases: Sequence[PartyRelease],
+    *,
+    estimator: Any = None,
+    seed: int = 0,
+) -> ReleasedModel:
+    """Fit a classifier to released labels of the rows of a table.
+
+    Args:
+        features: The table of the request; rows may have another order, and others may be there.
+        releases: One, or those of both rounds of `stages`.
+        estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
+        seed: Of folds and samples.
+    """
+    from labeldp.trainers.methods.any_model import named_estimator
+
+    first = releases[0]
+    ids = checked_ids(features, first.id_column, what="the features")
+    rows, preprocessing = prepared(features, first.id_column)
+    wanted = np.concatenate([each.ids for each in releases])
+    places = pd.Index(ids).get_indexer(wanted)
+    if (places < 0).any():
+        raise ValueError(
+            f"{int((places < 0).sum()):,} of {len(places):,} ids of the release are not in the "
+            "features; give the table that the request was made of"
+        )
+    model = (
+        named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
+    )
+    if first.question is not None:
+        soft = first.soft_labels_of(rows[places])
+        fitted = fit_to_soft_labels(model, rows[places], soft, seed=seed)
+    else:
+        evidence = np.concatenate([each.log_likelihood for each in releases])
+        fitted = fit_to_single_labels(model, rows[places], evidence, seed=seed)
+    return ReleasedModel(
+        estimator=fitted,
+        preprocessing=preprocessing,
+        classes=first.classes,
+        id_column=first.id_column,
+        ledger=tuple(line for each in releases for line in each.ledger),
+    )
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def new_folder(to: str | Path) -> Path:
+    """Return a folder that was not there, or was empty."""
+    folder = Path(to)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} exists already; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _packed(values: NDArray[Any]) -> NDArray[Any]:
+    """Sets as bits, labels as the smallest whole numbers, others in single precision."""
+    if values.dtype == bool:
+        return np.packbits(values, axis=1)
+    if np.issubdtype(values.dtype, np.integer):
+        return values.astype(np.min_scalar_type(int(values.max())))
+    return values.astype(np.float32)
+
+
+def _write(folder: Path, name: str, facts: Mapping[str, Any], files: Mapping[str, Any]) -> int:
+    """Write a folder, the description last; return its bytes."""
+    for file, content in files.items():
+        with (folder / file).open("wb") as opened:
+            if file == _IDS:
+                pd.DataFrame({"id": content}).to_parquet(opened, compression="zstd")
+            elif isinstance(content, Mapping):
+                np.savez(opened, **content)
+            else:
+                np.save(opened, content, allow_pickle=False)
+    described = {
+        "format": FORMAT,
+        **facts,
+        "files": {file: _digest(folder / file) for file in sorted(files)},
+    }
+    described["digest"] = _digest_of(described)
+    (folder / name).write_text(json.dumps(described, indent=1) + "\n")
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a folder's description and files, or refuse what is not as it was written."""
+    try:
+        facts = json.loads((folder / name).read_text())
+        stated = facts.pop("digest")
+        if facts["format"] != FORMAT:
+            raise FileNotAsWritten(
+                f"{folder} has format {facts['format']}, and this labeldp reads {FORMAT}"
+            )
+        if stated != _digest_of(facts):
+            raise FileNotAsWritten(f"{folder / name} was altered; ask its writer for it again")
+        files: dict[str, Any] = {}
+        for file, digest in facts["files"].items():
+            if file not in (_IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES):
+                raise FileNotAsWritten(f"{folder} names a file {file!r}, which has no place in it")
+            path = folder / file
+            if path.stat().st_size > _MOST_BYTES:
+                raise FileNotAsWritten(
+                    f"{path} has {path.stat().st_size:,} bytes; {_MOST_BYTES:,} is the most"
+                )
+            if _digest(path) != digest:
+                raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
+            files[file] = _content(path)
+        return {**facts, "digest": stated}, files
+    except FileNotAsWritten:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileNotAsWritten(
+            f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _content(path: Path) -> Any:
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)["id"].astype(str).to_numpy(dtype=str)
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    return np.load(path, allow_pickle=False)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _digest_of(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,192 @@
+"""`labeldp request`, `release` and `fit`: labels with one party, features with another."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labeldp.platform.api import two_parties
+from labeldp.platform.cli.command import Answer
+from labeldp.trainers.data.conversions import conversions
+from labeldp.trainers.data.own_files import csv_table, parquet_table
+from labeldp.trainers.methods.any_model import named_estimator
+
+
+def request(
+    *,
+    features: str,
+    id_column: str,
+    method: str,
+    classes: str,
+    epsilon: float,
+    delta: float,
+    after: Sequence[str],
+    estimator: str | None,
+    seed: int,
+    out: str,
+) -> Answer:
+    """Write a request for labels of a table's rows."""
+    table = _table(features, id_column)
+    written = two_parties.write_request(
+        table,
+        out,
+        id_column=id_column,
+        method=method,
+        classes=[name.strip() for name in classes.split(",")],
+        epsilon=epsilon,
+        delta=delta,
+        after=[two_parties.read_release(each) for each in after],
+        estimator=_estimator(estimator, table, seed),
+        seed=seed,
+    )
+    directions = 0 if written.weights is None else written.weights.shape[1]
+    facts = {
+        "rows": len(written.ids),
+        "method": method,
+        "directions": directions,
+        "bytes": _bytes(Path(out)),
+        "folder": out,
+    }
+    shows = (
+        f"{directions} functions of each row's features, as bytes"
+        if directions
+        else "a guess at each label, of an earlier release"
+        if after
+        else "no features"
+    )
+    return Answer(
+        facts=facts,
+        words=[
+            f"{out}: a request for {len(written.ids):,} labels by {method}, "
+            f"{facts['bytes']:,} bytes",
+            f"It shows the party with the labels: the ids, and {shows}.",
+            f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
+            f"--epsilon {epsilon:g} -o release",
+        ],
+    )
+
+
+def release(
+    *,
+    labels: str,
+    id_column: str,
+    label_column: str,
+    request: str,
+    epsilon: float,
+    delta: float,
+    budget: float | None,
+    missing: str | None,
+    vault: str | None,
+    relabel: bool,
+    dry_run: bool,
+    out: str | None,
+) -> Answer:
+    """Answer a request with a release of labels, or state its price."""
+    if out is None and not dry_run:
+        raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
+    file = Path(labels)
+    asked = two_parties.read_request(request)
+    found = two_parties.answer(
+        _table(labels, id_column, label_column),
+        asked,
+        None if dry_run else out,
+        id_column=id_column,
+        label_column=label_column,
+        epsilon=epsilon,
+        vault=vault or file.with_name(f"{file.stem}.vault"),
+        relabel=relabel,
+        budget=budget,
+        delta=delta,
+        missing=missing,
+    )
+    at = f" at delta {found.delta:g}" if found.delta else ""
+    total_at = f" at delta {found.total_delta:g}" if found.total_delta else ""
+    lines = [
+        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
+        f"epsilon {found.epsilon:.4g}{at} for each",
+        f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
+        f"paid {found.total_epsilon:.4g}{total_at}",
+    ]
+    if not found.new:
+        lines.append("this request was answered before: the same release is read, at no cost")
+    if found.isolated > two_parties.ISOLATED:
+        lines.append(
+            f"one row is {found.isolated:.0%} of a direction: its label is protected by noise "
+            "alone, as with single labels, at the epsilon above"
+        )
+    if not dry_run:
+        lines.append(f"{out}: {found.bytes:,} bytes for the party with the features")
+    return Answer(facts=found, words=lines)
+
+
+def fit(
+    *, features: str, release: Sequence[str], estimator: str | None, seed: int, out: str
+) -> Any:
+    """Fit a classifier to releases, and write it for `labeldp predict`."""
+    releases = [two_parties.read_release(each) for each in release]
+    table = _table(features, releases[0].id_column)
+    model = two_parties.fit_release(
+        table, releases, estimator=_estimator(estimator, table, seed), seed=seed
+    )
+    model.save(out)
+    first = releases[0]
+    facts = {
+        "rows": sum(len(each.ids) for each in releases),
+        "estimator": type(model.estimator).__name__,
+        "epsilon": max(each.epsilon for each in releases),
+        "delta": max(each.delta for each in releases),
+        "bytes": _bytes(Path(out)),
+        "folder": out,
+    }
+    at = f" at delta {first.delta:g}" if first.delta else ""
+    return Answer(
+        facts=facts,
+        words=[
+            f"{out}: {facts['estimator']} of {facts['rows']:,} released labels, epsilon "
+            f"{facts['epsilon']:.4g}{at} for each",
+            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+        ],
+    )
+
+
+def make(*, name: str, rows: int, seed: int, out: str) -> Answer:
+    """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with."""
+    del name
+    folder = two_parties.new_folder(out)
+    tables = {
+        "features": (log := conversions(rows, seed=seed)).drop(columns=["bought", "probability"]),
+        "labels": log[["id", "bought"]].sort_values("id"),
+        "test": conversions(max(1000, rows // 5), seed=seed + 1_000_000),
+    }
+    for table, content in tables.items():
+        content.to_parquet(folder / f"{table}.parquet", index=False)
+    share = float((log.bought == "yes").mean())
+    facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}
+    return Answer(
+        facts=facts,
+        words=[
+            f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase: features.parquet, "
+            "labels.parquet, and test.parquet with both"
+        ],
+    )
+
+
+def _table(file: str, *text: str) -> pd.DataFrame:
+    """A `.csv` or `.parquet` file; columns named by `text` are read as text."""
+    path = Path(file)
+    if path.suffix == ".csv":
+        found: pd.DataFrame = csv_table(path, text=text).to_pandas()
+    elif path.suffix == ".parquet":
+        found = parquet_table(path).to_pandas()
+    else:
+        raise ValueError(f"{file} is neither a .csv nor a .parquet; save the table as one of them")
+    return found
+
+
+def _estimator(name: str | None, table: pd.DataFrame, seed: int) -> Any:
+    return None if name is None else named_estimator(name, rows=len(table), seed=seed)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())

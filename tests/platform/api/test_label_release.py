@@ -1,0 +1,100 @@
+"""Labels released for training elsewhere, and estimators that learn from them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.label_release import SINGLE, privatize
+from labeldp.trainers.methods.any_model import fit_to_single_labels
+from labeldp.trainers.methods.smooth_sums import soft_labels_of
+from labeldp.trainers.models.trained_model import load_model
+
+CLASSES = ["no", "perhaps", "yes"]
+
+
+@pytest.mark.parametrize("method", SINGLE)
+def test_soft_labels_are_the_posterior_and_the_loss_has_its_gradient(method: str) -> None:
+    labels = np.array(CLASSES)[np.random.default_rng(0).integers(3, size=200)]
+    release = privatize(labels, epsilon=1.5, classes=CLASSES, method=method)
+    assert (release.epsilon, release.delta, len(release.values)) == (1.5, 0.0, 200)
+    logits = torch.randn(200, 3, dtype=torch.float64, requires_grad=True)
+    rows = torch.arange(200)
+    (gradient,) = torch.autograd.grad(release.loss(logits, rows) * 200, logits)
+    prior = logits.detach().softmax(1)
+    expected = prior - torch.from_numpy(release.soft_labels(prior.numpy()))
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_without_much_noise_a_release_is_the_labels() -> None:
+    labels = np.array(CLASSES)[np.random.default_rng(0).integers(3, size=200)]
+    for method in SINGLE:
+        release = privatize(labels, epsilon=40.0, classes=CLASSES, method=method)
+        assert (np.array(CLASSES)[release.soft_labels().argmax(1)] == labels).all()
+
+
+def test_what_cannot_be_released_is_refused_without_naming_a_label() -> None:
+    with pytest.raises(ValueError, match=r"1 labels are none of the classes no, yes") as caught:
+        privatize(["no", "Zwetschge"], epsilon=1.0, classes=["no", "yes"])
+    assert "Zwetschge" not in str(caught.value)
+    with pytest.raises(ValueError, match="method is 'moments'"):
+        privatize(["no", "yes"], epsilon=1.0, classes=["no", "yes"], method="moments")
+
+
+def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None:
+    generator = np.random.default_rng(1)
+    rows = generator.normal(size=(8000, 5))
+    truth = (rows[:, 0] + rows[:, 1] ** 2 > 1.5).astype(int)
+    release = privatize(truth, epsilon=1.0, classes=[0, 1], method="randomized_response")
+    trees = HistGradientBoostingClassifier(max_leaf_nodes=8, min_samples_leaf=100, max_iter=50)
+    read = fit_to_single_labels(trees, rows, release.log_likelihood, seed=0)
+    plain = trees.fit(rows, release.values)
+
+    def error(model: HistGradientBoostingClassifier) -> float:
+        return float(np.square(model.predict_proba(rows)[:, 1] - truth).mean())
+
+    assert error(read) < 0.7 * error(plain)
+    assert read.predict_proba(rows)[:, 1].mean() == pytest.approx(truth.mean(), abs=0.04)
+    fit_to_single_labels(LogisticRegression(), rows, release.log_likelihood, seed=0)
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        fit_to_single_labels(KNeighborsClassifier(), rows, release.log_likelihood, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "delta"),
+    [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)],
+)
+def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path: Path) -> None:
+    # Rows of its own for each case: equal rows would add up.
+    x = np.random.default_rng([len(method), delta > 0]).normal(size=(3000, 4))
+    y = np.array(CLASSES)[(x[:, 0] > -0.4).astype(int) + (x[:, 0] > 0.4)]
+    trees = HistGradientBoostingClassifier(max_leaf_nodes=8, min_samples_leaf=50, max_iter=30)
+    model = LabelPrivateClassifier(
+        method, epsilon=2.0, delta=delta, classes=CLASSES, estimator=trees, random_state=0
+    ).fit(x, y)
+    assert len(model.ledger_) == 1 and model.epsilon_ == pytest.approx(2.0, abs=1e-9)
+    assert model.delta_ <= delta and model.score(x, y) > 0.75
+    model.save(tmp_path / "model")
+    kept = load_model(tmp_path / "model").predict_proba(x)
+    np.testing.assert_array_equal(kept, model.predict_proba(x))
+
+
+def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
+    x, y = np.zeros((20, 2)), [0, 1] * 10
+    with pytest.raises(ValueError, match="with estimator= take one of moment_labels, subset"):
+        LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_soft_labels_keep_the_share_of_a_rare_class(classes: int) -> None:
+    generator = np.random.default_rng(0)
+    share = np.append(np.full(classes - 1, 0.98 / (classes - 1)), 0.02)
+    scores = share + generator.normal(0, 0.1, (20_000, classes))
+    soft = soft_labels_of(scores)
+    assert np.allclose(soft.sum(1), 1) and (soft >= 0).all()
+    assert soft[:, -1].mean() == pytest.approx(0.02, abs=0.006)

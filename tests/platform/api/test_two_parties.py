@@ -1,0 +1,248 @@
+"""Two parties: one file each way, no label but the released ones in it, hostile partners."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.platform.api import two_parties
+from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
+from labeldp.platform.vault.shared_vault import SharedVault
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal, words
+
+ROWS = 3000
+COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "bought"}
+
+
+def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Features with text and gaps; labels in another order, with a row more."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(rows, 3))
+    ids = [f"u{number}" for number in generator.permutation(rows)]
+    features = pd.DataFrame({"id": ids, "a": x[:, 0], "b": x[:, 1], "c": x[:, 2]})
+    features["town"] = np.where(x[:, 1] > 0.5, "Bern", "Rome")
+    features.loc[::17, "c"] = np.nan
+    bought = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")
+    labels = pd.DataFrame({"id": [*ids, "stranger"], "bought": [*bought, "no"]})
+    return features, labels.sample(frac=1, random_state=0)
+
+
+@pytest.mark.parametrize("method", ["moments", "subset", "randomized_response", "laplace"])
+def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
+    features, labels = both_tables()
+    facts: dict[str, Any] = {"id_column": "id", "method": method, "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts, epsilon=3.0)
+    assert (request.weights is None) == (method != "moments")
+    vault = SharedVault(tmp_path / "vault")
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 3.0, "vault": vault}
+    dry = answer(labels, request, None, **given)
+    assert (dry.new, dry.folder, vault.charges()) == (True, None, [])
+    found = answer(labels, request, tmp_path / "release", **given)
+    assert found.epsilon == dry.epsilon == pytest.approx(3.0, abs=1e-9)
+    assert found.total_epsilon == dry.total_epsilon and len(vault.charges()) == 1
+    again = answer(labels, request, tmp_path / "again", **given)
+    assert (again.new, len(vault.charges())) == (False, 1)
+    first, second = (tmp_path / name / "values.npy" for name in ("release", "again"))
+    assert first.read_bytes() == second.read_bytes()
+    release = read_release(tmp_path / "release")
+    model = two_parties.fit_release(features.sample(frac=1, random_state=1), [release])
+    truth = labels.set_index("id").bought[features.id] == "yes"
+    assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
+
+
+def test_stages_ask_each_label_once_and_the_second_round_has_a_prior(tmp_path: Path) -> None:
+    features, labels = both_tables()
+    facts: dict[str, Any] = {"id_column": "id", "method": "stages", "classes": ["no", "yes"]}
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 2.0, "vault": SharedVault()}
+    first = write_request(features, tmp_path / "1", **facts)
+    answer(labels, first, tmp_path / "r1", **given)
+    one = read_release(tmp_path / "r1")
+    second = write_request(features, tmp_path / "2", **facts, after=[one])
+    assert second.prior is not None and not set(first.ids) & set(second.ids)
+    found = answer(labels, second, tmp_path / "r2", **given)
+    assert (found.total_epsilon, found.total_delta) == (2.0, 0.0)
+    releases = [one, read_release(tmp_path / "r2")]
+    truth = labels.set_index("id").bought[features.id] == "yes"
+    model = two_parties.fit_release(features, releases)
+    assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
+
+
+def test_a_budget_holds_over_requests_person_by_person(tmp_path: Path) -> None:
+    features, labels = both_tables(100)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    halves = [
+        write_request(features[rows], tmp_path / f"{rows.start}", **facts)
+        for rows in (slice(0, 60), slice(40, 100))
+    ]
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
+    answer(labels, halves[0], tmp_path / "a", **given, budget=1.5)
+    with pytest.raises(BudgetExceeded, match="would make it 2"):
+        answer(labels, halves[1], tmp_path / "b", **given, budget=1.5)
+    assert not (tmp_path / "b").exists()
+    assert answer(labels, halves[0], tmp_path / "c", **given, budget=1.5).new is False
+    apart = write_request(features[60:], tmp_path / "apart", **facts)
+    assert answer(labels, apart, tmp_path / "d", **given, budget=1.5).total_epsilon == 1.0
+
+
+def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> None:
+    features, labels = both_tables(200)
+    labels["bought"] = labels.bought.map({"yes": "Zwetschge", "no": "Quitte"})
+    facts: dict[str, Any] = {"id_column": "id", "method": "moments"}
+    request = write_request(
+        features, tmp_path / "request", **facts, classes=["Quitte", "Zwetschge"]
+    )
+    vault = SharedVault(tmp_path / "vault")
+    answer(labels, request, tmp_path / "release", **COLUMNS, epsilon=1.0, vault=vault)
+    names = {path.name for path in (tmp_path / "release").iterdir()}
+    assert names == {"release.json", "ids.parquet", "question.npz", "values.npy"}
+    for name in ("ids.parquet", "question.npz"):  # as the other party wrote them
+        same = (tmp_path / kind / name for kind in ("request", "release"))
+        tables = [pd.read_parquet(path) if name == "ids.parquet" else None for path in same]
+        assert name != "ids.parquet" or tables[0].equals(tables[1])  # type: ignore[union-attr]
+    values = np.load(tmp_path / "release" / "values.npy")
+    assert values.shape == (request.weights.shape[1], 2)  # type: ignore[union-attr]
+    (charge,) = vault.charges()
+    text = (tmp_path / "release" / "release.json").read_text()
+    assert charge.key not in text and json.loads(text)["classes"] == ["Quitte", "Zwetschge"]
+
+
+def _rewritten(folder: Path, change: Any) -> None:
+    """Change a request as its writer could have: with digests that fit."""
+    facts, files = two_parties._read(folder, "request.json")
+    for name in ("digest", "format", "files"):
+        facts.pop(name)
+    change(facts, files)
+    two_parties._write(folder, "request.json", facts, files)
+
+
+def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["weights.npy"][:, 0] = 0x88  # twice 0
+    files["weights.npy"][7, 0] = 0xF8
+
+
+def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["question.npz"]["units"] *= 1000
+
+
+def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: Path) -> None:
+    features, labels = both_tables(400)
+    facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
+    for change in (_one_person, _long_rows):
+        folder = tmp_path / change.__name__
+        write_request(features, folder, **facts)
+        _rewritten(folder, change)
+        request = two_parties.read_request(folder)
+        ((weights,), _) = request.public()
+        assert np.linalg.norm(weights.astype(np.float64), axis=1).max() <= 1
+        given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
+        found = answer(labels, request, None, **given)
+        assert found.epsilon == pytest.approx(1.0, abs=1e-9)
+        assert (found.isolated > two_parties.ISOLATED) == (change is _one_person)
+
+
+def _twice(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["ids.parquet"][0] = files["ids.parquet"][1]
+
+
+def _not_finite(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["question.npz"]["units"][0] = np.inf
+
+
+def _nothing(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["weights.npy"][:] = 0x88
+
+
+def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["weights.npy"] = np.zeros((len(files["ids.parquet"]), 2500), np.uint8)
+    arrays = files["question.npz"]
+    for name in ("units", "totals", "strengths"):
+        arrays[name] = np.zeros(5000)
+    arrays["mixing"] = np.zeros((5000, 5000))
+    arrays["projection"] = np.zeros((len(arrays["landmarks"]), 5000))
+
+
+def _short(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["weights.npy"] = files["weights.npy"][:-1]
+
+
+def _pate(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    facts["method"] = "pate"
+
+
+@pytest.mark.parametrize("change", [_twice, _not_finite, _nothing, _wide, _short, _pate])
+def test_a_hostile_request_is_refused(change: Any, tmp_path: Path) -> None:
+    features, labels = both_tables(300)
+    folder = tmp_path / "request"
+    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    _rewritten(folder, change)
+    vault = SharedVault()
+    with pytest.raises((FileNotAsWritten, ValueError)):
+        request = two_parties.read_request(folder)
+        answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=vault)
+    assert vault.charges() == [] and not (tmp_path / "r").exists()
+
+
+def test_an_altered_file_is_refused(tmp_path: Path) -> None:
+    features, _ = both_tables(300)
+    folder = tmp_path / "request"
+    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    for path in folder.iterdir():
+        before = path.read_bytes()
+        place = len(before) // 2
+        path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
+        with pytest.raises(FileNotAsWritten):
+            two_parties.read_request(folder)
+        path.write_bytes(before)
+    two_parties.read_request(folder)
+
+
+def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path) -> None:
+    features, labels = both_tables(100)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    bought = labels[labels.bought == "yes"]
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 30.0, "vault": SharedVault()}
+    with pytest.raises(ValueError, match="ids of the request have no label"):
+        answer(bought, request, tmp_path / "r", **given)
+    answer(bought, request, tmp_path / "r", **given, missing="no")
+    found = read_release(tmp_path / "r").values.argmax(1)
+    truth = labels.set_index("id").bought[features.id] == "yes"
+    assert (found == truth.to_numpy()).all()
+
+
+def test_the_commands_of_the_page_and_their_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {name: str(tmp_path / name) for name in ("log", "request", "release", "again", "model")}
+    ran(capsys, "data", "make", "conversions", "--rows", "1000", "-o", names["log"])
+    table, secret = (str(tmp_path / "log" / f"{name}.parquet") for name in ("features", "labels"))
+    request = ("request", table, "--id-column", "id", "--classes", "no,yes", "--method")
+    assert "learn from true labels" in refusal(capsys, *request, "pate", "-o", names["request"])
+    ran(capsys, *request, "moments", "-o", names["request"])
+    columns = ("--id-column", "id", "--label-column", "bought")
+    release = ("release", secret, *columns, "--request", names["request"], "--budget", "2")
+    found = ran(capsys, *release, "-o", names["release"], "--epsilon", "1")
+    assert {"rows", "epsilon", "delta", "bytes", "folder"} <= set(found)
+    words(capsys, *release, "-o", names["again"], "--epsilon", "1.9", code=4)
+    assert "at no cost" in words(capsys, *release, "--epsilon", "1", "--dry-run")
+    ran(capsys, "fit", table, "--release", names["release"], "-o", names["model"])
+    out = str(tmp_path / "p.csv")
+    ran(capsys, "predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
+    assert "prediction" in pd.read_csv(out)
+
+
+def test_the_party_with_labels_needs_no_torch_ray_or_mlflow() -> None:
+    code = (
+        "import sys, labeldp.platform.cli.parties;"
+        "print([m for m in ('torch', 'ray', 'mlflow', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,646 @@
+"""A user's own data: files and memory, split or not, and every way to get them wrong."""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from labeldp.trainers.data.columns import Categories, Columns
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, labelled, load, load_own
+from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
+from tests.trainers.data_samples import images
+
+TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
+LABELS = np.arange(20) % 2
+
+
+def from_npz(
+    folder: Path,
+    *,
+    hold_out: HoldOut | None = None,
+    classes: int | tuple[str, ...] | None = None,
+    **arrays: Any,
+) -> LabelledData:
+    np.savez(folder / "mine.npz", **arrays)
+    return load("own", path=folder / "mine.npz", hold_out=hold_out, classes=classes)
+
+
+def from_parquet(
+    folder: Path,
+    *,
+    label_column: str | None = None,
+    hold_out: HoldOut | None = HoldOut.PUBLIC,
+    classes: int | tuple[str, ...] | None = None,
+    metadata: dict[str, str] | None = None,
+    **columns: Any,
+) -> LabelledData:
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    parquet.write_table(table, folder / "mine.parquet")
+    return load(
+        "own",
+        path=folder / "mine.parquet",
+        label_column=label_column,
+        hold_out=hold_out,
+        classes=classes,
+    )
+
+
+def four(**changes: Any) -> dict[str, Any]:
+    arrays = {
+        "train_features": TABLE,
+        "train_labels": LABELS,
+        "test_features": TABLE[:5],
+        "test_labels": LABELS[:5],
+        "num_classes": 2,
+    }
+    return {**arrays, **changes}
+
+
+def whole(**changes: Any) -> dict[str, Any]:
+    """A file without a split."""
+    return {"features": TABLE, "labels": LABELS, "num_classes": 2, **changes}
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet"])
+def test_labels_are_not_published_without_a_word(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DataFileError, match="brings no test split") as refused:
+        if kind == "npz":
+            from_npz(tmp_path, **whole())
+        else:
+            from_parquet(tmp_path, hold_out=None, classes=2, x=TABLE[:, 0], label=LABELS)
+    for way_out in ("mark rows as train or test", "data.hold_out=public", "data.hold_out=none"):
+        assert way_out in str(refused.value)
+
+
+def test_the_fingerprint_says_nothing_of_secret_labels(tmp_path: Path) -> None:
+    one = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole())
+    other = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=1 - LABELS))
+    assert one.public.fingerprint == other.public.fingerprint
+    published = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **whole())
+    assert published.public.fingerprint != one.public.fingerprint
+
+
+@pytest.mark.parametrize("said", [HoldOut.PUBLIC, HoldOut.NONE])
+def test_a_split_and_a_word_on_holding_out_contradict_each_other(
+    tmp_path: Path, said: HoldOut
+) -> None:
+    split = np.array(["train", "train", "test", "train"] * 5)
+    for arrays in (four(), whole(split=split)):
+        with pytest.raises(DataFileError, match=f"hold_out is {said}, but .* of its own"):
+            from_npz(tmp_path, hold_out=said, **arrays)
+
+
+@pytest.mark.parametrize("shape", [(10, 12), (1, 10, 12), (10, 12, 1)])
+def test_gray_images_in_any_order_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    pixels = images(20, *shape)
+    data = from_npz(tmp_path, **four(train_features=pixels, test_features=pixels[:5]))
+    assert data.public.kind is FeatureKind.IMAGE
+    expected = torch.from_numpy(pixels.reshape(20, 1, 10, 12))
+    assert torch.equal(data.public.train_features, expected)
+
+
+def test_classes_that_the_file_or_the_user_states(tmp_path: Path) -> None:
+    sparse = np.where(LABELS == 1, 4, 0)
+    bare: dict[str, Any] = {"features": TABLE, "labels": LABELS, "hold_out": HoldOut.NONE}
+    data = from_npz(tmp_path, **{**bare, "labels": sparse}, num_classes=5)
+    assert data.public.num_classes == 5
+    names = ("no", "yes", "maybe")
+    statements: list[dict[str, Any]] = [
+        {"class_names": names},
+        {"classes": names},
+        {"classes": 3, "class_names": names},
+    ]
+    for said in statements:
+        named = from_npz(tmp_path, **bare, **said)
+        assert named.public.num_classes == 3
+        assert named.public.class_names == names
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS * 0, np.where(LABELS == 1, 6, 0)])
+def test_classes_are_never_read_off_the_labels(tmp_path: Path, labels: NDArray[Any]) -> None:
+    bare: dict[str, Any] = {"features": TABLE, "labels": labels, "hold_out": HoldOut.PUBLIC}
+    for arrays in (bare, {k: v for k, v in four().items() if k != "num_classes"}):
+        with pytest.raises(DataFileError, match=r"how many classes .* data\.classes=K"):
+            from_npz(tmp_path, **arrays)
+
+
+def test_statements_about_the_classes_must_agree(tmp_path: Path) -> None:
+    for said in (3, ("no", "yes", "maybe")):
+        with pytest.raises(DataFileError, match="they must agree"):
+            from_npz(tmp_path, classes=said, **four())
+    with pytest.raises(ValueError, match="at least two, each once"):
+        from_npz(tmp_path, classes=("yes", "yes"), **four())
+
+
+def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
+    changed = values.copy()
+    changed[place] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "holds nothing; it must hold train_features"),
+        ({"x": TABLE}, "holds x; it must hold"),
+        (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
+        (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
+        (four(train_labels=LABELS * 1.0), "train_labels is of type float64"),
+        (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is none of"),
+        (four(train_labels=LABELS + 1), r"train_labels\[1\] is none.*10 of 20 do not"),
+        (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is none of the classes"),
+        (four(train_labels=LABELS * 0), "all 20 training labels are the same"),
+        (four(train_labels=np.array(["a", "b"] * 10)), "array 'labels' holds names of classes"),
+        (four(num_classes=1), "num_classes is 1"),
+        (four(num_classes=2.0), "num_classes a whole number"),
+        (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
+        (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
+        (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
+        (four(test_features=TABLE[:5, :2]), "they must agree"),
+        (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
+        (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "there are no rows"),
+        (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
+        (four(train_features=TABLE * 1j, test_features=TABLE[:5]), "real numbers"),
+        (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
+        (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
+        (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
+        (whole(labels=bad(LABELS, 13, -5)), r"labels\[13\] is none of"),
+        (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
+        (whole(split=["test"] * 20), "all rows of split"),
+        (whole(split=["train"] * 3), r"it must be \[20\]"),
+        (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
+    ],
+)
+def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_npz(tmp_path, **arrays)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissing, match=r"nowhere\.npz is not there; check data\.path"):
+        load("own", path=tmp_path / "nowhere.npz")
+    for name in ("mine.npz", "mine.parquet"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04 cut off")
+        with pytest.raises(DataFileError, match=rf"{name} \(12 bytes\) can't be read"):
+            load("own", path=tmp_path / name)
+    (tmp_path / "mine.xlsx").write_text("1,2\n")
+    with pytest.raises(DataFileError, match=r"is none of \.csv, \.npy, \.npz, \.parquet"):
+        load("own", path=tmp_path / "mine.xlsx")
+    with pytest.raises(DataFileError, match="no Python objects"):
+        from_npz(tmp_path, **four(train_labels=np.array([0, "b"] * 10, dtype=object)))
+    with pytest.raises(ValueError, match=r"label_column is for tables with names"):
+        load("own", path=tmp_path / "mine.npz", label_column="y")
+
+
+def test_a_table_in_parquet(tmp_path: Path) -> None:
+    colors = ["red", "green"] * 10
+    data = from_parquet(
+        tmp_path,
+        label_column="bought",
+        hold_out=None,
+        classes=("no", "yes"),
+        age=pa.array(range(20), type=pa.int16()),
+        color=pa.array(colors).dictionary_encode(),
+        member=[True, False] * 10,
+        bought=["no", "yes"] * 10,
+        split=["train", "train", "train", "test"] * 5,
+    )
+    assert data.public.class_names == ("no", "yes")
+    assert data.public.train_features.shape == (15, 1 + 2 + 2)
+    # Green, red, False, True: everyone who is red is a member.
+    assert data.public.test_features[0, 1:].tolist() == [1, 0, 1, 0]
+    assert data.public.test_labels.tolist() == [1] * 5
+
+
+def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
+    stated = {"class_names": '["yes", "no", "maybe"]'}
+    statements: list[dict[str, Any]] = [
+        {"classes": ("yes", "no", "maybe")},
+        {"metadata": stated},
+    ]
+    for said in statements:
+        data = from_parquet(tmp_path, hold_out=HoldOut.NONE, **said, **columns)
+        assert data.train_labels.tolist() == (1 - LABELS).tolist()
+        assert data.public.class_names == ("yes", "no", "maybe")
+    counted: dict[str, Any] = {"metadata": {"num_classes": "4"}, "x": TABLE[:, 0], "label": LABELS}
+    assert from_parquet(tmp_path, **counted).public.num_classes == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "does not say how many classes"),
+        ({"classes": 2}, "holds names of classes, which are not read from"),
+        ({"classes": ("no", "maybe")}, "column 'label' row 1 is none of"),
+        ({"metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
+        ({"metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
+    ],
+)
+def test_names_of_classes_are_never_read_off_the_labels(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataFileError, match=message):
+        from_parquet(tmp_path, **settings, x=TABLE[:, 0], label=["no", "yes"] * 10)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
+        ({"x": [1.0, 2.0], "y": [0, 1]}, r"set data\.label_column \(columns: x, y\)"),
+        ({"label": [0, 1]}, "no column of features"),
+        ({"x": [1.0], "label": [0]}, "has 1 rows"),
+        ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
+        ({"x": [1.0, 2.0, float("inf")], "label": [0, 1, 0]}, "row 2, column 'x' is inf"),
+        ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
+        ({"x": [1.0, 2.0], "label": [0.0, float("inf")]}, "of type float64"),
+        ({"x": [1.0, 2.0], "label": [0, -1]}, r"labels\[1\] is none of"),
+        ({"x": [1.0, 2.0, 3.0], "label": ["a", "a", "a"]}, "2 training labels are the same"),
+        ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among other"),
+    ],
+)
+def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_parquet(tmp_path, classes=("a", "b"), **columns)
+
+
+def test_no_message_shows_a_label(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"labels\[13\] .*1 of 20") as caught:
+        from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=bad(LABELS, 13, 8391)))
+    assert "8391" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"train_labels\[13\] .*1 of 20") as caught:
+        from_npz(tmp_path, **four(train_labels=bad(LABELS, 13, 8391)))
+    assert "8391" not in str(caught.value)
+    # Labels for testing are public, and a message may help with them.
+    with pytest.raises(ValueError, match=r"test_labels\[3\] is 8391"):
+        from_npz(tmp_path, **four(test_labels=bad(LABELS[:5], 3, 8391)))
+    named = ["no", "HIV positive", "yes", "HIV positive"]
+    for label in (named, [0, 8391, 1, 8391], [0.0, 8391.5, 1.0, math.inf], [*named[:3], None]):
+        with pytest.raises(ValueError) as caught:
+            from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=label)
+        for shown in ("HIV", "8391", "inf"):
+            assert shown not in str(caught.value).removeprefix(str(tmp_path))
+    with pytest.raises(DataFileError, match=r"column 'label' row 1 .*\(2 of 4 rows"):
+        from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=named)
+
+
+CLASSES = ("no", "yes")
+TEXT = "id,age,city,bought\n" + "".join(
+    f"{i},{20 + i * i},{'Bern' if i % 3 else 'Rome'},{CLASSES[i % 2]}\n" for i in range(20)
+)
+
+
+def read(folder: Path, text: str | bytes, name: str = "mine.csv", **said: Any) -> LabelledData:
+    content = text if isinstance(text, bytes) else text.encode()
+    (folder / name).write_bytes(content)
+    settings: dict[str, Any] = {
+        "label_column": "bought",
+        "hold_out": HoldOut.NONE,
+        "classes": CLASSES,
+        **said,
+    }
+    return load_own(OwnSource(path=folder / name, **settings))
+
+
+def test_truth_values_and_spaces_are_categories_as_they_are_written(tmp_path: Path) -> None:
+    text = "member,city,bought\n" + "true, Bern,no\nfalse,Bern,yes\n" * 3
+    step = read(tmp_path, text).public.preprocessing.steps[0]
+    assert isinstance(step, Columns)
+    kinds = {name: each for name, each in step.columns.items() if isinstance(each, Categories)}
+    assert kinds["member"].categories == ("false", "true")
+    assert kinds["city"].categories == (" Bern", "Bern")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_other_delimiters_and_the_mark_of_excel(tmp_path: Path, mark: str) -> None:
+    expected = read(tmp_path, TEXT).public.fingerprint
+    other = b"\xef\xbb\xbf" + TEXT.replace(",", mark).replace("\n", "\r\n").encode()
+    assert read(tmp_path, other, label_column="bought").public.fingerprint == expected
+
+
+def test_labels_that_are_numbers(tmp_path: Path) -> None:
+    numbers = TEXT.replace("yes", "1").replace("no", "0")
+    assert read(tmp_path, numbers, classes=2).train_labels.tolist() == [0, 1] * 10
+    # Named, they count by their names: here the other way round.
+    turned = read(tmp_path, numbers, classes=("1", "0"))
+    assert turned.train_labels.tolist() == [1, 0] * 10
+    # Places among names, as in the other kinds of file.
+    assert read(tmp_path, numbers, classes=CLASSES).train_labels.tolist() == [0, 1] * 10
+
+
+def test_a_split_by_a_column_with_a_name_of_its_own(tmp_path: Path) -> None:
+    lines = TEXT.splitlines()
+    parts = ["part", *(["train", "train", "test", "train"] * 5)]
+    text = "\n".join(f"{line},{part}" for line, part in zip(lines, parts, strict=True))
+    data = read(tmp_path, text, split_column="part", hold_out=None)
+    assert data.public.test_labels.tolist() == [i % 2 for i in range(20) if i % 4 == 2]
+    with pytest.raises(ValueError, match="no column 'prat'; did you mean 'part'"):
+        read(tmp_path, text, split_column="prat", hold_out=None)
+    with pytest.raises(ValueError, match="'bought' can't be both labels and split"):
+        read(tmp_path, text, split_column="bought", hold_out=None)
+
+
+def test_a_second_file_is_for_testing(tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text("bought,city,age,id\nyes,Oslo,25,1\nno,Rome,30,2\n")
+    data = read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "test.csv", drop=("id",))
+    assert len(data.train_labels) == 20 and data.public.test_labels.tolist() == [1, 0]
+    assert data.public.test_features[:, 1:].tolist() == [[0, 0], [0, 1]]
+    (tmp_path / "test.csv").write_text("bought,city,id\nyes,Oslo,1\nno,Rome,2\n")
+    with pytest.raises(ValueError, match="no column 'age', which the training had"):
+        read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "test.csv", drop=("id",))
+    with pytest.raises(ValueError, match=r"elsewhere\.csv is not there; check data\.test_path"):
+        read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "elsewhere.csv")
+
+
+def test_the_seed_says_which_rows_are_held_out(tmp_path: Path) -> None:
+    found = {
+        read(tmp_path, TEXT, hold_out=HoldOut.PUBLIC, hold_out_seed=seed).public.fingerprint
+        for seed in (0, 0, 1, 2)
+    }
+    assert len(found) == 3
+
+
+HIDDEN = TEXT.replace("yes", "HIV positive")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "message"),
+    [
+        ("", {}, "Empty CSV file"),
+        ("id,bought\n", {}, "has 0 rows"),
+        (TEXT, {"label_column": "bougth"}, "no column 'bougth'; did you mean 'bought'"),
+        (TEXT, {"label_column": None}, r"no column 'label'; set data\.label_column"),
+        (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
+        (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
+        (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
+        (TEXT, {"classes": None}, "how many classes there are"),
+        (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
+        (TEXT, {"hold_out": None}, "brings no test split"),
+        (HIDDEN, {}, r"column 'bought' row 1 is none of .*\(10 of 20"),
+        (HIDDEN, {"classes": 2}, "holds names of classes"),
+        (HIDDEN.replace("1,21,Bern", "1,21"), {}, "line 3 has 3 fields, but .* 4 columns"),
+        (HIDDEN.replace("1,21,Bern", "1,21,Be,rn"), {}, "line 3 has 5 fields, but"),
+        (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
+        (TEXT.replace("age", "city"), {}, "two columns of one name"),
+        ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers where names"),
+        (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
+        (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
+        ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
+    ],
+)
+def test_damaged_tables_are_refused_and_show_no_label(
+    tmp_path: Path, text: str | bytes, said: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path, text, **said)
+    shown = str(caught.value).replace("no, HIV positive", "")
+    assert "HIV" not in shown
+    assert "HIV" not in str(caught.value.__cause__)
+
+
+def test_types_are_found_over_the_whole_file(tmp_path: Path) -> None:
+    """Beyond the first megabyte, where Arrow's own guess ends, too."""
+    count = 200_000
+    lines = [f"{i},{i % 7},{CLASSES[i % 2]}" for i in range(count)]
+    lines[-1] = f"0.5,seven,{CLASSES[1]}"
+    (tmp_path / "long.csv").write_text("x,c,bought\n" + "\n".join(lines) + "\n")
+    started = time.process_time()
+    data = read(tmp_path, (tmp_path / "long.csv").read_bytes(), "long.csv")
+    assert time.process_time() - started < 10
+    assert data.public.train_features.shape == (count, 1 + 8)
+    table = csv_table(tmp_path / "long.csv", text=["bought"])
+    assert [str(kind) for kind in table.schema.types] == ["double", "string", "string"]
+
+
+def read_two(folder: Path, features: Any, labels: Any, **said: Any) -> LabelledData:
+    np.save(folder / "X.npy", features)
+    np.save(folder / "y.npy", labels)
+    settings: dict[str, Any] = {"hold_out": HoldOut.NONE, "classes": ("no", "yes"), **said}
+    return load_own(OwnSource(path=folder / "X.npy", labels=folder / "y.npy", **settings))
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS[:, None], np.array(["no", "yes"] * 10)])
+def test_two_files(tmp_path: Path, labels: Any) -> None:
+    data = read_two(tmp_path, TABLE, labels)
+    assert data.train_labels.tolist() == LABELS.tolist()
+    np.testing.assert_allclose(
+        data.public.train_features, (TABLE - TABLE.mean(0)) / TABLE.std(0), rtol=1e-4
+    )
+
+
+def test_two_more_for_testing(tmp_path: Path) -> None:
+    np.save(tmp_path / "T.npy", TABLE[:4])
+    np.save(tmp_path / "t.npy", LABELS[:4])
+    files = {"test_path": tmp_path / "T.npy", "test_labels": tmp_path / "t.npy"}
+    data = read_two(tmp_path, TABLE, LABELS, hold_out=None, **files)
+    assert data.public.test_labels.tolist() == [0, 1, 0, 1] and len(data.train_labels) == 20
+    np.save(tmp_path / "T.npy", TABLE[:4, :2])
+    with pytest.raises(ValueError, match="they must agree"):
+        read_two(tmp_path, TABLE, LABELS, hold_out=None, **files)
+    (tmp_path / "t.npy").unlink()
+    with pytest.raises(DatasetMissing, match=r"t\.npy is not there; check data\.test_labels"):
+        read_two(tmp_path, TABLE, LABELS, hold_out=None, **files)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "said", "message"),
+    [
+        (TABLE, LABELS[:7], {}, r"X\.npy and .*y\.npy: features have shape \(20, 3\) and labels"),
+        (TABLE, LABELS * 1.0, {}, "of type float64"),
+        (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
+        (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), LABELS, {}, "row 0, column 1 is"),
+        (np.where(TABLE == 1, np.inf, TABLE), LABELS, {}, "row 0, column 1 is inf"),
+        (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
+        (TABLE, LABELS, {"label_column": "y"}, r"data\.label_column is for tables with names"),
+        (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, features: Any, labels: Any, said: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        read_two(tmp_path, features, labels, **said)
+    assert "8391" not in str(caught.value)
+
+
+def test_files_that_hold_no_array(tmp_path: Path) -> None:
+    read_two(tmp_path, TABLE, LABELS)
+    source = OwnSource(
+        path=tmp_path / "X.npy", labels=tmp_path / "y.npy", hold_out=HoldOut.NONE, classes=2
+    )
+    (tmp_path / "y.npy").write_bytes(b"\x93NUMPY cut off")
+    with pytest.raises(DataFileError, match=r"y\.npy \(14 bytes\) can't be read"):
+        load_own(source)
+    (tmp_path / "y.npy").write_bytes(b"1 0 2")
+    with pytest.raises(DataFileError, match=r"\(it is not in NumPy's format\); write it with"):
+        load_own(source)
+    with open(tmp_path / "y.npy", "wb") as file:
+        np.savez(file, y=LABELS)
+    with pytest.raises(DataFileError, match=r"y\.npy is an \.npz, not an \.npy; rename it"):
+        load_own(source)
+    np.save(tmp_path / "y.npy", np.array(["a", 1], dtype=object), allow_pickle=True)
+    with pytest.raises(DataFileError, match="no Python objects"):
+        load_own(source)
+
+
+def test_a_split_of_an_archive_by_another_name(tmp_path: Path) -> None:
+    part = np.array(["train", "train", "test", "train"] * 5)
+    np.savez(tmp_path / "mine.npz", features=TABLE, labels=LABELS, part=part)
+    source = OwnSource(path=tmp_path / "mine.npz", split_column="part", classes=2)
+    assert len(load_own(source).public.test_labels) == 5
+    source = OwnSource(path=tmp_path / "mine.npz", split_column="prat", classes=2)
+    with pytest.raises(DataFileError, match=r"no array 'prat', which data\.split_column names"):
+        load_own(source)
+
+
+def test_a_second_archive_for_testing(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", features=TABLE, labels=LABELS, num_classes=2)
+    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], num_classes=2)
+    source = OwnSource(path=tmp_path / "a.npz", test_path=tmp_path / "b.npz")
+    assert load_own(source).public.test_labels.tolist() == [0, 1, 0, 1]
+    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], num_classes=3)
+    with pytest.raises(DataFileError, match="they must agree"):
+        load_own(source)
+    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], split=["train", "test"] * 2)
+    with pytest.raises(DataFileError, match="all of its rows are for testing"):
+        load_own(source)
+
+
+NAMES = np.array(["no", "yes"] * 10)
+
+
+def frame(**changes: Any) -> pd.DataFrame:
+    columns = {"age": range(20), "color": ["red", "green"] * 10, "member": [True, False] * 10}
+    return pd.DataFrame({**columns, **changes})
+
+
+@pytest.mark.parametrize(
+    "features", [TABLE, TABLE.tolist(), torch.from_numpy(TABLE), TABLE.astype(object)]
+)
+def test_numbers_in_whatever_holds_them(features: Any) -> None:
+    splits = read_arrays(features, NAMES, classes=["no", "yes"])
+    expected = (TABLE - TABLE.mean(0)) / TABLE.std(0)
+    np.testing.assert_allclose(splits.train_features, expected, rtol=1e-5)
+    assert splits.train_labels.tolist() == [0, 1] * 10
+    assert splits.class_names == ("no", "yes") and len(splits.test_labels) == 0
+    assert splits.preprocessing is not None
+    np.testing.assert_array_equal(splits.preprocessing(TABLE), splits.train_features)
+
+
+def test_a_frame_of_numbers_and_text() -> None:
+    splits = read_arrays(frame(name="x"), pd.Series(NAMES), classes=("yes", "no"), drop=["name"])
+    assert splits.train_features.shape == (20, 1 + 2 + 2)
+    assert splits.train_labels.tolist() == [1, 0] * 10
+    assert splits.preprocessing is not None
+    # Rows as they were given, what was left out among them.
+    again = splits.preprocessing(frame(name="y"))
+    np.testing.assert_array_equal(again, splits.train_features)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([3, 7] * 10, [3, 7]),
+        (np.array([3.0, 7.0] * 10), [3, 7]),
+        ([False, True] * 10, [False, True]),
+        (pd.Categorical(["a", "b"] * 10), ["a", "b"]),
+        (np.array([0, 1] * 10), 2),
+        (torch.tensor([0, 1] * 10), 2),
+        (np.array([[0], [1]] * 10), 2),
+    ],
+)
+def test_labels_of_any_kind(labels: Any, classes: Any) -> None:
+    splits = read_arrays(TABLE, labels, classes=classes)
+    assert splits.train_labels.tolist() == [0, 1] * 10 and splits.num_classes == 2
+
+
+def test_images_and_public_rows_for_testing() -> None:
+    pixels = images(20, 10, 12)
+    splits = read_arrays(pixels, [0, 1] * 10, classes=3, test=(pixels[:4], [0, 1, 2, 1]))
+    data = labelled("own", splits)
+    assert data.public.train_features.shape == (20, 1, 10, 12)
+    assert data.public.test_labels.tolist() == [0, 1, 2, 1] and data.public.num_classes == 3
+
+
+def test_rows_are_held_out_only_when_asked_for() -> None:
+    for seed in (0, 5):
+        splits = read_arrays(
+            TABLE, NAMES, classes=["no", "yes"], hold_out=HoldOut.PUBLIC, hold_out_seed=seed
+        )
+        assert (len(splits.train_labels), len(splits.test_labels)) == (16, 4)
+    with pytest.raises(ValueError, match="hold_out_seed is 5, but no rows are held out"):
+        read_arrays(TABLE, NAMES, classes=["no", "yes"], hold_out_seed=5)
+    with pytest.raises(ValueError, match="hold_out_seed is -1"):
+        OwnSource(path="a.csv", hold_out=HoldOut.PUBLIC, hold_out_seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (TABLE[:7], "X has 7 rows and y 20; there must be one label per row"),
+        (TABLE[:, 0], r"X has shape \(20,\); it must be \[N, D\]"),
+        (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), "row 0, column 1 is inf"),
+        ([[1.0], [2.0, 3.0]] * 10, "rows of different lengths"),
+        ([["a"]] * 20, "tables must be real numbers"),
+        (TABLE.astype("datetime64[s]"), "X holds dates; give a DataFrame"),
+        (frame().iloc[:, :0], "X has no column"),
+        (images(20, 8, 8, 4), "1 or 3 channels"),
+    ],
+)
+def test_features_that_are_none(features: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_arrays(features, NAMES, classes=["no", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is none of .*\(10 of 20 rows"),
+        ([*NAMES[:19], None], ["no", "yes"], "y row 19 is none of"),
+        ([*NAMES[:19], ["HIV"]], ["no", "yes"], "y"),
+        ([0, 8391] * 10, 2, r"y\[1\] is none of the classes"),
+        ([0.0, 8391.5] * 10, 2, "of type float64"),
+        (NAMES, ["yes"], "at least two, each once"),
+        (NAMES, ["yes", "yes"], "at least two, each once"),
+        (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
+    ],
+)
+def test_labels_that_are_none_are_never_shown(labels: Any, classes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        read_arrays(TABLE, labels, classes=classes)
+    assert "HIV" not in str(caught.value) and "8391" not in str(caught.value)
+
+
+def test_columns_without_names_can_not_be_left_out() -> None:
+    with pytest.raises(ValueError, match="drop is a, but X is a ndarray without names"):
+        read_arrays(TABLE, NAMES, classes=["no", "yes"], drop=["a"])
+    with pytest.raises(ValueError, match="drop names 'a', but X has no such column"):
+        read_arrays(frame(), NAMES, classes=["no", "yes"], drop=["a"])
+
+
+def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int]:
+    found = label_numbers(np.array(labels), names, where="mine.csv", column="column 'y'")
+    return [int(place) for place in found]
+
+
+@pytest.mark.parametrize("text", ["1.0", "", "--1", "1-", "9" * 19, "1e3", "²"])
+def test_what_is_no_whole_number(text: str) -> None:
+    with pytest.raises(DataFileError, match=r"row 1 is the first that is not a whole number"):
+        numbers(["0", text])
+
+
+def test_values_that_can_not_be_compared_are_none_of_the_classes() -> None:
+    assert places_among([2, 1.0, np.int64(2)], [1, 2]).tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match=r"y row 1 is none of the stated classes 1, 2 \(2 of 3"):
+        places_among([1, [2], None], [1, 2])

@@ -1,0 +1,467 @@
+"""Published data sets: every format, damaged and hostile files, the catalog and its downloads."""
+
+import hashlib
+import os
+import urllib.error
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.io import savemat
+
+from labeldp.platform.cli.data_sets import entries
+from labeldp.trainers.data import published as module
+from labeldp.trainers.data.catalog import (
+    DATASETS,
+    DataSet,
+    FetchFailed,
+    Layout,
+    PublishedFile,
+    fetch,
+    find,
+)
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.labelled_data import FeatureKind, load
+from labeldp.trainers.data.published import (
+    read_cifar_binary,
+    read_cifar_pickle,
+    read_idx,
+    read_movielens,
+    read_svhn,
+)
+from labeldp.trainers.data.splits import Splits, held_out
+from tests.real_data import real_data_root
+from tests.trainers.data_samples import (
+    ADULT_TEST,
+    ADULT_TRAIN,
+    images,
+    python2_batch,
+    write_adult,
+    write_cifar_binary,
+    write_idx,
+    write_mnist,
+    write_pickle,
+)
+from tests.trainers.ratings import write_ratings
+
+LABELS = np.arange(10)
+#: SVHN writes the digit 0 as 10.
+DIGITS = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 1], dtype=np.uint8)
+RATINGS = ["3::10::5::978300760", "3::20::1::978302109", "9::10::3::978301968"]
+CONTENT = "".join(f"{label},{10 * label + 1}\n" for label in [0, 1, 1, 0] * 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST"), ("kmnist", "KMNIST")],
+)
+def test_idx_files_give_the_images_back(tmp_path: Path, name: str, folder: str) -> None:
+    pixels = write_mnist(tmp_path, folder=folder)
+    data = load(name, root=tmp_path)
+    assert torch.equal(data.public.train_features, torch.from_numpy(pixels[:, None]))
+    assert data.train_labels.tolist() == list(range(10)) * 2
+    assert len(data.public.test_features) == len(data.public.test_labels) == 10
+    (problem, *_) = find(name).check(tmp_path)
+    assert "15,696 bytes, the published file 47,040,016: fetch it again" in problem
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.arange(7), "train_features has 20 rows and train_labels 7"),
+        (np.full(20, 3), "all 20 training labels are the same"),
+        (np.arange(20), r"mnist: train_labels\[10\] is none of the classes; with 10"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: Any, message: str) -> None:
+    write_mnist(tmp_path)
+    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", labels.astype(np.uint8))
+    with pytest.raises(ValueError, match=message):
+        load("mnist", root=tmp_path)
+
+
+def test_damaged_idx_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "images"
+    write_idx(path, images(5, 28, 28))
+    path.write_bytes(path.read_bytes()[:-1])
+    expected = "images has 3,935 bytes, but its header announces 5x28x28 entries, 3,936 bytes"
+    with pytest.raises(DataFileError, match=expected):
+        read_idx(path, dimensions=3)
+    for content in (b"", b"\x1f\x8b\x08\x00 a gzip file", b"\x00\x00\x08\x03\x00"):
+        path.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"starts with 00 00 08 03.*decompress"):
+            read_idx(path, dimensions=3)
+    # A header that announces more than any memory holds.
+    path.write_bytes(b"\x00\x00\x08\x03" + b"\xff" * 12)
+    with pytest.raises(DataFileError, match="4294967295x4294967295x4294967295"):
+        read_idx(path, dimensions=3)
+
+
+def test_both_versions_of_cifar_give_the_same_set(tmp_path: Path) -> None:
+    for batch in range(6):
+        pixels = images(10, 3, 32, 32, seed=batch)
+        name = "test_batch" if batch == 5 else f"data_batch_{batch + 1}"
+        content = {"data": pixels.reshape(10, -1), "labels": LABELS.tolist(), "filenames": ["a"]}
+        write_cifar_binary(tmp_path / f"bin/cifar-10-batches-bin/{name}.bin", pixels, LABELS)
+        write_pickle(tmp_path / f"py/cifar-10-batches-py/{name}", content)
+    fine, coarse = np.arange(100)[::-1], np.arange(100) // 5
+    for part, seed in (("train", 0), ("test", 1)):
+        pixels = images(100, 3, 32, 32, seed=seed)
+        write_cifar_binary(tmp_path / f"bin/cifar-100-binary/{part}.bin", pixels, coarse, fine)
+        content = {"data": pixels.reshape(100, -1), "fine_labels": fine.tolist()}
+        write_pickle(tmp_path / f"py/cifar-100-python/{part}", content)
+    for cifar, labels in (("cifar10", LABELS.tolist() * 5), ("cifar100", fine.tolist())):
+        binary, python = (load(cifar, root=tmp_path / version) for version in ("bin", "py"))
+        assert binary.public.fingerprint == python.public.fingerprint
+        assert binary.train_labels.tolist() == python.train_labels.tolist() == labels
+        first = torch.from_numpy(images(10, 3, 32, 32))
+        assert cifar == "cifar100" or torch.equal(python.public.train_features[:10], first)
+
+
+def test_a_cut_off_binary_batch_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "data_batch_1.bin"
+    write_cifar_binary(path, images(3, 3, 32, 32), LABELS[:3])
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataFileError, match=r"data_batch_1\.bin has 9,119 bytes.*3,073 bytes"):
+        read_cifar_binary(path, label_bytes=1)
+    path.write_bytes(b"")
+    with pytest.raises(DataFileError, match="has 0 bytes"):
+        read_cifar_binary(path, label_bytes=1)
+
+
+def test_a_pickle_that_would_run_something_does_not(tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {tmp_path / 'ran'}",)
+
+    write_pickle(tmp_path / "batch", {"data": Hostile(), "labels": [1]})
+    with pytest.raises(DataFileError, match=r"batch: it names \w+\.system"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
+    assert not (tmp_path / "ran").exists()
+    memory = (  # more than there is
+        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+        b"\x8a\x06\xff\xff\xff\xff\xff\x7f\x85U\x01b\x87R."
+    )
+    (tmp_path / "batch").write_bytes(memory)
+    with pytest.raises(DataFileError, match="is not a batch of CIFAR"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
+
+
+def test_pickles_of_python_2_are_read_and_damaged_ones_named(tmp_path: Path) -> None:
+    path, pixels = tmp_path / "batch", images(4, 3072)
+    good = python2_batch(pixels, [1, 0, 9, 3])
+    path.write_bytes(good)
+    found, labels = read_cifar_pickle(path, label_key="labels")
+    np.testing.assert_array_equal(found.reshape(4, -1), pixels)
+    assert labels.tolist() == [1, 0, 9, 3]
+    with pytest.raises(DataFileError, match="fine_labels"):
+        read_cifar_pickle(path, label_key="fine_labels")
+    for content in (b"", b"PK\x03\x04 something else", good[:-500], good[:40]):
+        path.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"batch .*bytes\) is not a batch.*fetch it again"):
+            read_cifar_pickle(path, label_key="labels")
+    write_pickle(path, {"data": np.zeros((4, 10), dtype=np.uint8), "labels": [1]})
+    with pytest.raises(DataFileError, match=r"uint8 pixels of shape \(4, 10\)"):
+        read_cifar_pickle(path, label_key="labels")
+
+
+def test_adult_as_published(tmp_path: Path) -> None:
+    write_adult(tmp_path)
+    data = load("adult", root=tmp_path)
+    assert data.train_labels.tolist() == [0, 1, 0]
+    assert data.public.test_labels.tolist() == [0, 1]
+    assert data.public.class_names == ("<=50K", ">50K")
+    # 6 numbers; categories of the 8 other columns in the training rows, `?` among them.
+    assert data.public.train_features.shape == (3, 6 + 3 + 2 + 3 + 3 + 2 + 2 + 2 + 2)
+    train, test = data.public.train_features.numpy(), data.public.test_features.numpy()
+    ages = np.array([39, 50, 38])
+    np.testing.assert_allclose(train[:, 0], (ages - ages.mean()) / ages.std(), rtol=1e-6)
+    np.testing.assert_allclose(test[:, 0], (np.array([25, 38]) - ages.mean()) / ages.std(), 1e-6)
+    assert train[:, 1:4].tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]  # ?, Private, State-gov
+    assert test[:, 1:4].tolist() == [[0, 1, 0], [0, 0, 0]]  # no training row never worked
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        (ADULT_TRAIN[:-40], ADULT_TEST, r"adult\.data row 2 ends with no label"),
+        (ADULT_TRAIN, ADULT_TEST.replace(">50K.", "50K."), r"adult\.test row 1 ends with no label"),
+        (ADULT_TRAIN.replace("<=50K", "secret"), ADULT_TEST, "row 0 ends with no label"),
+        (ADULT_TRAIN.replace("50, P", "old, P"), ADULT_TEST, "row 1 has no number in column 'age'"),
+        (ADULT_TRAIN.replace("50, P", "nan, P"), ADULT_TEST, "row 1 has no number in column 'age'"),
+        (ADULT_TRAIN, "|1x3 Cross validator\n", r"adult\.test can't be read"),
+        ("\x00\xff\n", ADULT_TEST, "1 columns and not 15"),
+        (ADULT_TRAIN.replace("50, P", "50, 50, P"), ADULT_TEST, r"adult\.data can't be read"),
+    ],
+)
+def test_damaged_adult_files_are_named(tmp_path: Path, train: str, test: str, message: str) -> None:
+    write_adult(tmp_path, train=train, test=test)
+    with pytest.raises(DataFileError, match=message) as caught:
+        load("adult", root=tmp_path)
+    assert "secret" not in str(caught.value)
+
+
+def write_svhn(path: Path, *, seed: int = 0, compressed: bool = True) -> NDArray[np.uint8]:
+    """Write a small file as published, and return its pictures [N, 3, 32, 32]."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pictures = images(len(DIGITS), 3, 32, 32, seed=seed)
+    content = {"X": pictures.transpose(2, 3, 1, 0), "y": DIGITS[:, None]}
+    savemat(path, content, do_compression=compressed)
+    return pictures
+
+
+def test_both_files_of_svhn_make_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "SVHN/train_32x32.mat"
+    train = write_svhn(path)
+    test = write_svhn(tmp_path / "SVHN/test_32x32.mat", seed=1, compressed=False)
+    data = load("svhn", root=tmp_path)
+    assert torch.equal(data.public.train_features, torch.from_numpy(train))
+    assert torch.equal(data.public.test_features, torch.from_numpy(test))
+    assert data.train_labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 1]
+    monkeypatch.setattr(module, "memory_bytes", lambda: 3072 * 11)
+    with pytest.raises(DataFileError, match="12 pictures, more than this machine's memory"):
+        read_svhn(path)
+    good = path.read_bytes()
+    for content in (b"", b"PK\x03\x04 something else", good[:200], good[:-3000]):
+        path.write_bytes(content)
+        with pytest.raises(DataFileError, match=r"train_32x32\.mat .*fetch it again"):
+            read_svhn(path)
+
+
+PICTURES = np.zeros((32, 32, 3, 2), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"digitStruct": np.zeros(3)}, r"X is \(\) and y None"),
+        ({"X": PICTURES, "y": np.ones((3, 1))}, r"y \(3, 1\)"),
+        ({"X": PICTURES[:28, :28], "y": np.ones((2, 1))}, r"X is \(28, 28, 3, 2\)"),
+        ({"X": PICTURES / 255, "y": np.ones((2, 1))}, "X holds float64"),
+        ({"X": PICTURES, "y": np.array([[1], [0]])}, "row 1 has none of the labels"),
+        ({"X": PICTURES, "y": np.array([[1.5], [1]])}, "row 0 has none of the labels"),
+    ],
+)
+def test_other_matlab_files_are_refused(
+    tmp_path: Path, content: dict[str, NDArray[Any]], message: str
+) -> None:
+    path = tmp_path / "test_32x32.mat"
+    savemat(path, content)
+    with pytest.raises(DataFileError, match=message) as caught:
+        read_svhn(path)
+    assert str(path) in str(caught.value)
+
+
+def write_lines(root: Path, lines: list[str]) -> Path:
+    folder = root / "ml-1m"
+    folder.mkdir(exist_ok=True)
+    (folder / "ratings.dat").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+def test_every_rating_comes_out_once_and_as_it_was_written(tmp_path: Path) -> None:
+    path = write_ratings(tmp_path, ratings=500)
+    splits, public = read_movielens(path.parent), load("movielens_1m", root=tmp_path).public
+    written = np.array([line.split("::") for line in path.read_text().splitlines()], dtype=int)
+    test = held_out(500)
+    assert splits.num_classes == 5 and splits.class_names == ("1", "2", "3", "4", "5")
+    np.testing.assert_array_equal(splits.train_labels, written[~test, 2] - 1)
+    np.testing.assert_array_equal(splits.test_labels, written[test, 2] - 1)
+    for column in (0, 1):
+        known = sorted(set(written[~test, column]))
+        place = {name: known.index(name) + 1 for name in known}
+        for rows, features in ((~test, splits.train_features), (test, splits.test_features)):
+            expected = [place.get(name, 0) for name in written[rows, column]]
+            np.testing.assert_array_equal(features[:, column], expected)
+    assert public.kind is FeatureKind.IDENTIFIERS
+    assert public.cardinalities == tuple(
+        int(features.max()) + 1 for features in splits.train_features.T
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "",
+            "   ",
+            "3::20::4",
+            "3,20,4,978302109",
+            "3::20::4::978302109::x",
+            "3::20::::978302109",
+        ),
+        *("3::20::6::978302109", "3::20::0::978302109", "3::20::3.5::978302109"),
+        *("ann::20::4::978302109", "3::-2::4::978302109", f"3::{'9' * 20}::4::978302109"),
+    ],
+)
+def test_a_bad_rating_is_named_by_its_line(tmp_path: Path, line: str) -> None:
+    folder = write_lines(tmp_path, [*RATINGS[:2], line, RATINGS[2]])
+    with pytest.raises(DataFileError, match=r"ratings\.dat (row 2 is not user|.*line 3, saw 9)"):
+        read_movielens(folder)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_ratings(tmp_path: Path, count: int) -> None:
+    with pytest.raises(DataFileError, match=r"ratings\.dat (can't be read|holds 1 rating)"):
+        read_movielens(write_lines(tmp_path, RATINGS[:count]))
+
+
+# ------------------------------------------------------------------------------------- catalog
+
+
+def test_a_missing_set_names_the_path_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in set(DATASETS) - {"digits", "own"}:
+        with pytest.raises(DatasetMissing) as caught:
+            load(name, root=tmp_path)
+        assert str(tmp_path) in str(caught.value)
+        assert DATASETS[name].command in str(caught.value)
+        assert isinstance(caught.value, ValueError) and isinstance(caught.value, FileNotFoundError)
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(DatasetMissing, match="elsewhere"):
+        load("mnist")
+    write_mnist(tmp_path / "elsewhere")
+    assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
+
+
+def read_coins(root: Path) -> Splits:
+    rows = np.loadtxt(root / "coins/all.csv", delimiter=",")
+    features, labels = rows[:, 1:].astype(np.float32), rows[:, 0].astype(np.int64)
+    test = held_out(len(rows))
+    return Splits(
+        train_features=features[~test],
+        train_labels=labels[~test],
+        test_features=features[test],
+        test_labels=labels[test],
+        num_classes=2,
+    )
+
+
+def write_files(root: Path, files: Sequence[PublishedFile]) -> None:
+    """What a download does, without a network."""
+    for file in files:
+        (root / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (root / file.path).write_text(CONTENT)
+
+
+FILE = PublishedFile(
+    path="coins/all.csv", size=len(CONTENT), md5=hashlib.md5(CONTENT.encode()).hexdigest()
+)
+COINS = DataSet(
+    name="coins",
+    description="20 tossed coins",
+    layouts=(Layout(folder="coins", files=(FILE,), read=read_coins),),
+    download=write_files,
+)
+
+
+def test_one_record_is_all_that_a_data_set_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(DATASETS, "coins", COINS)
+    (entry,) = (entry for entry in entries(tmp_path) if entry["name"] == "coins")
+    assert not entry["present"] and entry["command"] == "labeldp data fetch coins"
+    assert fetch("coins", tmp_path) == tmp_path / "coins"
+    assert COINS.check(tmp_path) == []
+    data = load("coins", root=tmp_path)
+    assert data.public.train_features.shape == (16, 1) and len(data.public.test_labels) == 4
+    np.testing.assert_array_equal(data.train_labels, data.public.train_features[:, 0] > 5)
+    (tmp_path / "coins/all.csv").write_text(CONTENT.replace("11", "12"))
+    assert "has MD5" in COINS.check(tmp_path)[0]
+    for changes in ({"download": None}, {"by_hand": "toss them"}):
+        with pytest.raises(ValueError, match="of download and by_hand"):
+            replace(COINS, **changes)
+
+
+def test_the_layout_that_is_there_in_part_is_the_one_that_is_named(tmp_path: Path) -> None:
+    two = tuple(replace(FILE, path=f"parts/{number}.csv") for number in (1, 2))
+    both = replace(COINS, layouts=(Layout(folder="parts", files=two, read=read_coins),))
+    write_files(tmp_path, two[:1])
+    either = replace(both, layouts=(*both.layouts, *COINS.layouts))
+    assert "parts or coins" in either.what_is_missing(tmp_path)
+    assert "parts/2.csv is missing" in both.what_is_missing(tmp_path)
+    write_files(tmp_path, two)
+    assert either.layout(tmp_path) is both.layouts[0]
+
+
+def replace_download(
+    monkeypatch: pytest.MonkeyPatch, name: str, *, error: Exception | None = None
+) -> list[Path]:
+    requests: list[Path] = []
+
+    def download(folder: Path, _: Sequence[PublishedFile]) -> None:
+        requests.append(folder)
+        print("a remark of the downloader")
+        if error is not None:
+            raise error
+
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], download=download))
+    return requests
+
+
+def test_sets_that_are_there_are_not_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    root = real_data_root("adult")
+    requests = replace_download(monkeypatch, "adult")
+    assert fetch("adult", root) == root / "adult"
+    assert not requests
+    fetch("digits")
+    for name, message in (
+        ("own", r"own can't be fetched.*data\.path=FILE"),
+        ("movielens_1m", r"can't be fetched: curl .*grouplens\.org"),
+        ("nmist", "did you mean mnist"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fetch(name, tmp_path)
+
+
+def test_failed_and_damaged_downloads_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = urllib.error.URLError("no route to host")
+    requests = replace_download(monkeypatch, "mnist", error=error)
+    with pytest.raises(FetchFailed, match=r"MNIST/raw/train-images-idx3-ubyte.*no route") as caught:
+        fetch("mnist", tmp_path / "new")
+    assert str(tmp_path / "new") in str(caught.value)
+    assert requests == [tmp_path / "new"]
+    assert capsys.readouterr().out == "", "standard output is for results"
+    write_mnist(tmp_path)
+    replace_download(monkeypatch, "mnist")
+    with pytest.raises(FetchFailed, match=r"15,696 bytes, the published file 47,040,016"):
+        fetch("mnist", tmp_path)
+
+
+def test_sets_come_file_by_file_with_their_digests_or_by_torchvision(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    requests: list[tuple[str, Path, str | None]] = []
+
+    def download(url: str, root: Path, *, filename: str, md5: str | None) -> None:
+        requests.append((url, root / filename, md5))
+        write_adult(tmp_path)
+
+    monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
+    with pytest.raises(FetchFailed, match=r"adult\.data has"):
+        fetch("adult", tmp_path)
+    with pytest.raises(FetchFailed, match=r"train_32x32\.mat is missing"):
+        fetch("svhn", tmp_path)
+    assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in requests] == [
+        ("adult.data", tmp_path / "adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        ("adult.test", tmp_path / "adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+        ("train_32x32.mat", tmp_path / "SVHN/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+        ("test_32x32.mat", tmp_path / "SVHN/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
+    ]
+    came: list[Path] = []
+    kmnist = SimpleNamespace(KMNIST=lambda root, *, download: came.append(root))
+    monkeypatch.setattr("torchvision.datasets", kmnist)
+    with pytest.raises(FetchFailed, match=r"kmnist is not in .*KMNIST/raw"):
+        fetch("kmnist", tmp_path)
+    assert came == [tmp_path]

@@ -1,0 +1,78 @@
+"""A synthetic log of visits that may end in a purchase: rare labels of a known law, any size.
+
+Twenty columns: counts with heavy tails, prices, an hour, scores of which most say nothing, and four
+columns of text with many categories. One visit in 50 ends in a purchase, by a logistic law with
+effects of single columns and some of pairs; no model can know more than `probability`.
+
+>>> log = conversions(1000, seed=0)
+>>> list(log)[:4], len(log.columns), set(log.bought)
+(['id', 'days', 'visits', 'minutes'], 23, {'yes', 'no'})
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import expit
+
+#: Share of visits that end in a purchase.
+SHARE = 0.02
+_COUNTRIES, _CAMPAIGNS, _SCORES = 20, 40, 8
+
+
+def conversions(rows: int, *, seed: int) -> pd.DataFrame:
+    """Return N visits: `id`, 20 features, `bought` (yes or no), and its `probability`."""
+    # The law is the same for every seed, so that one model serves logs of several.
+    law, draw = np.random.default_rng(2026), np.random.default_rng(seed)
+
+    def category(name: str, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        frequent = 1 / np.arange(1, len(effects) + 1)
+        chosen = draw.choice(len(effects), size=rows, p=frequent / frequent.sum())
+        names = np.array([f"{name}{number}" for number in range(len(effects))])
+        return names[chosen], effects[chosen]
+
+    scores = draw.normal(size=(rows, _SCORES))
+    days, visits = draw.exponential(200, rows), draw.poisson(draw.lognormal(1, 1, rows))
+    minutes, price = draw.lognormal(5, 2, rows), draw.lognormal(3, 0.8, rows)
+    discount = np.maximum(draw.uniform(-0.5, 0.5, rows), 0).round(2)
+    hour, clicks = draw.integers(0, 24, rows), draw.poisson(2, rows)
+    basket = draw.poisson(0.4, rows)
+    device, of_device = category("device", np.array([0.0, 0.5, 0.2]))
+    country, of_country = category("country", law.normal(0, 0.4, _COUNTRIES))
+    campaign, of_campaign = category("campaign", law.normal(0, 0.5, _CAMPAIGNS))
+    channel, of_channel = category("channel", law.normal(0, 0.3, 6))
+    logit = (
+        0.6 * np.log1p(visits)
+        - 0.25 * np.log1p(minutes)
+        - 0.3 * np.log(price)
+        + 2 * discount * (device == "device0")
+        + 1.2 * np.minimum(basket, 2)
+        + 0.3 * np.sin(2 * np.pi * hour / 24)
+        + 0.5 * scores[:, 0]
+        + 0.4 * scores[:, 1] * scores[:, 2]
+        + of_device
+        + of_country
+        + of_campaign
+        + of_channel
+    )
+    shift = brentq(lambda offset: expit(logit + offset).mean() - SHARE, -30, 30)
+    probability = expit(logit + shift)
+    return pd.DataFrame(
+        {
+            "id": [f"v{number:09d}" for number in draw.permutation(rows)],
+            "days": days,
+            "visits": visits,
+            "minutes": minutes,
+            "price": price,
+            "discount": discount,
+            "hour": hour,
+            "clicks": clicks,
+            "basket": basket,
+            **{f"score{number}": scores[:, number] for number in range(_SCORES)},
+            "device": device,
+            "country": country,
+            "campaign": campaign,
+            "channel": channel,
+            "bought": np.where(draw.random(rows) < probability, "yes", "no"),
+            "probability": probability,
+        }
+    )

@@ -1,0 +1,119 @@
+"""Any classifier of scikit-learn, LightGBM, XGBoost or CatBoost on released labels.
+
+A release gives each row a probability of every class. The model learns from each row once for every
+class that is likely, weighted by that probability (`sample_weight`). Where the probabilities come
+from depends on what was released:
+
+* **Sums** (moment labels) give soft labels at once, which are a smooth function of the row; the
+  model is fitted to that function. A sample of rows shows it as well as all of them do.
+* **Single labels** have the model itself as their prior. A model that has seen a row's noisy label
+  agrees with it too readily, so the prior of a row comes from a model fitted to other rows. It
+  learns posteriors under a flat prior, which are known to be too flat, and is corrected for that:
+  plain expectation maximization would take many rounds at a small epsilon. Few leaves with many
+  rows each keep trees from learning the noise.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.posterior import posterior, project_to_simplex
+
+#: Rows that a model of soft labels is fitted to; weights below `_LEAST_WEIGHT` are left out.
+_MOST_ROWS, _LEAST_WEIGHT = 200_000, 1e-3
+_FOLDS = 2
+
+
+def named_estimator(name: str, *, rows: int, seed: int) -> Any:
+    """Return an estimator for N rows of noisy labels by its name on the command line."""
+    large = max(20, min(rows // 150, 2000))
+    trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
+    if name == "boosting":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        return HistGradientBoostingClassifier(
+            max_leaf_nodes=8, min_samples_leaf=large, early_stopping=False, **trees
+        )
+    if name == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000)
+    if name == "lightgbm":
+        from lightgbm import LGBMClassifier  # type: ignore[import-not-found]
+
+        return LGBMClassifier(num_leaves=8, min_child_samples=large, verbose=-1, **trees)
+    if name == "xgboost":
+        from xgboost import XGBClassifier  # type: ignore[import-not-found]
+
+        return XGBClassifier(max_leaves=8, grow_policy="lossguide", min_child_weight=large, **trees)
+    raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
+
+
+def fit_to_soft_labels(
+    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> Any:
+    """Return a clone of the estimator fitted to soft labels [N, K] of rows [N, D].
+
+    Its classes are 0..K-1.
+    """
+    if len(rows) > _MOST_ROWS:
+        chosen = np.random.default_rng(seed).permutation(len(rows))[:_MOST_ROWS]
+        rows, soft = rows[chosen], soft[chosen]
+    return _fitted(estimator, rows, soft)
+
+
+def fit_to_single_labels(
+    estimator: Any, rows: NDArray[Any], log_likelihood: NDArray[np.floating], *, seed: int
+) -> Any:
+    """Return a clone of the estimator fitted to released labels of rows [N, D].
+
+    `log_likelihood` [N, K] is what the release says of each row and class, from 0..K-1.
+    """
+    flat = posterior(log_likelihood, np.zeros(log_likelihood.shape[-1]))
+    folds = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS
+    prior = np.empty(flat.shape)
+    for fold in range(_FOLDS):
+        inside = folds == fold
+        model = _fitted(estimator, rows[~inside], flat[~inside])
+        found = probabilities_of(model, rows[inside], num_classes=flat.shape[-1])
+        prior[inside] = _without_noise(found, flat)
+    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_WEIGHT)))
+    return _fitted(estimator, rows, refined)
+
+
+def _without_noise(mean: NDArray[np.float64], flat: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities of classes [N, K] behind mean posteriors under a flat prior [N, K].
+
+    Of a label that is c the posterior of c is d on average and that of each other class the same,
+    so that a mean posterior is a mixture. All mechanisms here treat classes alike, and then d is
+    the mean of the squared posteriors `flat` [M, K], summed over the classes.
+    """
+    own = float(np.square(flat).sum(1).mean())
+    other = (1 - own) / (flat.shape[-1] - 1)
+    return np.asarray(project_to_simplex((mean - other) / max(own - other, 1e-9)))
+
+
+def probabilities_of(model: Any, rows: NDArray[Any], *, num_classes: int) -> NDArray[np.float64]:
+    """Return probabilities [N, K] of a model that may have seen some classes only."""
+    found = np.zeros((len(rows), num_classes))
+    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
+    return found
+
+
+def _fitted(estimator: Any, rows: NDArray[Any], weights: NDArray[np.floating]) -> Any:
+    from sklearn.base import clone
+
+    kept = [np.flatnonzero(column > _LEAST_WEIGHT) for column in weights.T]
+    repeated = np.concatenate(kept)
+    classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
+    try:
+        return clone(estimator).fit(
+            rows[repeated], classes, sample_weight=weights[repeated, classes]
+        )
+    except TypeError as error:
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample_weight, by which a released label counts "
+            "as far as it is certain; take an estimator that does, such as "
+            "HistGradientBoostingClassifier"
+        ) from error
