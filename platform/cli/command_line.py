@@ -40,7 +40,13 @@ _CONFIDENCE = number("--confidence", default=0.95)
 _EPSILON = number("--epsilon", required=True)
 _DELTA = number("--delta", required=True)
 _SEED = whole("--seed", "makes the noise repeatable")
-_CHOOSE_BY = choice("--choose-by", ("test", "estimated"), "accuracy that compares trials")
+_SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
+_CHOOSE_BY = choice(
+    "--choose-by",
+    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES)),
+    "what compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
+    metavar="FIGURE",
+)
 _PURE = number("--delta", "changes nothing: this noise is pure and holds at delta 0 already")
 _VOTES = _array("--votes", "[N, K] counts; leave it out for the price of any votes")
 _QUERIES = whole("--queries", "without --votes; the number of answers by default")

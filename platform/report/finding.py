@@ -77,7 +77,7 @@ def finding(
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
             f"At epsilon {best.epsilon:.3g}{delta} {name} {_quality(best)}{attack}."
-            f"{_lottery(rivals)}{_majority(best, metrics)}"
+            f"{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
@@ -138,6 +138,16 @@ def _quality(point: Point) -> str:
     text = f"is {text}{spread if seeds > 1 else ''} accurate"
     scores = scores_text(point.scores) if is_rare(point.scores) else ""
     return f"has {scores} and {text}" if scores else text
+
+
+def _rare(rivals: Sequence[Point]) -> str:
+    if len(rivals) < 2 or rivals[0].accuracy_by.of_scores or not is_rare(rivals[0].scores):
+        return ""
+    end = "_estimated" if rivals[0].accuracy_by.estimated else ""
+    return (
+        " A class is rare, so that accuracy says little: it chose this one, and --choose-by "
+        f"roc_auc{end} would choose by ROC AUC."
+    )
 
 
 def _lottery(rivals: Sequence[Point]) -> str:

@@ -283,13 +283,13 @@ def majority_text(figures: Mapping[str, float]) -> str:
 def accuracy_text(figures: Mapping[str, float]) -> str:
     """Return a trial's accuracies for a line of text."""
     parts = []
-    if is_rare(figures) and (scores := scores_text(figures)):
-        parts.append(f"({scores})")
     if "accuracy" in figures:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
     found = estimate_of(figures)
     if found is not None:
         parts.append(f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
+    if is_rare(figures) and (scores := scores_text(figures)):
+        parts.append(scores)
     return ", ".join(parts)
 
 
