@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.randomness import (
@@ -76,7 +76,7 @@ class ScoreHistogram(DrawnExactly):
         """The cost of one release to each label in it."""
         return PureEvent(epsilon=self.epsilon)
 
-    def release(self, labels: Array, places: Array, *, generator: AnyGenerator) -> NDArray[Any]:
+    def release(self, labels: AnyArray, places: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy counts, once: int64 [C], some below 0.
 
         `places` [N, K] has the cell of each example for each label that it may have, -1 where that
@@ -100,9 +100,12 @@ class ScoreHistogram(DrawnExactly):
         counts = _counted(where, truth)
         scale, rng = sensitivity(where) / self.epsilon, as_noise_generator(generator)
         if isinstance(rng, SecureGenerator):
-            return counts + discrete_laplace(rng, scale=scale, shape=counts.shape)
-        up, down = rng.geometric(-math.expm1(-1 / scale), size=(2, cells))
-        return np.asarray(counts + up - down, dtype=np.int64)
+            noise = discrete_laplace(rng, scale=scale, shape=counts.shape)
+        else:
+            up, down = rng.geometric(-math.expm1(-1 / scale), size=(2, cells))
+            noise = up - down
+        noisy: AnyArray = like(counts + noise, labels)
+        return noisy
 
 
 def _counted(
