@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
@@ -69,6 +69,7 @@ def test_the_squared_error_is_golden() -> None:
     prior=arrays(float, st.integers(2, 14), elements=st.floats(0, 1)).filter(lambda p: p.sum() > 0),
     epsilon=EPSILONS.filter(lambda epsilon: epsilon < 10),
 )
+@example(prior=np.array([*[1.0] * 9, 2e-313, 0, 0]), epsilon=1.0)
 @settings(max_examples=40, deadline=None)
 def test_a_channel_is_private_and_within_its_bound(prior: Any, epsilon: float) -> None:
     prior = prior / prior.sum()
