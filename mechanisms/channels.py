@@ -422,7 +422,7 @@ def _upper_bound(prior: Floats, epsilon: float, prices: Floats) -> float:
     first = (np.arange(1 << _LEADING)[:, None] >> np.arange(_LEADING) & 1).astype(np.float64)
     mass, paid = (first @ each[:_LEADING, None] for each in (prior, prices))  # [2^m, 1]
     rest, cost = prior[_LEADING:], prices[_LEADING:]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(rest > 0, cost / rest, np.where(cost < 0, -np.inf, np.inf))
     order = np.argsort(ratio, kind="stable")
     rest, cost, ratio = rest[order], cost[order], ratio[order]

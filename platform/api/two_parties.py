@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,9 @@ from labeldp.platform.api.label_release import (
 )
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.trainers.data.files import check_unpacked
 from labeldp.trainers.data.own_data import read_arrays
+from labeldp.trainers.data.own_files import parquet_table
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
@@ -400,6 +403,11 @@ def _joined(
     ids = checked_ids(labels, id_column, what="the labels")
     found = pd.Index(ids).get_indexer(request.ids)
     absent = int((found < 0).sum())
+    if absent == len(found):
+        raise ValueError(
+            f"no id of the request ({request.ids[0]!r}, ...) has a label; both files need the same "
+            "ids, written alike"
+        )
     if absent and missing is None:
         raise ValueError(
             f"{absent:,} of {len(found):,} ids of the request have no label; give their class with "
@@ -606,7 +614,7 @@ def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return {**facts, "digest": stated}, files
     except FileNotAsWritten:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
         raise FileNotAsWritten(
             f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
         ) from error
@@ -614,8 +622,13 @@ def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _content(path: Path) -> Any:
     if path.suffix == ".parquet":
-        return pd.read_parquet(path)["id"].astype(str).to_numpy(dtype=str)
+        ids = parquet_table(path).to_pandas()["id"]
+        if ids.isna().any():
+            raise FileNotAsWritten(f"{path} lacks an id in some rows")
+        return ids.astype(str).to_numpy(dtype=str)
     if path.suffix == ".npz":
+        with ZipFile(path) as packed_file:
+            check_unpacked(path, sum(part.file_size for part in packed_file.infolist()))
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     return np.load(path, allow_pickle=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
@@ -69,8 +69,9 @@ def test_the_squared_error_is_golden() -> None:
     prior=arrays(float, st.integers(2, 14), elements=st.floats(0, 1)).filter(lambda p: p.sum() > 0),
     epsilon=EPSILONS.filter(lambda epsilon: epsilon < 10),
 )
+@example(prior=np.array([*[1.0] * 9, 2e-313, 0, 0]), epsilon=1.0)
 @settings(max_examples=40, deadline=None)
-def test_a_channel_is_private_and_better_than_subset_selection(prior: Any, epsilon: float) -> None:
+def test_a_channel_is_private_and_within_its_bound(prior: Any, epsilon: float) -> None:
     prior = prior / prior.sum()
     found = optimal_channel(prior, epsilon)
     columns = found.probabilities.T
@@ -78,6 +79,17 @@ def test_a_channel_is_private_and_better_than_subset_selection(prior: Any, epsil
     used = columns[columns.max(1) > 1e-9]
     assert (used.max(1) <= used.min(1) * math.exp(epsilon) * (1 + 1e-6)).all()
     assert found.utility <= found.bound * (1 + 1e-6) + 1e-12
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0])
+def test_many_classes_tell_more_than_subset_selection(alpha: float) -> None:
+    priors = np.random.default_rng(0).dirichlet(np.full(20, alpha), size=5) + 1e-4
+    for prior in priors / priors.sum(1, keepdims=True):
+        found = optimal_channel(prior, 1.0)
+        sets = channels._windows(20, SubsetSelection(epsilon=1.0, num_classes=20).size)
+        weight = 1 / (1 + math.expm1(1.0) * sets[0].mean())
+        flat = weight * channels._gains(sets, prior, 1.0, channels.Utility.INFORMATION).mean()
+        assert flat < found.utility <= found.bound
 
 
 @given(seed=st.integers(0, 1000), classes=st.sampled_from([2, 3, 10, 11, 30]), epsilon=EPSILONS)

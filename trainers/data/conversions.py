@@ -5,8 +5,8 @@ columns of text with many categories. One visit in 50 ends in a purchase, by a l
 effects of single columns and some of pairs; no model can know more than `probability`.
 
 >>> log = conversions(1000, seed=0)
->>> list(log)[:4], len(log.columns), set(log.bought)
-(['id', 'days', 'visits', 'minutes'], 23, {'yes', 'no'})
+>>> list(log)[:4], len(log.columns), sorted(set(log.bought))
+(['id', 'days', 'visits', 'minutes'], 23, ['no', 'yes'])
 """
 
 import numpy as np

@@ -190,6 +190,17 @@ def test_a_hostile_request_is_refused(change: Any, tmp_path: Path) -> None:
     assert vault.charges() == [] and not (tmp_path / "r").exists()
 
 
+def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, _ = both_tables(300)
+    folder = tmp_path / "request"
+    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 4_000)
+    with pytest.raises(FileNotAsWritten, match=r"holds .* bytes when unpacked"):
+        two_parties.read_request(folder)
+
+
 def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     features, _ = both_tables(300)
     folder = tmp_path / "request"
@@ -212,6 +223,9 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
     given: dict[str, Any] = {**COLUMNS, "epsilon": 30.0, "vault": SharedVault()}
     with pytest.raises(ValueError, match="ids of the request have no label"):
         answer(bought, request, tmp_path / "r", **given)
+    strangers = bought.assign(id=[f"{name}.0" for name in bought.id])
+    with pytest.raises(ValueError, match="written alike"):
+        answer(strangers, request, tmp_path / "r", **given, missing="no")
     answer(bought, request, tmp_path / "r", **given, missing="no")
     found = read_release(tmp_path / "r").values.argmax(1)
     truth = labels.set_index("id").bought[features.id] == "yes"
