@@ -193,8 +193,8 @@ def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = N
     )
     if not all(found.metric in each for each in every):
         raise ValueError(
-            f"trials can't be chosen by {found.words}: an earlier version that did not measure it "
-            "ran some of them; run them again, or choose by accuracy (--choose-by test)"
+            f"trials can't be chosen by {found.words}: some of them did not measure it; "
+            "run them again, or choose by accuracy (--choose-by test)"
         )
     return found
 
