@@ -65,7 +65,7 @@ def test_trials_are_compared_by_any_figure_that_all_of_them_have() -> None:
     assert chosen_by([rare]) is ChooseBy.TEST
     assert chosen_by([rare], ChooseBy.LOG_LOSS) is ChooseBy.LOG_LOSS
     for asked, why in (
-        (ChooseBy.LIFT, "earlier version"),
+        (ChooseBy.LIFT, "did not measure"),
         (ChooseBy.ROC_AUC_ESTIMATED, r"evaluation\.estimate=histogram"),
     ):
         with pytest.raises(ValueError, match=why):
