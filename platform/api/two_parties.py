@@ -39,7 +39,11 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.files import check_unpacked
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import parquet_table
-from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
+from labeldp.trainers.methods.any_model import (
+    fit_to_single_labels,
+    fit_to_soft_labels,
+    named_estimator,
+)
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
     packed,
@@ -517,8 +521,6 @@ def fit_release(
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
     """
-    from labeldp.trainers.methods.any_model import named_estimator
-
     first = releases[0]
     ids = checked_ids(features, first.id_column, what="the features")
     rows, preprocessing = prepared(features, first.id_column)
