@@ -27,8 +27,7 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.ledger import account_of, read_folder
-from labeldp.platform.report.ledger_words import rows
+from labeldp.platform.report.ledger import account_of, read_folder, rows
 from labeldp.platform.report.selection import price_of, within
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,

@@ -14,8 +14,13 @@ from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
-from labeldp.platform.report.ledger import FolderLedger, read_folder, sweep_totals
-from labeldp.platform.report.ledger_words import ledger_report, sentences
+from labeldp.platform.report.ledger import (
+    FolderLedger,
+    ledger_report,
+    read_folder,
+    sentences,
+    sweep_totals,
+)
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import FileRefused, open_regular

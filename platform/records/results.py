@@ -85,8 +85,8 @@ def write_text(path: Path, text: str) -> None:
         raise ResultsFolderError(str(error)) from error
     except OSError as error:
         raise ResultsFolderError(
-            f"{path} can't be written ({error.strerror}); free the disk or make the folder "
-            "writable, and run again with --resume auto"
+            f"{path} can't be written ({error.strerror}); free the disk, make the folder "
+            "writable or name another place, and run the command again"
         ) from error
 
 

@@ -16,10 +16,9 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.ledger import Audience, LedgerLine
-from labeldp.platform.report.ledger_words import counted, price, sentences
+from labeldp.platform.report.ledger import Audience, LedgerLine, price, sentences
 from labeldp.platform.report.selection import Selected
-from labeldp.platform.report.wording import number, percent
+from labeldp.platform.report.wording import counted, number, percent
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     estimate_of,

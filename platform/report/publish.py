@@ -25,8 +25,14 @@ from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import TrialRecord, dumps
 from labeldp.platform.report.card import public_card
-from labeldp.platform.report.ledger import Audience, FolderLedger, LedgerLine, read_folder
-from labeldp.platform.report.ledger_words import public_lines, sentences
+from labeldp.platform.report.ledger import (
+    Audience,
+    FolderLedger,
+    LedgerLine,
+    public_lines,
+    read_folder,
+    sentences,
+)
 from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.public_values import (

@@ -77,6 +77,12 @@ def test_a_pure_trial() -> None:
     assert has(guarantee, "made of the releases below", "Not covered", "epsilon_m", "`private/`")
 
 
+@pytest.mark.parametrize(("accuracy", "named"), [(0.728, True), (0.9, False)])
+def test_the_card_names_the_largest_class_where_it_is_as_good(accuracy: float, named: bool) -> None:
+    card = run_card(a_record(accuracy=accuracy, figures={"majority_share": 0.771}), [a_charge()])
+    assert ("| largest class |" in card) == ("77.1%" in card) == named
+
+
 def test_an_attack_that_can_find_nothing_says_so() -> None:
     """Of two classes one is wrong: no bound from 0 to infinity is passed off as a finding."""
     figures = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf, "epsilon_m_ceiling": 0.0}
@@ -150,9 +156,9 @@ def test_an_ordinary_trial_in_public(tmp_path: Path) -> None:
         "| labels that were replaced on purpose, to audit it | 200 of 60 |",
         "(2, 0)-label differential privacy",
         "by a factor of e^2 at most. Features",
-        "chosen for the best accuracy on the public test split of nine trials",
+        "chosen for the best accuracy on the public test split of 9 trials",
         "with the choice, all those releases cost epsilon 2.",
-        "- one release of Laplace noise, epsilon 2, read by nine trials, paid once; of 60 labels",
+        "- 1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; of 60 labels",
         "The trained model is in `model/`",
         "| league | no outside data |",
     )
@@ -172,7 +178,7 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     card = folder.card(chosen=replace(folder.chosen, learned=True))
     assert has(card, "Its sweep learned", "not of its own alone", "9 trials, their releases cost")
     named = Folder(tmp_path / "named", trial="0" * 15 + "1", readers=3).card()
-    assert "one of three trials, and its owner named it" in named and "cost epsilon 2." in named
+    assert "one of 3 trials, and its owner named it" in named and "cost epsilon 2." in named
     alone = Folder(tmp_path / "alone").card()
     assert "No other trial of its sweep could have been chosen." in alone
 

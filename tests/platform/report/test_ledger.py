@@ -30,12 +30,12 @@ from labeldp.platform.report.ledger import (
     Audience,
     FolderLedger,
     Total,
+    ledger_report,
     plan_of,
     read_folder,
     sweep_totals,
     total_of,
 )
-from labeldp.platform.report.ledger_words import ledger_report
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep

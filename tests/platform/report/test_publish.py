@@ -218,7 +218,7 @@ def test_other_readers_of_a_release_are_not_told(tmp_path: Path) -> None:
         ask(tmp_path / name, tmp_path / f"{name}-public", trial="0")
         card = (tmp_path / f"{name}-public" / "run_card.md").read_text()
         lines.append([line for line in card.splitlines() if "Laplace noise, epsilon 2" in line])
-    assert lines[0] == lines[1] and "read by one trial, paid once" in lines[0][0]
+    assert lines[0] == lines[1] and "read by 1 trial, paid once" in lines[0][0]
 
 
 def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Pat
     assert (done.epsilon, done.delta) == (2.5, 0.0)
     assert os.listdir(tmp_path / "out") == [PAGE]
     text = Path(done.html).read_text()
-    assert "public edition" in text and "One release of Laplace noise, epsilon 2" in text
+    assert "public edition" in text and "1 release of Laplace noise, epsilon 2" in text
     hashes = (TRIAL, "1a" * 8, "2a" * 8, "3a" * 8)
     figures = (*PRIVATE.values(), 0.4321987, 2.3219876)
     rounded = [f"{value:.4g}" for value in figures] + [f"{value:.3f}" for value in figures]

@@ -1,4 +1,4 @@
-"""ledger_words: sentences for a privacy officer, tables without formulas, lines for anybody."""
+"""Lines of the ledger for readers: sentences, tables without formulas, and lines for anybody."""
 
 import csv
 import io
@@ -21,12 +21,12 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.ledger import LedgerLine, read_folder
-from labeldp.platform.report.ledger_words import (
-    as_csv,
+from labeldp.platform.report.ledger import (
+    LedgerLine,
     in_words,
     ledger_report,
     public_lines,
+    read_folder,
     rows,
     sentences,
     what_of,
@@ -62,19 +62,14 @@ def lines(path: Path, **facts: Any) -> tuple[LedgerLine, ...]:
 def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
     (text,) = sentences(lines(tmp_path / "one", readers=9))
     assert text.startswith(
-        "one release of Laplace noise, epsilon 2, read by nine trials, paid once; for ALIBI; of "
+        "1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; for ALIBI; of "
         "60 labels, made on 20"
     )
     assert text.endswith("Anybody may see results computed from it.")
-    a_folder(tmp_path / "three", releases=[])
-    vault = a_vault(tmp_path / "three")
-    for guess in range(3):
-        vault.release(CorrectCount(epsilon=0.05), np.full(60, guess))
-    (text,) = sentences(read_folder(tmp_path / "three").lines)
-    assert text.startswith("three noisy counts of right answers, epsilon 0.05 each, read by no ")
-    assert "paid once each" in text
     (text,) = sentences(lines(tmp_path / "gaussian", releases=[GAUSSIAN]))
-    assert "one release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by one trial" in text
+    assert "1 release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by 1 trial" in text
+    (seeded,) = sentences(lines(tmp_path / "seeded", noise=SeededNoise(seed=81243)))
+    assert "the seed takes this noise off" in seeded and "81243" not in seeded
 
 
 def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
@@ -85,39 +80,31 @@ def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
     counts = [vault.release(CorrectCount(epsilon=0.05), np.full(60, g)).key for g in range(3)]
     for digest, keys in (("0a", [bare, counts[0]]), ("1a", [counts[1]])):
         folder.keep(a_record(digest, release_keys=tuple(keys)))
-    found = [text for text in sentences(read_folder(tmp_path).lines) if "count" in text]
+    *found, labels = sentences(read_folder(tmp_path).lines)
     private, owners = found if "Anybody" in found[0] else reversed(found)
-    assert private.startswith("one noisy count") and "Anybody may see" in private
+    assert private.startswith("1 count") and "Anybody may see" in private
     # The third was asked by a trial that left no record, perhaps the baseline.
-    assert owners.startswith("two noisy counts") and "owner of the labels only" in owners
+    assert owners.startswith("2 counts of right answers, with noise, epsilon 0.05 each, read by 1 ")
+    assert "paid once each" in owners and "owner of the labels only" in owners
+    assert labels.startswith("1 release of the labels without any noise, no bound on epsilon")
+    assert "owner of the labels only" in labels
     audiences = [row["who_may_see_it"] for row in rows(account(tmp_path))]
     assert audiences.count("anybody") == 1 and len(audiences) == 4
-
-
-def test_labels_without_noise_and_seeded_noise_are_for_the_owner(tmp_path: Path) -> None:
-    keys = a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10), LAPLACE], readers=2)
-    record = a_record("ab", release_keys=tuple(keys[1:]))
-    ResultsFolder(tmp_path / "bare", sweep="small").keep(record)
-    noisy, bare = sentences(read_folder(tmp_path / "bare").lines)
-    assert bare.startswith("one copy of the labels without any noise, no bound on epsilon, read by")
-    assert "For the owner of the labels only" in bare and "Anybody" in noisy
-    words = in_words(account(tmp_path / "bare"))
-    assert "no label has paid more than epsilon 2 for those with noise" in words[-2]
-    assert words[-1].startswith("One release has no noise at all")
-    (seeded,) = sentences(lines(tmp_path / "seeded", noise=SeededNoise(seed=81243)))
-    assert "the seed takes this noise off" in seeded and "81243" not in seeded
+    words = in_words(account(tmp_path))
+    assert "no label has paid more than epsilon 0.15 for those with noise" in words[-2]
+    assert words[-1].startswith("1 release without any noise")
 
 
 def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> None:
     for name, fingerprint in (("a", "x"), ("b", "x"), ("c", "other")):
         a_folder(tmp_path / name, fingerprint=fingerprint)
     a, b, c = (tmp_path / name for name in "abc")
-    assert "In all, one release: no label has paid more than epsilon 2" in in_words(account(a))[-1]
+    assert "In all, 1 release: no label has paid more than epsilon 2" in in_words(account(a))[-1]
     same = in_words(account(a, b))[-1]
-    assert "two folders on the same labels" in same and "more than epsilon 4" in same
-    unknown = in_words(account(a, b, c))[-1]
-    assert "can't be known" in unknown and "more than epsilon 6" in unknown
-    assert "no label in common, than epsilon 4" in unknown
+    assert "2 folders on the same labels" in same and "more than epsilon 4" in same
+    total, unknown = in_words(account(a, b, c))[-2:]
+    assert "3 folders and 3 releases" in total and "more than epsilon 6" in total
+    assert "can't be known" in unknown and unknown.count("more than epsilon 4") == 1
     found = ledger_report([str(a), str(b), str(c)])
     assert [folder["group"] for folder in found["folders"]] == [0, 0, 1]
     assert (found["epsilon"], found["epsilon_private"]) == (6.0, 6.0)
@@ -171,9 +158,6 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     assert {name: first[name] for name in expected} == expected
     assert (second["noise"], second["epsilon"]) == ("none", "inf")
     assert second["who_may_see_it"] == "the owner of the labels only"
-    (tmp_path / "empty").mkdir()
-    a_folder(tmp_path / "empty", releases=[])
-    assert as_csv(account(tmp_path / "empty")).startswith("folder,sweep,line,")
 
 
 def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
@@ -183,7 +167,7 @@ def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
     assert ledger_report([str(tmp_path / "a")], delta=0.0)["delta"] == 0.0
     with pytest.raises(ValueError, match="delta is 2"):
         ledger_report([str(tmp_path / "a")], delta=2.0)
-    with pytest.raises(ValueError, match="choose another --csv"):
+    with pytest.raises(ValueError, match=r"table\.csv can't be written"):
         ledger_report([str(tmp_path / "a")], csv=str(tmp_path / "no" / "table.csv"))
 
 
@@ -199,7 +183,7 @@ def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_every_mechanism_of_ours_has_words(name: str) -> None:
-    assert name not in what_of(name), f"{name} is released, and ledger_words says nothing of it"
+    assert name not in what_of(name), f"{name} is released, and no words say what it is"
 
 
 def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:
