@@ -43,6 +43,7 @@ from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
     fit_to_soft_labels,
     named_estimator,
+    some_of,
 )
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
@@ -130,10 +131,12 @@ class PartyRelease(LabelRelease):
     length: float
 
     def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return soft labels [N, K] of prepared rows [N, D], from sums alone."""
+        """Return soft labels [n, K] of prepared rows [n, D] among those of the ids, from sums."""
         assert self.question is not None
         noise_std = self.mechanism.noise_std
-        return self.question.soft_labels(rows, self.values, noise_std=noise_std, length=self.length)
+        return self.question.soft_labels(
+            rows, self.values, count=len(self.ids), noise_std=noise_std, length=self.length
+        )
 
 
 # ------------------------------------------------------------------------ the party with features
@@ -535,8 +538,8 @@ def fit_release(
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
     if first.question is not None:
-        soft = first.soft_labels_of(rows[places])
-        fitted = fit_to_soft_labels(model, rows[places], soft, seed=seed)
+        some = rows[places[some_of(len(places), seed=seed)]]
+        fitted = fit_to_soft_labels(model, some, first.soft_labels_of(some))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows[places], evidence, seed=seed)
