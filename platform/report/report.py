@@ -7,7 +7,6 @@ counted from secret votes.
 
 import csv
 import io
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,52 +21,30 @@ from labeldp.platform.records.results import (
     read_consensus,
     write_text,
 )
-from labeldp.platform.report.card import DAGGER
+from labeldp.platform.report.card import attack_of, audits_of, render
 from labeldp.platform.report.figures import (
-    confidence,
+    MOST_PANELS,
     histogram,
     png,
-    spread,
     styles_of,
     svg,
     trade_off,
 )
-from labeldp.platform.report.page import MOST_PANELS, page, render, title_of
+from labeldp.platform.report.page import page, title_of
 from labeldp.platform.report.pareto import Point, front, points
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 
-#: More panels than this can't be read in one figure.
-_MOST_MODELS = 8
 #: Words of the glossary on the page of audits.
 _WORDS = (
     *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
     "consensus",
 )
-#: Columns of the page of audits -> names of their figures; two names are an interval.
-_AUDIT_COLUMNS = (
-    ("epsilon", ("epsilon",)),
-    ("epsilon_m as published", ("epsilon_m_paper_low", "epsilon_m_paper_high")),
-    ("epsilon_m corrected", ("epsilon_m_low", "epsilon_m_high")),
-    ("ceiling", ("epsilon_m_ceiling",)),
-    ("one-run", ("private/epsilon_one_run",)),
-    ("ceiling", ("epsilon_one_run_ceiling",)),
-    ("f-DP", ("private/epsilon_f_dp",)),
-    ("ceiling", ("epsilon_f_dp_ceiling",)),
-    ("tight", ("private/epsilon_tight",)),
-    ("release", ("private/epsilon_release",)),
-    ("ceiling", ("epsilon_release_ceiling",)),
-    ("coins guessed", ()),
-    ("labels inferred", ("private/label_inference_accuracy",)),
-    ("advantage", ("private/label_inference_advantage",)),
-    ("bound", ("label_inference_bound",)),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The files of a report; `private` are the owner's page of audits and its figures."""
+    """The files of a report; `private` is the owner's page of audits."""
 
     html: Path
     pareto_png: Path
@@ -142,62 +119,41 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
 def _write_audits(
     records: Sequence[TrialRecord], *, folder: Path, results: Path | None, title: str
 ) -> tuple[Path, ...]:
-    """Write the page of audits and its figures; nothing if no trial was audited and none voted."""
-    audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
-    agreement = [] if results is None else _agreement(records, results)
-    if not audited and not agreement:
+    """Write the page of audits; nothing if no trial was audited and none voted."""
+    finished = sorted(
+        (record for record in records if record.finished),
+        key=lambda record: (record.metrics["epsilon"], record.variant),
+    )
+    rows = [
+        (title_of(r), {"epsilon": number(r.metrics["epsilon"]), **attack_of(r), **audits})
+        for r in finished
+        if (audits := audits_of(r))
+    ]
+    agreement = [] if results is None else _agreement(finished, results)
+    if not rows and not agreement:
         return ()
     inner_folder(folder)
     private_folder(folder)
-    by_hash = {record.hash: record for record in audited}
-    shown = [by_hash[point.hashes[0]] for point in spread(points(audited), _MOST_MODELS)]
-    attacked, written = Markup(), list[Path]()
-    if results is not None:
-        kept = [(title_of(r), AttackEvidence.read(evidence_path(results, r.hash))) for r in shown]
-        if evidence := [(name, each) for name, each in kept if each is not None]:
-            name = "The attacker's confidence where it was right, and where it was wrong."
-            attacked = svg(name, confidence, evidence)
-            written = [folder / "confidence.png"]
-            png(written[0], confidence, evidence)
-    ordered = sorted(audited, key=lambda record: (record.metrics["epsilon"], record.variant))
     made = render(
         "audits.html.jinja",
         title=title,
-        columns=["model", *(name for name, _ in _AUDIT_COLUMNS)],
-        rows=[(title_of(record), _cells(record)) for record in ordered],
-        confidence=attacked,
+        columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
+        rows=rows,
         agreement=agreement,
-        dagger=DAGGER,
         terms=_WORDS,
     )
     write_text(folder / "audits.html", made)
-    return (folder / "audits.html", *written)
+    return (folder / "audits.html",)
 
 
-def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
+def _agreement(finished: Sequence[TrialRecord], results: Path) -> list[Markup]:
     charts: list[Markup] = []
     edges = [100 * place / BINS for place in range(BINS + 1)]
-    for record in records:
-        heights = read_consensus(results, record.hash) if record.finished else None
+    for record in finished:
+        heights = read_consensus(results, record.hash)
         if heights is not None and any(map(any, heights.values())) and len(charts) < MOST_PANELS:
             title = title_of(record)
             counts = ", ".join(f"{name}: {sum(counts)}" for name, counts in heights.items())
             how = {"title": title, "along": "teachers who agree, %"}
             charts.append(svg(f"{title}: {counts}", histogram, heights, edges, **how))
     return charts
-
-
-def _cells(record: TrialRecord) -> list[str]:
-    metrics, cells = record.metrics, []
-    for title, names in _AUDIT_COLUMNS:
-        values = [metrics.get(name) for name in names]
-        words = " to ".join(
-            "" if v is None else number(v) if math.isinf(v) else f"{v:.2f}" for v in values
-        )
-        if title == "epsilon_m corrected" and metrics["delta"] > 0:
-            words += DAGGER
-        if title == "coins guessed" and "private/one_run_guesses" in metrics:
-            right, of = (metrics[f"private/one_run_{name}"] for name in ("correct", "guesses"))
-            words = f"{right:.0f} of {of:.0f}"
-        cells.append(words)
-    return cells

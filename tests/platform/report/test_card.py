@@ -136,17 +136,17 @@ def test_every_audit_is_on_the_owners_card() -> None:
         "## Audits, for the owner of the labels and not for release",
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
-        "curve that it claims | 0.877 (ceiling 3.570) |",
-        "got noise of the family that it claims | 0.917 (ceiling 9.910) |",
-        "at least | 0.959 (48 of 60 coins right; ceiling 8.910) |",
-        "advantage over guessing | 0.123 (label DP allows 0.142) |",
+        "f-DP audit (the curve that is claimed): at least | 0.877 (ceiling 3.570) |",
+        "tight audit (the noise that is claimed): at least | 0.917 (ceiling 9.910) |",
+        "(the noisy labels alone): at least | 0.959 (48 of 60 coins right; ceiling 8.910) |",
+        "advantage over guessing | 0.123 (0.234 right; label DP allows an advantage of 0.142) |",
     )
 
 
 def test_an_ordinary_trial_in_public(tmp_path: Path) -> None:
     folder = Folder(tmp_path, readers=9)
     card = folder.card()
-    assert card.startswith("# ALIBI, trained on digits\n") and "\n\n\n" not in card
+    assert card.startswith("# alibi, trained on digits\n") and "\n\n\n" not in card
     assert has(
         card,
         f"Trial `{folder.public.hash}`, trainer `alibi`, training seed 0, data ffffffffffffffff.",
@@ -173,7 +173,7 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     config = {**folder.public.config, "trainer.noise": "randomized_response"}
     dearer = replace(folder.chosen, together=replace(folder.chosen.together, epsilon=3.0))
     card = folder.card(public=replace(folder.public, config=config), chosen=dearer)
-    assert card.startswith("# randomized response, trained on digits\n")
+    assert card.startswith("# alibi_randomized_response, trained on digits\n")
     assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
     card = folder.card(chosen=replace(folder.chosen, learned=True))
     assert has(card, "Its sweep learned", "not of its own alone", "9 trials, their releases cost")

@@ -12,15 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report import figures
 from labeldp.platform.report.figures import (
+    MOST_PANELS,
+    Line,
     curves_of,
     png,
     style_of,
     styles_of,
     trade_off,
 )
-from labeldp.platform.report.page import MOST_PANELS, page
+from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import points
 from tests.platform.sweep.examples import a_record
 
@@ -94,18 +95,19 @@ def of_curves(record: TrialRecord, values: list[float]) -> TrialRecord:
 
 
 def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
-    def curves(*records: TrialRecord) -> tuple[str, list[figures.Curve]]:
-        return curves_of(points(records), {record.hash: record for record in records})
+    def curves(*records: TrialRecord) -> tuple[str, list[Line]]:
+        shows, lines = curves_of(points(records), {record.hash: record for record in records})
+        return shows, [line for mine in lines.values() for line in mine]
 
     seeds = [
         of_curves(a_record(str(n), point={"seed": n}), [0.2 * n, 0.4 + 0.2 * n]) for n in (0, 1)
     ]
     shows, (curve,) = curves(*seeds)
-    assert shows == "accuracy" and curve.values == pytest.approx([10, 50])
+    assert shows == "accuracy" and curve.heights == pytest.approx([10, 50])
     assert curves(of_curves(a_record(), [math.nan, math.nan]))[0] == "loss"
     assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is no line"
     _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
-    assert len(curve.values) <= 80 and (curve.values[0], curve.values[-1]) == (0, 99.9)
+    assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
 
 
 def test_what_is_too_much_is_counted() -> None:

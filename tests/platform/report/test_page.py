@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import TEMPLATES
+from labeldp.platform.report.card import TEMPLATES, anchor
 from labeldp.platform.report.ledger import Audience
-from labeldp.platform.report.page import anchor, page
+from labeldp.platform.report.page import page
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
