@@ -299,7 +299,7 @@ def test_places_are_found_however_they_are_written(form: str, folder: FolderLedg
         search({"page": b"..." + form.encode() + b"..."}, folder=folder, records=[record])
     assert "ada" not in str(refused.value)
     search({"page": b"accuracy, own"}, folder=folder, records=[record])  # a word, not a place
-    for value in folder.results.identity.of_the_owner.values():
+    for value in folder.identity.of_the_owner.values():
         with pytest.raises(NotPublishable):
             search({"page": value.encode()}, folder=folder, records=[])
 
@@ -393,7 +393,7 @@ def test_a_name_that_holds_a_secret_is_found(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STUDY_TOKEN", "t0ken-of-the-study")
-    keep(sweep, read_folder(sweep).results.trial("1a"), variant="t0ken-of-the-study")
+    keep(sweep, read_folder(sweep).trial("1a"), variant="t0ken-of-the-study")
     with pytest.raises(NotPublishable, match=r"STUDY_TOKEN") as refused:
         public_report(sweep, to=tmp_path / "out")
     assert "t0ken" not in str(refused.value) and not (tmp_path / "out").exists()
@@ -403,7 +403,7 @@ def test_a_name_that_holds_a_secret_is_found(
 def test_a_record_that_the_ledger_contradicts_is_not_shown(
     changed: str, sweep: Path, tmp_path: Path
 ) -> None:
-    record = read_folder(sweep).results.trial("1a")
+    record = read_folder(sweep).trial("1a")
     metrics = {**record.metrics, "epsilon": 0.01}
     keys = record.release_keys if changed == "less" else []
     keep(sweep, record, metrics=metrics, release_keys=keys)
