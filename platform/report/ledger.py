@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -67,7 +68,7 @@ MOST_COMBINATIONS = 1_000
 #: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 OF_PRIVATE = ("epsilon_private", "delta_private")
-#: Class of a mechanism of ours -> a release of it; the first word takes the plural's s.
+#: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
 _WHAT: dict[type, str] = {
     LaplaceNoise: "release of Laplace noise",
     GaussianNoise: "release of Gaussian noise",
@@ -79,13 +80,15 @@ _WHAT: dict[type, str] = {
     ClusterHistograms: "release of noisy counts of classes in clusters",
     LabelMoments: "release of noisy sums of labels",
     PateAnswers: "round of answers by an ensemble of teachers",
-    PublishedCost: "bound on the cost of answers",
-    CorrectCount: "count of right answers, with noise",
-    ScoreHistogram: "histogram of labels by a model's scores, with noise",
+    PublishedCost: "published bound on what answers cost",
+    CorrectCount: "noisy count of right answers",
+    ScoreHistogram: "noisy histogram of labels by a model's scores",
     MostCorrect: "choice of the model with most right answers",
     PublishedClasses: "list of the classes, read off the labels",
-    NoNoise: "release of the labels without any noise",
+    NoNoise: "copy of the labels without any noise",
 }
+#: A user's own mechanism, in public.
+_OTHER = "a mechanism of the owner"
 _BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
 #: Parameters of our mechanisms that are published; those of other code never are.
 _PARAMETERS = (
@@ -584,8 +587,10 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
 def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
     """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`."""
     known = _BY_NAME.get(name, "") if ours else ""
-    first, rest = (known or f"release by {name or 'a mechanism of the owner'}").split(" ", 1)
-    return f"{counted(number, first)} {rest}"
+    noun, rest = re.split(
+        r"(?= of | by | on )", known or f"release by {name or _OTHER}", maxsplit=1
+    )
+    return f"{counted(number, noun)}{rest}"
 
 
 def price(epsilon: float, delta: float) -> str:

@@ -5,13 +5,12 @@ labels went into. The page of audits has the rest, and how far PATE's teachers a
 counted from secret votes.
 """
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from labeldp.platform.records.private_files import inner_folder, private_folder
@@ -90,30 +89,31 @@ def write_report(
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
-    axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
+    axes = dict.fromkeys(key for point in found for key, _ in point.point)
     best = {point.hashes for point in front(found)}
-    estimated = ["accuracy_estimated", "accuracy_estimated_error"]
-    estimated = estimated if any(point.estimate for point in found) else []
-    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
-    table = io.StringIO(newline="")
-    writer = csv.writer(table)
-    names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise"]
-    writer.writerow([*names, *estimated, "epsilon_m_ceiling", "league"])
+    columns = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+    rows = []
     for point in found:
-        values, estimate = dict(point.point), point.estimate
-        shares = (estimate.accuracy, estimate.error) if estimate else ("",) * len(estimated)
-        row = [
-            point.variant,
-            *(values.get(axis, "") for axis in axes),
-            "" if point.accuracy_test is None else point.accuracy_test,
-            *(getattr(point, column) for column in columns),
-            *(len(point.hashes), int(point.hashes in best), point.noise),
-            *shares,
-            *(point.epsilon_m_ceiling, point.league),
-        ]
-        # Nine digits, without those that sums of floats leave behind.
-        writer.writerow([float(f"{v:.9g}") if isinstance(v, float) else v for v in row])
-    write_text(path, table.getvalue())
+        estimate = {}
+        if point.estimate is not None:
+            estimate["accuracy_estimated"] = point.estimate.accuracy
+            estimate["accuracy_estimated_error"] = point.estimate.error
+        rows.append(
+            {
+                "variant": point.variant,
+                **{axis: dict(point.point).get(axis) for axis in axes},
+                "accuracy": point.accuracy_test,
+                **{column: getattr(point, column) for column in columns},
+                "trials": len(point.hashes),
+                "pareto": int(point.hashes in best),
+                "noise": point.noise,
+                **estimate,
+                "epsilon_m_ceiling": point.epsilon_m_ceiling,
+                "league": point.league,
+            }
+        )
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
 
 def _write_audits(

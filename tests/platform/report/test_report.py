@@ -70,7 +70,7 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
     done, _ = written(tmp_path, some_records(), title="small & fine", ledger=LEDGER)
     rows = rows_of(done.pareto_csv)
     assert [(row["variant"], row["trainer.epsilon"], row["pareto"]) for row in rows] == [
-        *(("ALIBI", "1.0", "1"), ("ALIBI", "2.0", "1"), ("ALIBI", "4.0", "0")),
+        *(("ALIBI", "1", "1"), ("ALIBI", "2", "1"), ("ALIBI", "4", "0")),
         ("no <privacy>", "", "1"),
     ]
     assert done.rows == 4 and [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
