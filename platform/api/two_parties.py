@@ -39,7 +39,12 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.files import check_unpacked
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import parquet_table
-from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
+from labeldp.trainers.methods.any_model import (
+    fit_to_single_labels,
+    fit_to_soft_labels,
+    named_estimator,
+    some_of,
+)
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
     packed,
@@ -126,10 +131,12 @@ class PartyRelease(LabelRelease):
     length: float
 
     def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return soft labels [N, K] of prepared rows [N, D], from sums alone."""
+        """Return soft labels [n, K] of prepared rows [n, D] among those of the ids, from sums."""
         assert self.question is not None
         noise_std = self.mechanism.noise_std
-        return self.question.soft_labels(rows, self.values, noise_std=noise_std, length=self.length)
+        return self.question.soft_labels(
+            rows, self.values, count=len(self.ids), noise_std=noise_std, length=self.length
+        )
 
 
 # ------------------------------------------------------------------------ the party with features
@@ -517,8 +524,6 @@ def fit_release(
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
     """
-    from labeldp.trainers.methods.any_model import named_estimator
-
     first = releases[0]
     ids = checked_ids(features, first.id_column, what="the features")
     rows, preprocessing = prepared(features, first.id_column)
@@ -533,8 +538,8 @@ def fit_release(
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
     if first.question is not None:
-        soft = first.soft_labels_of(rows[places])
-        fitted = fit_to_soft_labels(model, rows[places], soft, seed=seed)
+        some = rows[places[some_of(len(places), seed=seed)]]
+        fitted = fit_to_soft_labels(model, some, first.soft_labels_of(some))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows[places], evidence, seed=seed)

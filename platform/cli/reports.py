@@ -46,8 +46,8 @@ def report(*, experiment: str, tracking_uri: str | None, out: str | None, editio
         found = public_report(Path(experiment), to=Path(out))
         return Answer(
             facts=found,
-            words=f"{found.trials} trials in the public page {found.html}; {found.left_out} left "
-            f"out; epsilon {found.epsilon:.6g} at delta {found.delta:g}",
+            words="{trials} trials in the public page {html}; {left_out} left out; epsilon "
+            "{epsilon:.6g} at delta {delta:g}".format(**found),
         )
     if tracking_uri is None and is_results(experiment):
         return report_folder(experiment, out=out)

@@ -1,6 +1,6 @@
 """The run card: one page that explains what a trial's numbers mean, and what they don't.
 
-It has an audience. The public card is made of a public record (`public_values.public_record`), and
+It has an audience. The public card is made of a public record (`publish.public_record`), and
 never has what the labels' owner alone may see: audits, canaries, numbers made of true labels.
 """
 

@@ -2,7 +2,7 @@
 
 Nothing is fetched from elsewhere: figures, styles and the few lines of script are inside, and
 without the script everything is there but sorting. The templates escape every name that users
-chose. The public page is made of public records (`public_values.public_records`).
+chose. The public page is made of public records (`publish.public_records`).
 """
 
 import math

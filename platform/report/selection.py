@@ -88,7 +88,7 @@ def selected(
         raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
     limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
     by = doubt = ""
-    rivals = private_trials(folder, limit=limit)
+    rivals, failed, cut_off = rivals_of(folder, limit=limit)
     if trial == BEST:
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
@@ -108,7 +108,7 @@ def selected(
     else:
         chosen = folder.results.trial(trial)
     own = cost_of(folder, [chosen])
-    left = [each for each in reservations(folder, chosen, own) if each not in accepted]
+    left = [each for each in reservations(folder, chosen) if each not in accepted]
     if left:
         why = "; ".join(_MEANING[each] for each in left)
         again = " ".join(f"--accept {each.value}" for each in left)
@@ -116,12 +116,11 @@ def selected(
             f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
             f"confirm it: {again}"
         )
-    failed = failed_rivals(folder, limit=limit)
     among = {record.hash: record for record in (*rivals, *failed, chosen)}
     for record in among.values():
         check_record(folder, record)
     cost = price_of(folder, chosen)
-    together = cost_of_page(folder, among.values(), cut_off=keys_cut_off(folder, limit=limit))
+    together = cost_of_page(folder, among.values(), cut_off=cut_off)
     return Selected(
         record=chosen,
         cost=cost,
@@ -136,7 +135,7 @@ def selected(
 
 
 def _refuse_none(folder: FolderLedger, at_epsilon: float | None) -> None:
-    known = sorted({price_of(folder, each).epsilon for each in private_trials(folder)})
+    known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
     there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
     most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
     raise ValueError(
@@ -214,13 +213,13 @@ def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
     return NoiseKind.SEEDED if seeded else record.noise
 
 
-def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tuple[Reservation, ...]:
+def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
     """Return why a trial is published only if its owner confirms it, by its record or the ledger.
 
     FAILED: it did not finish. NON_PRIVATE: it saw labels without noise. SEEDED: its noise can be
     repeated from a seed.
     """
-    epsilon = max(cost.epsilon, record.metrics.get("epsilon", 0.0))
+    epsilon = max(cost_of(folder, [record]).epsilon, record.metrics.get("epsilon", 0.0))
     found = {
         Reservation.FAILED: not record.finished,
         Reservation.NON_PRIVATE: math.isinf(epsilon),
@@ -229,32 +228,27 @@ def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tupl
     return tuple(reservation for reservation, holds in found.items() if holds)
 
 
-def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
-    """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
-    return within(folder, _reserved(folder, ()), limit)
+def rivals_of(
+    folder: FolderLedger, *, limit: Budget = ANY
+) -> tuple[list[TrialRecord], list[TrialRecord], list[str]]:
+    """Return what a choice within a limit is made of.
 
-
-def failed_rivals(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
-    """Return the trials that would be among `private_trials` if they had not failed."""
-    return within(folder, _reserved(folder, (Reservation.FAILED,)), limit)
-
-
-def _reserved(folder: FolderLedger, exactly: tuple[Reservation, ...]) -> list[TrialRecord]:
-    every = folder.results.records.values()
-    return [
-        each for each in every if reservations(folder, each, cost_of(folder, [each])) == exactly
-    ]
-
-
-def keys_cut_off(folder: FolderLedger, *, limit: Budget = ANY) -> tuple[str, ...]:
-    """Return the releases of trials that were cut off before they left a record.
-
-    Labels that were handed out, and noise from a seed, are of trials that are never chosen.
+    Returns:
+        Finished trials that have an epsilon and whose noise is a secret; those that would be among
+        them if they had not failed; and releases of trials that were cut off before they left a
+        record. Labels that were handed out, and noise from a seed, are of trials that are never
+        chosen.
     """
-    return tuple(
+    why = {each.hash: reservations(folder, each) for each in folder.results.records.values()}
+    private, failed = (
+        [each for each in folder.results.records.values() if why[each.hash] == exactly]
+        for exactly in ((), (Reservation.FAILED,))
+    )
+    cut_off = [
         line.charge.key
         for line in folder.lines
         if not line.readers
         and line.noise not in (None, NoiseKind.SEEDED)
         and limit.allows(line.epsilon)
-    )
+    ]
+    return within(folder, private, limit), within(folder, failed, limit), cut_off

@@ -133,7 +133,7 @@ def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
 
 
 def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: Path) -> None:
-    features, labels = both_tables(400)
+    features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
     for change in (_one_person, _long_rows):
         folder = tmp_path / change.__name__

@@ -12,7 +12,7 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import public_card, run_card
 from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
-from labeldp.platform.report.public_values import public_record
+from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.selection import Reservation, Selected, selected
 from labeldp.platform.sweep.accuracy_figures import figures_of
 from tests.platform.report.folders import a_folder

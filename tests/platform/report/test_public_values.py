@@ -21,7 +21,7 @@ from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Total
 from labeldp.platform.report.pareto import points
-from labeldp.platform.report.public_values import (
+from labeldp.platform.report.publish import (
     left_out,
     public_config,
     public_metrics,

@@ -22,7 +22,6 @@ from labeldp.platform.records.results import ResultsFolder, write_json
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import (
     PAGE,
-    Published,
     check_target,
     public_report,
     publish,
@@ -57,7 +56,7 @@ HOST = "db.clinic.example"
 QUOTED = '/home/ada & "eve"/labels.npz'
 
 
-def ask(results: Path, to: Path, **changes: Any) -> Published:
+def ask(results: Path, to: Path, **changes: Any) -> dict[str, Any]:
     return publish(results, **{"trial": "best", "to": to, **changes})
 
 
@@ -145,7 +144,7 @@ def test_an_attacker_finds_nothing_in_any_byte(
     done = ask(results, tmp_path / "out")
     found = bytes_of(tmp_path / "out")
     model = ("model/model.json", "model/model.safetensors")
-    assert sorted(found) == done.files == ["config.json", "ledger.json", *model, "run_card.md"]
+    assert sorted(found) == done["files"] == ["config.json", "ledger.json", *model, "run_card.md"]
     for name, content in found.items():
         for secret in secrets:
             assert secret not in content, (name, secret[:60])
@@ -165,14 +164,19 @@ def test_the_folder_can_be_used_and_the_owner_reads_no_value(
 ) -> None:
     out = tmp_path / "out"
     done = ask(planted[0], out)
-    assert (done.trial, done.epsilon, done.delta, done.chosen_among) == (TRIAL, 2.0, 0.0, 1)
-    names = json.dumps(done.left_out)
+    assert (done["trial"], done["epsilon"], done["delta"], done["chosen_among"]) == (
+        TRIAL,
+        2.0,
+        0.0,
+        1,
+    )
+    names = json.dumps(done["left_out"])
     for name in ("setting data.path", "figure private/epsilon_one_run", "name of the variant"):
         assert name in names
     assert SECRET not in names and PLACE not in names and "0.7654321" not in names
     model, config = load_model(out / "model"), config_of(out)
     assert model.predict(np.zeros((2, 64))).shape == (2,)
-    assert config["name"] == done.name == model.facts["trial"]
+    assert config["name"] == done["name"] == model.facts["trial"]
     assert config["figures"] == {"accuracy": 0.9, "epsilon": 2.0, "delta": 0.0}
     assert (config["labels_replaced_for_audits"], config["data"]["labels"]) == (40, 60)
     assert "noise.seed" not in config["settings"] and config["settings"]["noise.secure"] is None
@@ -204,7 +208,7 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
     with pytest.raises(NotPublishable, match=r"model/model\.json would hold") as refused:
         ask(results, tmp_path / "out")
     assert text not in str(refused.value) and not (tmp_path / "out").exists()
-    assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False).left_out
+    assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False)["left_out"]
 
 
 def test_other_readers_of_a_release_are_not_told(tmp_path: Path) -> None:
@@ -229,7 +233,7 @@ def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path
         ask(results, out, trial="0")
     assert not out.exists()
     done = ask(results, out, trial="0", accepted={Reservation.NON_PRIVATE})
-    assert math.isinf(done.epsilon) and "model/model.json" in done.files
+    assert math.isinf(done["epsilon"]) and "model/model.json" in done["files"]
     assert config_of(out)["private"] is False
     assert not load_model(out / "model").facts["private"]
 
@@ -248,7 +252,7 @@ def test_a_failed_trial_has_neither_model_nor_reason(tmp_path: Path) -> None:
     keep(results, a_record("ab", finished=False, reason=f"row 17 of {SECRET}", release_keys=()))
     keep_a_model(results, a_record("ab"))
     done = ask(results, tmp_path / "out", trial="ab", accepted={Reservation.FAILED})
-    assert not any(name.startswith("model/") for name in done.files)
+    assert not any(name.startswith("model/") for name in done["files"])
     assert not any(SECRET.encode() in content for content in bytes_of(tmp_path / "out").values())
 
 
@@ -359,10 +363,10 @@ def sweep(tmp_path: Path) -> Path:
 
 def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Path) -> None:
     done = public_report(sweep, to=tmp_path / "out")
-    assert (done.trials, done.left_out, done.rows) == (2, 2, 2)
-    assert (done.epsilon, done.delta) == (2.5, 0.0)
+    assert (done["trials"], done["left_out"], done["rows"]) == (2, 2, 2)
+    assert (done["epsilon"], done["delta"]) == (2.5, 0.0)
     assert os.listdir(tmp_path / "out") == [PAGE]
-    text = Path(done.html).read_text()
+    text = Path(done["html"]).read_text()
     assert "public edition" in text and "1 release of Laplace noise, epsilon 2" in text
     hashes = (TRIAL, "1a" * 8, "2a" * 8, "3a" * 8)
     figures = (*PRIVATE.values(), 0.4321987, 2.3219876)
@@ -382,7 +386,7 @@ def test_public_names_are_told_apart(tmp_path: Path) -> None:
         changes = {"data.root": root}
         record = a_record(f"{number:016x}", changes=changes, release_keys=(key,), epsilon=2.0)
         keep(tmp_path / "results", record)
-    assert public_report(tmp_path / "results", to=tmp_path / "out").trials == 2
+    assert public_report(tmp_path / "results", to=tmp_path / "out")["trials"] == 2
 
 
 def test_a_name_that_holds_a_secret_is_found(
@@ -415,9 +419,9 @@ def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
         learned_epsilon=7.0, learned_counts=3.25, learned_delta=0.0, learned_releases=False
     )
     done = public_report(sweep, to=tmp_path / "out")
-    assert done.epsilon == 7.0
+    assert done["epsilon"] == 7.0
     # Every trial's own releases cost less than the counts that others of its search asked for.
-    assert Path(done.html).read_text().count("<dt>epsilon, provable</dt><dd>3.25</dd>") == 2
+    assert Path(done["html"]).read_text().count("<dt>epsilon, provable</dt><dd>3.25</dd>") == 2
 
 
 def test_sweeps_without_private_trials_or_a_whole_ledger_have_no_public_page(

@@ -93,7 +93,7 @@ def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
         alone = selected(read_folder(place), BEST, at_epsilon=1.0)
         assert (alone.among, alone.cost.epsilon) == (1, 0.5)
         page = public_report(place, to=tmp_path / f"{ending}-public")
-        assert page.epsilon == 6.5
+        assert page["epsilon"] == 6.5
     assert found == [6.5, 6.5, 6.5]
 
 
