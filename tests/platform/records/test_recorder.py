@@ -11,7 +11,6 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cli.tracked import record_of
-from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
@@ -50,7 +49,7 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
         folder=ResultsFolder(tmp_path, sweep="small"),
         tracker=tracker,
         plans=plans,
-        provenance=Provenance(git_commit="now", environment={"gpu": "here"}),
+        made_by={"git_commit": "now", "environment": {"gpu": "here"}},
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
         home=Home(),  # type: ignore[arg-type]
         authority=b"",
