@@ -95,11 +95,11 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
     delta = float(ledger.get("delta_private", ledger["delta"]))
-    trials = counted(private, "private trial")
-    parts = [
-        f"the {trials} together cost epsilon {price:.3g}{f' at delta {delta:g}' if delta else ''}"
-    ]
-    parts = parts if private else []
+    parts = []
+    if private:
+        trials = counted(private, "private trial") + (" together" if private > 1 else "")
+        at = f" at delta {delta:g}" if delta else ""
+        parts.append(f"the {trials} cost epsilon {price:.3g}{at}")
     if math.isinf(ledger["epsilon_total"]):
         parts.append("the baseline without noise publishes its labels")
     text = "; ".join(parts)
