@@ -14,6 +14,7 @@ another order, or of some of them, add up person by person.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -428,7 +429,7 @@ def _joined(
 # ------------------------------------------------------------------------- the party with features
 
 
-def read_release(folder: str | Path) -> PartyRelease:
+def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
     facts, files = _read(place, _RELEASE)
@@ -484,14 +485,14 @@ class ReleasedModel:
         found[:, places] = self.estimator.predict_proba(self.preprocessing(rows))
         return found
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model for `labeldp predict` and `load_model`."""
+    def trained(self) -> Any:
+        """Return it as a `TrainedModel`, which takes raw rows and can be saved."""
         from labeldp.trainers.data.preprocessing import Preprocessing
         from labeldp.trainers.models.predictors import EstimatorPredictor
         from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
         num_classes = len(self.classes)
-        TrainedModel(
+        return TrainedModel(
             predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),
             preprocessing=Preprocessing(steps=(self.preprocessing,)),
             origin=Origin(
@@ -506,7 +507,7 @@ class ReleasedModel:
                 seed=0,
                 noise=NoiseKind.SECURE,
             ),
-        ).save(folder)
+        )
 
 
 def fit_release(
@@ -528,6 +529,11 @@ def fit_release(
     ids = checked_ids(features, first.id_column, what="the features")
     rows, preprocessing = prepared(features, first.id_column)
     wanted = np.concatenate([each.ids for each in releases])
+    if twice := len(wanted) - len(np.unique(wanted)):
+        raise ValueError(
+            f"{twice:,} ids are in more than one of the releases, which paid for each; several "
+            "releases are the rounds of stages, where each label is in one"
+        )
     places = pd.Index(ids).get_indexer(wanted)
     if (places < 0).any():
         raise ValueError(

@@ -71,13 +71,16 @@ class SmoothFunctions:
     """M functions of rows [N, D], of mean square 1 on the rows of the sample, the smoothest first.
 
     Attributes:
-        knots: Quantiles of each column of numbers [Q, D]; a column of two values has NaN.
+        scales: Mean and standard deviation of each column [2, D]; of one with two values the
+            smaller and their distance, since a rare category would outweigh all numbers otherwise.
+        knots: Quantiles of each column in these units [Q, D]; NaN for those of two values.
         landmarks: Rows between which the kernel measures, described by `_described` [L, D'].
         width: Squared width of the kernel.
         projection: From the kernel's values at the landmarks to the functions [L, M].
         strengths: Share of the kernel along each function [M].
     """
 
+    scales: Floats
     knots: Floats
     landmarks: Floats
     width: float
@@ -86,12 +89,16 @@ class SmoothFunctions:
 
     @classmethod
     def learned(cls, rows: NDArray[np.floating], *, count: int, seed: int) -> Self:
-        """Find the `count` strongest functions (or fewer) of standardized rows [N, D]."""
+        """Find the `count` strongest functions (or fewer) of rows [N, D]."""
         _validate.whole(count=count, minimum=1)
         generator = np.random.default_rng(seed)
         sample = rows[np.sort(generator.permutation(len(rows))[:_SAMPLE])].astype(np.float32)
-        knots = _knots(sample)
-        described = _described(sample, knots)
+        scales = _scales(sample)
+        knots = np.quantile(
+            (sample - scales[0]) / scales[1], np.linspace(0, 1, _KNOTS), axis=0
+        ).astype(np.float32)
+        knots[:, _of_two_values(sample)] = np.nan
+        described = _described(sample, scales, knots)
         chosen = generator.permutation(len(described))[: max(2, int(_LANDMARKS * count))]
         landmarks = described[chosen]
         distances = _squared_distances(landmarks, landmarks)
@@ -105,6 +112,7 @@ class SmoothFunctions:
         strong = strengths > _LEAST_SHARE * strengths[0]
         scale = np.sqrt(len(sample) / strengths[strong])
         return cls(
+            scales=scales,
             knots=knots,
             landmarks=landmarks,
             width=width,
@@ -116,7 +124,9 @@ class SmoothFunctions:
         """Return the values of the functions [N, M] at rows [N, D]."""
         values = np.empty((len(rows), len(self.strengths)), np.float32)
         for some in _blocks(len(rows)):
-            distances = _squared_distances(_described(rows[some], self.knots), self.landmarks)
+            distances = _squared_distances(
+                _described(rows[some], self.scales, self.knots), self.landmarks
+            )
             values[some] = np.exp(distances / -self.width) @ self.projection
         return values
 
@@ -125,21 +135,24 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, count, _ROWS_AT_ONCE))
 
 
-def _knots(rows: Floats) -> Floats:
-    """Quantiles of the columns [Q, D]; NaN for those of two values, whose rank adds nothing."""
-    knots = np.quantile(rows, np.linspace(0, 1, _KNOTS), axis=0).astype(np.float32)
-    two = ((rows == rows.min(0)) | (rows == rows.max(0))).all(0)
-    knots[:, two] = np.nan
-    return knots
+def _of_two_values(rows: Floats) -> NDArray[np.bool_]:
+    return np.asarray(((rows == rows.min(0)) | (rows == rows.max(0))).all(0))
 
 
-def _described(rows: NDArray[np.floating], knots: Floats) -> Floats:
-    """Rows [N, D] clipped, and beside them the ranks of their numbers, of variance 1."""
-    plain = np.clip(rows, -_CLIPPED, _CLIPPED, dtype=np.float32)
+def _scales(rows: Floats) -> Floats:
+    two, low = _of_two_values(rows), rows.min(0)
+    scale = np.where(two, rows.max(0) - low, rows.std(0))
+    center = np.where(two, low, rows.mean(0))
+    return np.stack([center, np.where(scale > 0, scale, 1)]).astype(np.float32)
+
+
+def _described(rows: NDArray[np.floating], scales: Floats, knots: Floats) -> Floats:
+    """Rows [N, D] in their units, clipped, and beside them ranks of variance 1."""
+    scaled = ((rows - scales[0]) / scales[1]).astype(np.float32)
     ranked = np.flatnonzero(~np.isnan(knots[0]))
     places = np.linspace(-np.sqrt(3), np.sqrt(3), len(knots))
-    ranks = [np.interp(rows[:, column], knots[:, column], places) for column in ranked]
-    return np.column_stack([plain, *ranks]).astype(np.float32)
+    ranks = [np.interp(scaled[:, column], knots[:, column], places) for column in ranked]
+    return np.column_stack([np.clip(scaled, -_CLIPPED, _CLIPPED), *ranks]).astype(np.float32)
 
 
 def _squared_distances(some: Floats, others: Floats) -> Floats:
@@ -369,6 +382,7 @@ def _logistic(
 
 #: Axes of the arrays of a question: columns and ranks, knots, landmarks, functions.
 _SHAPES = {
+    "scales": "2D",
     "knots": "QD",
     "landmarks": "LR",
     "projection": "LM",
