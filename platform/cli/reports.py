@@ -75,7 +75,6 @@ def report_folder(named: str | Path, *, out: str | None = None) -> Answer:
         folder=found.path if out is None else Path(out),
         title=found.sweep,
         ledger=totals_of(found),
-        results=found.path,
         choose_by=found.identity.choose_by,
         releases=sentences(found.lines),
         running=_is_held(found.path),
@@ -134,7 +133,6 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         folder=Path(out),
         title=experiment,
         ledger=facts["ledger"],
-        results=path.parent,
         choose_by=ChooseBy(by) if by else None,
     )
 

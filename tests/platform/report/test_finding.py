@@ -111,12 +111,6 @@ def test_what_the_attack_proved_and_what_is_trivial_is_said(
     assert words.lower() in sentence.lower()
 
 
-def test_failed_trials_are_no_finding() -> None:
-    failed = a_record("b" * 16, finished=False, reason="out of memory")
-    assert finding([failed, failed]).sentences == ("No trial has finished, and 2 failed.",)
-    assert len(finding([failed, private("c")]).sentences) == 1
-
-
 def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
     (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences

@@ -19,7 +19,7 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
@@ -27,7 +27,6 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     OF_ALL,
     OF_PRIVATE,
-    Audience,
     FolderLedger,
     Total,
     ledger_report,
@@ -74,23 +73,6 @@ def forget(path: Path, *names: str) -> None:
     """Take facts out of a folder's `sweep.json`."""
     known = json.loads((path / "sweep.json").read_text())
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "noise", "kind", "audience"),
-    [
-        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.PUBLIC),
-        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.PUBLIC),
-        (LAPLACE, SeededNoise(seed=3), NoiseKind.SEEDED, Audience.OWNER),
-        (NOTHING, OsEntropy(), None, Audience.OWNER),
-    ],
-)
-def test_releases_without_secret_noise_are_for_the_owner(
-    mechanism: Any, noise: Any, kind: NoiseKind | None, audience: Audience, tmp_path: Path
-) -> None:
-    a_folder(tmp_path, releases=[mechanism], noise=noise)
-    (line,) = read_folder(tmp_path).lines
-    assert (line.noise, line.audience) == (kind, audience)
 
 
 def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
