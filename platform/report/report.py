@@ -61,8 +61,9 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
     best = {point.hashes for point in front(found)}
     rows = []
     for point in found:
+        first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
-        rows.append({"variant": point.variant, **dict(point.point), **row_of(point), **own})
+        rows.append({**first, **row_of(point), **own})
     # Nine digits, without those that sums of floats leave behind.
     write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
