@@ -8,6 +8,7 @@ import fcntl
 import logging
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,9 @@ _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
+TIME_LIMIT_SECONDS = 300.0
+
 #: Errors of MLflow's client for a store or server that does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
 
@@ -55,8 +59,19 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
         return
     # The folder and not a file of a lock's own: a refused start leaves nothing behind.
     folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY)
+    end = time.monotonic() + TIME_LIMIT_SECONDS
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:
+                    raise TimeoutError(
+                        f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; "
+                        "end that one"
+                    ) from error
+                time.sleep(0.05)
         yield
     finally:
         os.close(folder)
@@ -249,9 +264,17 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
-        now = int(time.time() * 1000)
-        totals = [Metric(name, float(value), now, 0) for name, value in metrics.items()]
-        self._client.log_batch(self.parent_run_id, metrics=totals)
+        # SQL stores keep the largest number for infinity.
+        most, now = sys.float_info.max, int(time.time() * 1000)
+        stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
+        # Totals that an earlier start has written are not written again.
+        last = self._client.get_run(self.parent_run_id).data.metrics
+        new = [
+            Metric(name, float(metrics[name]), now, 0)
+            for name, value in stored.items()
+            if last.get(name) not in (value, float(metrics[name]))
+        ]
+        self._client.log_batch(self.parent_run_id, metrics=new)
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
         for path in private:

@@ -341,18 +341,3 @@ def panel(
     axes.locator_params(axis="x", nbins=5)
     axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
     return figure
-
-
-def histogram(
-    heights: Mapping[str, Sequence[float]], edges: Sequence[float], *, title: str, along: str
-) -> Figure:
-    """Draw stacked bars: name -> heights [B], the lowest first, between edges [B + 1]."""
-    figure = _sheet(340, 210)
-    axes = _place(figure, left=44, right=332, top=26, bottom=168)
-    bottom: Any = np.zeros(len(edges) - 1)
-    for rank, column in enumerate(heights.values()):
-        widths = 0.9 * np.diff(edges)
-        axes.bar(edges[:-1], column, widths, bottom, align="edge", color=COLORS[f"m{rank}"])
-        bottom = bottom + np.asarray(column)
-    axes.set(xlabel=along, title=title)
-    return figure

@@ -5,7 +5,7 @@ about the baseline without noise, the second about private trials. Beside what a
 stands what it could have proven, without which a bound of 0 would say nothing.
 
 >>> finding([]).text
-'No trial has finished, so there is nothing to report yet.'
+'No trial has finished, and 0 failed.'
 """
 
 import math
@@ -15,6 +15,7 @@ from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
+from labeldp.platform.report.wording import counted
 from labeldp.platform.sweep.accuracy_figures import (
     ChooseBy,
     estimated_text,
@@ -55,10 +56,17 @@ def finding(
     `with_attack` includes what the attack proved, which is the labels' owner's.
     """
     cost = "" if ledger is None else _cost(records, ledger)
-    spoiled = _spoiled(records, ledger or {})
+    canaries = next((record.canaries for record in records if record.canaries), None)
+    spoiled = ""
+    if canaries is not None:
+        number = (ledger or {}).get("num_labels")
+        how = {"canaries": canaries[0], "coin_canaries": canaries[1]}
+        text = spoiled_text(**how, num_labels=None if number is None else int(number))
+        spoiled = f"Labels: {text}."
     found = points(records, choose_by=choose_by)
     if not found:
-        return Finding(sentences=(_nothing(records),), cost=cost, spoiled=spoiled)
+        nothing = f"No trial has finished, and {len(records)} failed."
+        return Finding(sentences=(nothing,), cost=cost, spoiled=spoiled)
     metrics = {record.hash: record.metrics for record in records}
     sentences = []
     baselines = [point for point in found if math.isinf(point.epsilon)]
@@ -87,35 +95,15 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
     delta = float(ledger.get("delta_private", ledger["delta"]))
-    published = "he baseline without noise publishes its labels."
-    bare = math.isinf(ledger["epsilon_total"])
-    if not private:
-        return f"T{published}" if bare else ""
-    trials = "The one private trial" if private == 1 else f"The {private} private trials together"
-    cost = f"{trials} cost epsilon {price:.3g}{f' at delta {delta:g}' if delta else ''}"
-    if math.isinf(price):
-        return f"{cost}: something was released without noise."
-    return f"{cost}; t{published}" if bare else f"{cost}."
-
-
-def _spoiled(records: Sequence[TrialRecord], facts: Mapping[str, Any]) -> str:
-    canaries = next((record.canaries for record in records if record.canaries), None)
-    if canaries is None:
-        return ""
-    number = facts.get("num_labels")
-    text = spoiled_text(
-        canaries=canaries[0],
-        coin_canaries=canaries[1],
-        num_labels=None if number is None else int(number),
-    )
-    return f"Labels: {text}."
-
-
-def _nothing(records: Sequence[TrialRecord]) -> str:
-    if not records:
-        return "No trial has finished, so there is nothing to report yet."
-    many = "The one trial" if len(records) == 1 else f"All {len(records)} trials"
-    return f"{many} failed, so there is nothing to report."
+    parts = []
+    if private:
+        trials = counted(private, "private trial") + (" together" if private > 1 else "")
+        at = f" at delta {delta:g}" if delta else ""
+        parts.append(f"the {trials} cost epsilon {price:.3g}{at}")
+    if math.isinf(ledger["epsilon_total"]):
+        parts.append("the baseline without noise publishes its labels")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:

@@ -17,11 +17,14 @@ import csv
 import io
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import partial
 from math import isfinite, isinf
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,7 +68,7 @@ MOST_COMBINATIONS = 1_000
 #: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 OF_PRIVATE = ("epsilon_private", "delta_private")
-#: Class of a mechanism of ours -> a release of it; the first word takes the plural's s.
+#: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
 _WHAT: dict[type, str] = {
     LaplaceNoise: "release of Laplace noise",
     GaussianNoise: "release of Gaussian noise",
@@ -77,13 +80,15 @@ _WHAT: dict[type, str] = {
     ClusterHistograms: "release of noisy counts of classes in clusters",
     LabelMoments: "release of noisy sums of labels",
     PateAnswers: "round of answers by an ensemble of teachers",
-    PublishedCost: "bound on the cost of answers",
-    CorrectCount: "count of right answers, with noise",
-    ScoreHistogram: "histogram of labels by a model's scores, with noise",
+    PublishedCost: "published bound on what answers cost",
+    CorrectCount: "noisy count of right answers",
+    ScoreHistogram: "noisy histogram of labels by a model's scores",
     MostCorrect: "choice of the model with most right answers",
     PublishedClasses: "list of the classes, read off the labels",
-    NoNoise: "release of the labels without any noise",
+    NoNoise: "copy of the labels without any noise",
 }
+#: A user's own mechanism, in public.
+_OTHER = "a mechanism of the owner"
 _BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
 #: Parameters of our mechanisms that are published; those of other code never are.
 _PARAMETERS = (
@@ -175,23 +180,17 @@ class LedgerLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FolderLedger:
-    """All lines of a results folder, in the order in which they were charged.
+class FolderLedger(KeptResults):
+    """A results folder with all lines of its ledger, in the order in which they were charged.
 
     Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
     `kept` is the vault's store as it was read, None where it is gone.
     """
 
-    results: KeptResults
     delta: float
     lines: tuple[LedgerLine, ...] = ()
     problems: tuple[str, ...] = ()
     kept: KeptLedger | None = None
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self.results.path
 
     @property
     def vault(self) -> str:
@@ -201,20 +200,26 @@ class FolderLedger:
     @property
     def fingerprint(self) -> str:
         """Of the public data; empty where `sweep.json` has none."""
-        return self.results.identity.fingerprint or ""
+        return self.identity.fingerprint or ""
+
+    @property
+    def draws(self) -> list[tuple[str, str, str | None]]:
+        """Time, key and digest of each release: two draws of the same one differ."""
+        contents = {} if self.kept is None else self.kept.contents()
+        return [(line.made, line.charge.key, contents.get(line.charge.key)) for line in self.lines]
 
     @property
     def num_labels(self) -> int | None:
         """Number of labels in the vault, held-out ones included."""
-        return self.results.identity.all_labels
+        return self.identity.all_labels
 
     @property
     def learns(self) -> bool:
         """Whether earlier trials decided on settings or lengths of later ones."""
         return (
-            self.results.identity.learned_epsilon is not None
+            self.identity.learned_epsilon is not None
             or (self.path / "search.json").exists()
-            or any(record.stopped_early for record in self.results.records.values())
+            or any(record.stopped_early for record in self.records.values())
         )
 
     @property
@@ -224,7 +229,7 @@ class FolderLedger:
         That is so where a searched axis touches a release, and where it is unknown which labels are
         held out: then no release can be left out of a trial's price.
         """
-        identity = self.results.identity
+        identity = self.identity
         return self.learns and (identity.learned_releases is not False or not identity.num_labels)
 
     def lines_of(self, keys: Collection[str]) -> tuple[LedgerLine, ...]:
@@ -238,13 +243,13 @@ class FolderLedger:
         right answers on held-out labels are the rest.
         """
         behind = list(record.release_keys)
-        training = self.results.identity.num_labels
+        training = self.identity.num_labels
         if self.depends_on_all:
             behind += [line.charge.key for line in self.lines if not line.charge.hands_out]
         elif self.learns and training:
             held_out = {x.charge.key for x in self.lines if x.charge.is_beyond(training)}
             own = set(record.release_keys) - held_out
-            for other in self.results.records.values():
+            for other in self.records.values():
                 keys = set(other.release_keys) - held_out
                 if other.variant == record.variant and (not keys or keys == own):
                     behind += other.release_keys
@@ -255,7 +260,7 @@ class FolderLedger:
     @property
     def plan_behind(self) -> Total:
         """The part of a learning sweep's plan on which one of its trials depends."""
-        identity = self.results.identity
+        identity = self.identity
         whole = identity.learned_epsilon if self.depends_on_all else identity.learned_counts
         return _plan(whole, identity)
 
@@ -295,8 +300,9 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         given = (record.config.get("trainer.delta") for record in records)
         known = [each for each in given if isinstance(each, float) and 0 < each < 1]
         delta = max(known, default=USUAL_DELTA)
+    whole = partial(FolderLedger, **vars(results), delta=delta)
     if not results.store.exists():
-        return FolderLedger(results=results, delta=delta, problems=_gone(results))
+        return whole(problems=_gone(results))
     kept = read_ledger(results.store)
     bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -321,9 +327,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
             )
         )
     problems = (*kept.problems, *_contradictions(results, kept))
-    return FolderLedger(
-        results=results, delta=delta, lines=tuple(lines), problems=problems, kept=kept
-    )
+    return whole(lines=tuple(lines), problems=problems, kept=kept)
 
 
 def _gone(results: KeptResults) -> tuple[str, ...]:
@@ -406,7 +410,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         Spending(
             charges=[line.charge for line in folder.lines],
             new=[line.charge for line in folder.lines if not line.repeats],
-            plan=plan_of(folder.results.identity),
+            plan=plan_of(folder.identity),
         )
         for folder in every
     ]
@@ -562,43 +566,31 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
     done: list[FolderLedger] = []
     notes = []
     for folder in folders:
-        copied, origin = 0, ""
-        for earlier in done:
-            if folder.vault and earlier.vault == folder.vault:
-                shared = _common(earlier, folder)
-                if shared >= copied:
-                    copied, origin = shared, str(earlier.path)
+        same = [each for each in done if folder.vault and each.vault == folder.vault]
+        shared = {
+            str(each.path): [*map(eq, each.draws, folder.draws), False].index(False)
+            for each in same
+        }
+        origin = max(shared, key=lambda path: shared[path], default="")
+        copied = shared.get(origin, 0)
         if origin:
             notes.append(
                 f"{folder.path} and {origin} hold copies of one vault. The first {copied} lines "
                 "are the same releases and count once. Two copies draw the same release with "
                 "different noise: later releases of each count for themselves"
             )
-        lines = tuple(
-            replace(line, repeats=origin if line.number <= copied else "") for line in folder.lines
-        )
-        done.append(replace(folder, lines=lines))
+        again = (replace(line, repeats=origin) for line in folder.lines[:copied])
+        done.append(replace(folder, lines=(*again, *folder.lines[copied:])))
     return done, notes
-
-
-def _common(one: FolderLedger, other: FolderLedger) -> int:
-    assert one.kept is not None and other.kept is not None
-    mine, theirs = one.kept.contents(), other.kept.contents()
-    shared = 0
-    for ours, yours in zip(one.lines, other.lines, strict=False):
-        key = ours.charge.key
-        same = ours.made == yours.made and key == yours.charge.key
-        if not same or mine.get(key) != theirs.get(key):
-            break
-        shared += 1
-    return shared
 
 
 def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
     """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`."""
     known = _BY_NAME.get(name, "") if ours else ""
-    first, rest = (known or f"release by {name or 'a mechanism of the owner'}").split(" ", 1)
-    return f"{counted(number, first)} {rest}"
+    noun, rest = re.split(
+        r"(?= of | by | on )", known or f"release by {name or _OTHER}", maxsplit=1
+    )
+    return f"{counted(number, noun)}{rest}"
 
 
 def price(epsilon: float, delta: float) -> str:
@@ -658,7 +650,7 @@ def rows(account: Account) -> list[dict[str, Any]]:
     return [
         {
             "folder": str(folder.path),
-            "sweep": folder.results.sweep,
+            "sweep": folder.sweep,
             "line": line.number,
             "release": line.charge.key,
             "made": line.made,
@@ -753,7 +745,7 @@ def ledger_report(
         "folders": [
             {
                 "folder": str(folder.path),
-                "sweep": folder.results.sweep,
+                "sweep": folder.sweep,
                 "vault": folder.vault,
                 "fingerprint": folder.fingerprint,
                 "labels": folder.num_labels,
@@ -785,7 +777,7 @@ def in_words(account: Account) -> list[str]:
     for folder in account.folders:
         on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
         number = counted(len(folder.lines), "release")
-        words.append(f"{folder.path}, sweep {folder.results.sweep}: {number}{on}")
+        words.append(f"{folder.path}, sweep {folder.sweep}: {number}{on}")
         own = sentences(line for line in folder.lines if not line.repeats)
         words += [f"- {text}" for text in own]
     total, apart = account.together, account.apart

@@ -44,8 +44,6 @@ from labeldp.platform.sweep.accuracy_figures import (
 
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
-#: Settings that name places on the owner's machine.
-_PLACES = ("data.root", "data.path", "data.embeddings")
 
 
 class Cell(NamedTuple):
@@ -219,8 +217,6 @@ def _cards(
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return a card of each trial, and the settings that all of them share."""
     keys = dict.fromkeys(key for record in finished for key in record.config)
-    if audience is Audience.PUBLIC:
-        keys = dict.fromkeys(key for key in keys if key not in _PLACES)
     values = {key: [_value(record.config.get(key)) for record in finished] for key in keys}
     shared = {key: mine[0] for key, mine in values.items() if len(set(mine)) == 1}
     cards = [

@@ -174,7 +174,7 @@ def _files(
         lines,
         fingerprint=fingerprint,
         replaced=replaced,
-        num_labels=folder.results.identity.num_labels,
+        num_labels=folder.identity.num_labels,
         has_model=bool(model),
     )
     config = {
@@ -260,10 +260,10 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
     priced = [_at_its_price(folder, record) if folder.learns else record for record in shown]
     records = public_records(priced, fingerprint=folder.fingerprint)
     behind = (key for record in (*shown, *failed) for key in folder.keys_behind(record))
-    choose_by = folder.results.identity.choose_by
+    choose_by = folder.identity.choose_by
     made = page(
         records,
-        title=folder.results.sweep,
+        title=folder.sweep,
         audience=Audience.PUBLIC,
         ledger={
             "releases": total.releases,
@@ -281,7 +281,7 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
         "html": str(place / PAGE),
         "rows": len(points(records, choose_by=choose_by)),
         "trials": len(shown),
-        "left_out": len(folder.results.records) - len(shown),
+        "left_out": len(folder.records) - len(shown),
         "epsilon": total.epsilon,
         "delta": total.delta,
     }
@@ -318,7 +318,7 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
             if place and not _names_a_network(key, value):
                 yield f"the value of {key}", value
     yield "the place of the results", str(folder.path)
-    for name, value in folder.results.identity.of_the_owner.items():
+    for name, value in folder.identity.of_the_owner.items():
         yield f"what sweep.json has under {name}", value
     for name, value in os.environ.items():
         secret = name not in _NO_SECRETS and any(part in name.upper() for part in _SECRET_NAMES)

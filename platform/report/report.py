@@ -1,45 +1,27 @@
 """The owner's report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
 
 Of what was made of true labels the report holds one thing: epsilon_m, which the canaries' random
-labels went into. The page of audits has the rest, and how far PATE's teachers agreed, which is
-counted from secret votes.
+labels went into. The page of audits has the rest.
 """
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+import pandas as pd
 
 from labeldp.platform.records.private_files import inner_folder, private_folder
-from labeldp.platform.records.results import (
-    BINS,
-    TrialRecord,
-    read_consensus,
-    write_text,
-)
+from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.report.card import attack_of, audits_of, render
-from labeldp.platform.report.figures import (
-    MOST_PANELS,
-    histogram,
-    png,
-    styles_of,
-    svg,
-    trade_off,
-)
+from labeldp.platform.report.figures import png, styles_of, trade_off
 from labeldp.platform.report.page import page, title_of
 from labeldp.platform.report.pareto import Point, front, points
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
 #: Words of the glossary on the page of audits.
-_WORDS = (
-    *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
-    "consensus",
-)
+_WORDS = (*("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,68 +40,53 @@ def write_report(
     *,
     folder: Path,
     title: str,
-    ledger: Mapping[str, Any] | None = None,
-    results: Path | None = None,
     choose_by: ChooseBy | None = None,
-    releases: Sequence[str] = (),
-    running: bool = False,
-    left: int | None = None,
+    **facts: Any,
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
-    All files are for their owner alone, whatever was there before. `results` is the sweep's results
-    folder, where the evidence of its audits lies; the rest is as in `page`.
+    All files are for their owner alone, whatever was there before; `facts` are as in `page`.
     """
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / f"{n}" for n in ("report.html", "pareto.png", "pareto.csv"))
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
     _write_table(found, table)
-    private = _write_audits(records, folder=folder / "private", results=results, title=title)
-    made = page(
-        records,
-        title=title,
-        ledger=ledger,
-        releases=releases,
-        running=running,
-        left=left,
-        choose_by=choose_by,
-        audits=bool(private),
-    )
-    write_text(html, made)
+    private = _write_audits(records, folder=folder / "private", title=title)
+    facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
+    write_text(html, page(records, **facts))
     return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
-    axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
+    axes = dict.fromkeys(key for point in found for key, _ in point.point)
     best = {point.hashes for point in front(found)}
-    estimated = ["accuracy_estimated", "accuracy_estimated_error"]
-    estimated = estimated if any(point.estimate for point in found) else []
-    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
-    table = io.StringIO(newline="")
-    writer = csv.writer(table)
-    names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise"]
-    writer.writerow([*names, *estimated, "epsilon_m_ceiling", "league"])
+    columns = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+    rows = []
     for point in found:
-        values, estimate = dict(point.point), point.estimate
-        shares = (estimate.accuracy, estimate.error) if estimate else ("",) * len(estimated)
-        row = [
-            point.variant,
-            *(values.get(axis, "") for axis in axes),
-            "" if point.accuracy_test is None else point.accuracy_test,
-            *(getattr(point, column) for column in columns),
-            *(len(point.hashes), int(point.hashes in best), point.noise),
-            *shares,
-            *(point.epsilon_m_ceiling, point.league),
-        ]
-        # Nine digits, without those that sums of floats leave behind.
-        writer.writerow([float(f"{v:.9g}") if isinstance(v, float) else v for v in row])
-    write_text(path, table.getvalue())
+        estimate = {}
+        if point.estimate is not None:
+            estimate["accuracy_estimated"] = point.estimate.accuracy
+            estimate["accuracy_estimated_error"] = point.estimate.error
+        rows.append(
+            {
+                "variant": point.variant,
+                **{axis: dict(point.point).get(axis) for axis in axes},
+                "accuracy": point.accuracy_test,
+                **{column: getattr(point, column) for column in columns},
+                "trials": len(point.hashes),
+                "pareto": int(point.hashes in best),
+                "noise": point.noise,
+                **estimate,
+                "epsilon_m_ceiling": point.epsilon_m_ceiling,
+                "league": point.league,
+            }
+        )
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
 
-def _write_audits(
-    records: Sequence[TrialRecord], *, folder: Path, results: Path | None, title: str
-) -> tuple[Path, ...]:
-    """Write the page of audits; nothing if no trial was audited and none voted."""
+def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:
+    """Write the page of audits; nothing if no trial was audited."""
     finished = sorted(
         (record for record in records if record.finished),
         key=lambda record: (record.metrics["epsilon"], record.variant),
@@ -129,8 +96,7 @@ def _write_audits(
         for r in finished
         if (audits := audits_of(r))
     ]
-    agreement = [] if results is None else _agreement(finished, results)
-    if not rows and not agreement:
+    if not rows:
         return ()
     inner_folder(folder)
     private_folder(folder)
@@ -139,21 +105,7 @@ def _write_audits(
         title=title,
         columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
         rows=rows,
-        agreement=agreement,
         terms=_WORDS,
     )
     write_text(folder / "audits.html", made)
     return (folder / "audits.html",)
-
-
-def _agreement(finished: Sequence[TrialRecord], results: Path) -> list[Markup]:
-    charts: list[Markup] = []
-    edges = [100 * place / BINS for place in range(BINS + 1)]
-    for record in finished:
-        heights = read_consensus(results, record.hash)
-        if heights is not None and any(map(any, heights.values())) and len(charts) < MOST_PANELS:
-            title = title_of(record)
-            counts = ", ".join(f"{name}: {sum(counts)}" for name, counts in heights.items())
-            how = {"title": title, "along": "teachers who agree, %"}
-            charts.append(svg(f"{title}: {counts}", histogram, heights, edges, **how))
-    return charts

@@ -93,7 +93,7 @@ def selected(
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
             _refuse_none(folder, at_epsilon)
-        accuracy = chosen_by(metrics, choose_by or folder.results.identity.choose_by)
+        accuracy = chosen_by(metrics, choose_by or folder.identity.choose_by)
         refuse_lottery(metrics, by=accuracy)
         chosen = max(
             rivals,
@@ -106,7 +106,7 @@ def selected(
             "the trial that is named, whatever it costs"
         )
     else:
-        chosen = folder.results.trial(trial)
+        chosen = folder.trial(trial)
     own = cost_of(folder, [chosen])
     left = [each for each in reservations(folder, chosen) if each not in accepted]
     if left:
@@ -181,7 +181,7 @@ def cost_of_page(
     """Return the price of seeing all of these trials, and so what a sweep that learns has found."""
     every = list(records)
     behind = (key for each in every for key in folder.keys_behind(each))
-    return _paid(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.results.identity))
+    return _paid(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
@@ -239,9 +239,9 @@ def rivals_of(
         record. Labels that were handed out, and noise from a seed, are of trials that are never
         chosen.
     """
-    why = {each.hash: reservations(folder, each) for each in folder.results.records.values()}
+    why = {each.hash: reservations(folder, each) for each in folder.records.values()}
     private, failed = (
-        [each for each in folder.results.records.values() if why[each.hash] == exactly]
+        [each for each in folder.records.values() if why[each.hash] == exactly]
         for exactly in ((), (Reservation.FAILED,))
     )
     cut_off = [

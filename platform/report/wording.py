@@ -22,4 +22,4 @@ def number(value: Any) -> str:
 
 def counted(count: int, one: str) -> str:
     """Return a count with its noun."""
-    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {re.sub('y$', 'ie', one)}s"

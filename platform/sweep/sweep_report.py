@@ -65,7 +65,6 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         folder=folder.path,
         title=plan.sweep.name,
         ledger=facts,
-        results=folder.path,
         choose_by=plan.choose_by,
         releases=_releases(folder.path),
         left=counts["left"],

@@ -1,6 +1,10 @@
 """tracking: one run per trial whatever happened before, moved stores, stores that are refused."""
 
+import fcntl
+import math
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from mlflow.tracking import MlflowClient
 
+from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.platform.sweep.examples import a_record
@@ -121,6 +126,32 @@ def test_a_store_that_does_not_answer_is_refused(
     with pytest.raises(TrackingUnusable) as caught:
         Tracker(uri=uri, experiment="small")
     assert uri in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_store_that_is_never_let_go_is_given_up(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as another process does while it opens a store
+    try:
+        with pytest.raises(TrackingUnusable, match=r"another process has been opening it for 0 s"):
+            Tracker.probe(uri)
+    finally:
+        os.close(held)
+
+
+def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
+    same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
+    for finished in (3, 5, 5, 4):
+        metrics = {**same, "finished": finished}
+        tracker.close_parent(metrics=metrics, files=(), texts={}, finished=False)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    history = client.get_metric_history(tracker.parent_run_id, "finished")
+    assert [point.value for point in history] == [3, 5, 4]
+    for name, value in same.items():
+        (point,) = client.get_metric_history(tracker.parent_run_id, name)
+        assert point.value == min(value, sys.float_info.max)
 
 
 @pytest.mark.parametrize("copied", [False, True])

@@ -99,21 +99,6 @@ def test_a_baseline_promises_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words", "others"),
-    [
-        ({}, "It is plain floating-point noise", "It is secure"),
-        ({"noise.secure": True}, "It is secure", "floating-point noise"),
-        ({"noise.seed": 42}, "**The noise was drawn from seed 42", "entropy"),
-    ],
-)
-def test_the_owner_reads_where_the_noise_came_from(
-    changes: dict[str, Any], words: str, others: str
-) -> None:
-    card = run_card(a_record(changes=changes), [a_charge()])
-    assert words in card and others not in card
-
-
-@pytest.mark.parametrize(
     ("canaries", "coins", "words"),
     [
         (0, 0, "none of 800 labels was made wrong"),

@@ -17,7 +17,6 @@ from labeldp.platform.report.figures import (
     Line,
     curves_of,
     png,
-    style_of,
     styles_of,
     trade_off,
 )
@@ -55,16 +54,6 @@ def test_markers_are_where_their_numbers_are() -> None:
     assert places[:3] == [0.5, 2.0, 8.0] and places[3] > 8, "a baseline is beyond all"
     left, right = upper.get_xlim()
     assert upper.get_xscale() == "log" and left < 0.5 < places[3] < right
-
-
-def test_many_methods_look_different_and_baselines_are_grey() -> None:
-    styles = [style_of(place) for place in range(64)]
-    assert len({(style.css, style.glyph) for style in styles}) == 64
-    assert len({(style.color, style.marker) for style in styles}) == 64
-    found = points([a_record("a"), a_record("b", variant="A baseline", epsilon=math.inf)])
-    looks = styles_of(found, ["failed"])
-    assert list(looks) == ["ALIBI", "failed", "A baseline"]
-    assert looks["A baseline"].css == "mb" and looks["ALIBI"].css == "m0"
 
 
 def test_without_an_attack_there_is_no_lower_panel() -> None:

@@ -19,7 +19,7 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
@@ -27,7 +27,6 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     OF_ALL,
     OF_PRIVATE,
-    Audience,
     FolderLedger,
     Total,
     ledger_report,
@@ -76,23 +75,6 @@ def forget(path: Path, *names: str) -> None:
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "noise", "kind", "audience"),
-    [
-        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.PUBLIC),
-        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.PUBLIC),
-        (LAPLACE, SeededNoise(seed=3), NoiseKind.SEEDED, Audience.OWNER),
-        (NOTHING, OsEntropy(), None, Audience.OWNER),
-    ],
-)
-def test_releases_without_secret_noise_are_for_the_owner(
-    mechanism: Any, noise: Any, kind: NoiseKind | None, audience: Audience, tmp_path: Path
-) -> None:
-    a_folder(tmp_path, releases=[mechanism], noise=noise)
-    (line,) = read_folder(tmp_path).lines
-    assert (line.noise, line.audience) == (kind, audience)
-
-
 def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
     def problems(name: str) -> str:
         return " ".join(read_folder(tmp_path / name).problems)
@@ -120,7 +102,7 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "empty").problems == ()
     a_vault(tmp_path / "mine").release(LAPLACE)
     found = read_folder(tmp_path / "mine")
-    assert (found.results.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
+    assert (found.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_folder(tmp_path)
@@ -341,7 +323,7 @@ def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
     identify(tmp_path, **PLAN, learned_releases=True)
     folder = read_folder(tmp_path)
     charges = [line.charge for line in folder.lines]
-    sweep = sweep_totals(charges, folder.results.identity, delta=folder.delta)
+    sweep = sweep_totals(charges, folder.identity, delta=folder.delta)
     assert totals_of(folder) == {**sweep, "num_labels": 60}
     report = ledger_report([str(tmp_path)])
     total = (sweep["epsilon_total"], 0.0)
@@ -372,17 +354,17 @@ def search(tmp_path: Path) -> Path:
 
 def price(results: Path, trial: str = "b0") -> float:
     folder = read_folder(results)
-    return price_of(folder, folder.results.trial(trial)).epsilon
+    return price_of(folder, folder.trial(trial)).epsilon
 
 
 def test_a_trial_costs_what_its_search_has_looked_at(search: Path) -> None:
     folder = read_folder(search)
-    own = folder.results.trial("b0")
+    own = folder.trial("b0")
     assert folder.learns and cost_of(folder, [own]).epsilon == 0.5
     # One release for training at .5, and three counts of .25 on other labels: the larger sum.
     assert (price(search), price(search, "a0")) == (0.75, 2.0)
     assert set(folder.keys_behind(own)) == {
-        key for name in ("b0", "b1", "b2") for key in folder.results.trial(name).release_keys
+        key for name in ("b0", "b1", "b2") for key in folder.trial(name).release_keys
     }
     vault = a_vault(search)
     counts = [
@@ -398,14 +380,14 @@ def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
     identify(search, learned_counts=3.0)
     assert price(search) == price(search, "a0") == 3.0
     folder = read_folder(search)
-    assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
-    assert plan_of(folder.results.identity) == Total(epsilon=4.0, epsilon_private=4.0)
+    assert cost_of_page(folder, [folder.trial("b0")]).epsilon == 4.0
+    assert plan_of(folder.identity) == Total(epsilon=4.0, epsilon_private=4.0)
     assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
     assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
     # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
     identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)
     folder = read_folder(search)
-    found = price_of(folder, folder.results.trial("b0"))
+    found = price_of(folder, folder.trial("b0"))
     assert (found.epsilon, found.delta) == (2.5, 1e-5)
 
 
@@ -422,10 +404,10 @@ def test_where_releases_were_searched_all_of_the_sweep_counts(search: Path, know
 def test_a_trial_that_was_stopped_says_that_the_sweep_learned(search: Path) -> None:
     forget(search, *PLAN, "learned_releases")
     folder: FolderLedger = read_folder(search)
-    own = folder.results.trial("b0")
+    own = folder.trial("b0")
     assert not folder.learns and price(search) == 0.5
     assert folder.keys_behind(own) == tuple(own.release_keys)
-    keep(search, folder.results.trial("b1"), stopped_early=2)
+    keep(search, folder.trial("b1"), stopped_early=2)
     assert read_folder(search).learns and price(search) == 2.5
 
 
@@ -439,5 +421,5 @@ def test_without_the_number_of_training_labels_all_releases_are_charged(
         identify(search, num_labels=num_labels)
     assert price(search) == PLAN["learned_epsilon"]
     folder = read_folder(search)
-    keys = folder.keys_behind(folder.results.trial("b0"))
+    keys = folder.keys_behind(folder.trial("b0"))
     assert set(keys) == {line.charge.key for line in folder.lines}

@@ -82,11 +82,11 @@ def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
         folder.keep(a_record(digest, release_keys=tuple(keys)))
     *found, labels = sentences(read_folder(tmp_path).lines)
     private, owners = found if "Anybody" in found[0] else reversed(found)
-    assert private.startswith("1 count") and "Anybody may see" in private
+    assert private.startswith("1 noisy count") and "Anybody may see" in private
     # The third was asked by a trial that left no record, perhaps the baseline.
-    assert owners.startswith("2 counts of right answers, with noise, epsilon 0.05 each, read by 1 ")
+    assert owners.startswith("2 noisy counts of right answers, epsilon 0.05 each, read by 1 ")
     assert "paid once each" in owners and "owner of the labels only" in owners
-    assert labels.startswith("1 release of the labels without any noise, no bound on epsilon")
+    assert labels.startswith("1 copy of the labels without any noise, no bound on epsilon")
     assert "owner of the labels only" in labels
     audiences = [row["who_may_see_it"] for row in rows(account(tmp_path))]
     assert audiences.count("anybody") == 1 and len(audiences) == 4

@@ -42,18 +42,6 @@ def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
 
 
-def test_other_axes_and_variants_are_points_of_their_own() -> None:
-    records = [
-        a_record("a", point={"trainer.epsilon": 2.0}, epsilon=2.0),
-        a_record("b", point={"trainer.epsilon": 1.0}, epsilon=1.0),
-        a_record("c", variant="AGIBI", point={"trainer.epsilon": 1.0}, epsilon=1.0, accuracy=0.95),
-        a_record("d", finished=False, reason="no"),
-    ]
-    expected = [("AGIBI", 1.0), ("ALIBI", 1.0), ("ALIBI", 2.0)]
-    assert [(p.variant, p.epsilon) for p in points(records)] == expected
-    assert len(points([a_record(point={"x": [1, 2]}), a_record(point={"x": [1, 2]})])) == 1
-
-
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), max_size=25))
 def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> None:
     base = a_point(1.0, 0.5)
