@@ -484,7 +484,7 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
         below = is_dataclass(getattr(section, head, None))
         if head not in known or (dot and not below):
             hint = near_miss(name, flatten(root))
-            raise ConfigurationError(f"key {prefix + name!r} does not exist; {hint}")
+            raise ConfigurationError(f"unknown key {prefix + name!r}; {hint}")
         if dot:
             inner.setdefault(head, {})[rest] = value
         elif below:

@@ -7,7 +7,7 @@ KMNIST's those of the compressed files, which are checked as they come.
 >>> find("mnits")
 Traceback (most recent call last):
     ...
-ValueError: data set 'mnits' does not exist; did you mean mnist?
+ValueError: unknown data set 'mnits'; did you mean mnist?
 """
 
 import contextlib
@@ -386,7 +386,7 @@ def find(name: str) -> DataSet:
         return DATASETS[name]
     close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(DATASETS)}"
-    raise ValueError(f"data set {name!r} does not exist; {hint}")
+    raise ValueError(f"unknown data set {name!r}; {hint}")
 
 
 class FetchFailed(ValueError):

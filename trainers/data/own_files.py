@@ -606,7 +606,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         ("data.split_column", [source.split_column] if source.split_column else []),
     ):
         for name in set(names) - set(table.column_names):
-            missing.append(Missing(key=key, value="NAME", why=f"column {name!r} does not exist"))
+            missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
     if bad := [column.name for column in columns if not column.usable]:
         why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
