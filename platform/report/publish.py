@@ -56,6 +56,7 @@ from labeldp.platform.report.selection import (
     Selected,
     check_record,
     check_whole,
+    cost_of,
     cost_of_page,
     noise_of,
     price_of,
@@ -154,7 +155,7 @@ def publish(
 def _files(
     folder: FolderLedger, chosen: Selected, public: TrialRecord, *, with_model: bool
 ) -> dict[str, bytes]:
-    lines = _seen_by(folder, chosen.keys, [chosen.record])
+    lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
     model: Mapping[str, bytes] = {}
@@ -165,7 +166,7 @@ def _files(
             public=public,
             fingerprint=fingerprint,
             cost=cost,
-            own=chosen.own,
+            own=cost_of(folder, [chosen.record]),
         )
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
