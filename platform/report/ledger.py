@@ -5,7 +5,7 @@ Where one of them has a line that the other lacks, the folder has a problem, and
 
 A sweep that learns (a search, a scheduler) takes settings from what earlier trials found. Two
 things follow. A trial depends on the releases of others, and its price includes them
-(`FolderLedger.keys_behind`). And the sum of what was asked is itself an outcome, no guarantee: the
+(`FolderLedger.keys_behind`). And the sum of the requests is itself an outcome, not a guarantee: the
 plan that the driver wrote before the first trial counts, the dearest way that the sweep could have
 gone (`spent_by`).
 
@@ -135,7 +135,7 @@ class LedgerLine:
         number: Position in the folder's ledger, from 1.
         made: Time of the release, in UTC.
         labels: Number of labels touched; None for all of an unknown number.
-        of_baseline: Whether only trials without noise read it, or may have, where no record says. A
+        of_baseline: Whether only trials without noise read it, or may have, without a record. A
             noisy count of a baseline's right answers is private for held-out labels alone: the
             answers were made of the labels to train on.
         repeats: Path of an earlier copy of this folder that has the same line; that one counts.
@@ -226,7 +226,7 @@ class FolderLedger(KeptResults):
     def depends_on_all(self) -> bool:
         """Whether each trial depends on all releases.
 
-        That is so where a searched axis touches a release, and where nothing says which labels are
+        That is so where a searched axis touches a release, and where it is unknown which labels are
         held out: then no release can be left out of a trial's price.
         """
         identity = self.identity
@@ -414,8 +414,8 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         if each.learned:
             plan = each.dearest(delta=at)
             notes.append(
-                f"{folder.path} is a sweep that learned: earlier results decided what was asked "
-                "next, so the sum of its releases is an outcome, and no guarantee can be read off "
+                f"{folder.path} is a sweep that learned: earlier results decided later requests, "
+                "so the sum of its releases is an outcome, and no guarantee can be read off "
                 "it. It counts as the dearest way that it could have gone, epsilon "
                 f"{plan.epsilon:.4g}" + (f" at delta {plan.delta:g}" if plan.delta else "")
             )

@@ -35,7 +35,7 @@ class Point:
             however the trials depend on each other. Proven at delta 0.
         epsilon_m_high: The largest upper end, for the same reason.
         epsilon_m_ceiling: The most that the attack could have proved, of each of them; 0 where
-            there was no attack, or nothing for it to compare.
+            nothing was attacked, or nothing could be compared.
         league: Of the features, in words; points of different leagues are not compared.
         noise_std: Of privacy's noise in what points are compared by.
         scores: Means of the trials' figures in `SCORES`, estimated or not, with their intervals.
@@ -63,7 +63,7 @@ class Point:
 
     @property
     def rank(self) -> float:
-        """What points are compared by, such that more is better."""
+        """The figure that compares points, such that more is better."""
         return self.accuracy_by.rank(self.accuracy)
 
 
