@@ -36,8 +36,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import labeldp
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import (
     Audience,
