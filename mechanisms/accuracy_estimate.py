@@ -133,7 +133,7 @@ def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
             f"{truth.size} labels; give one for each"
         )
     if predictions.size == 0:
-        raise ValueError("there are no predictions; at least one label and one model are needed")
+        raise ValueError("predictions are empty; give at least one label and one model")
     if not np.issubdtype(predictions.dtype, np.integer):
         raise ValueError(
             f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
@@ -195,9 +195,15 @@ class AccuracyEstimate:
         """Estimate from a released, noisy count of right predictions among `examples`."""
         _validate.number(correct=correct)
         _validate.whole(minimum=1, examples=examples)
-        accuracy, scale = float(correct) / examples, mechanism.scale / examples
-        error = _careful_error(accuracy, examples, math.sqrt(2) * scale)
-        return cls(accuracy=accuracy, sampling_error=error, count_scale=scale)
+        return cls.from_mean(
+            correct / examples, examples=examples, count_scale=mechanism.scale / examples
+        )
+
+    @classmethod
+    def from_mean(cls, accuracy: float, *, examples: int, count_scale: float) -> "AccuracyEstimate":
+        """Estimate from a noisy share of right predictions; its noise is as that of a count."""
+        error = _careful_error(accuracy, examples, math.sqrt(2) * count_scale)
+        return cls(accuracy=accuracy, sampling_error=error, count_scale=count_scale)
 
     @property
     def error(self) -> float:
@@ -240,7 +246,7 @@ class BestOf:
     def among(cls, estimates: Sequence[AccuracyEstimate], *, confidence: float = 0.95) -> "BestOf":
         """Choose; of equal ones the first wins."""
         if not estimates:
-            raise ValueError("there are no estimates to choose among; give at least one")
+            raise ValueError("estimates are empty; give at least one to choose from")
         place = max(range(len(estimates)), key=lambda each: estimates[each].accuracy)
         won = estimates[place]
         low, high = won.interval(confidence=confidence, choices=len(estimates))

@@ -147,14 +147,14 @@ class DataSettings:
     limit: Count | None = key(
         None, "Use that many training examples only, chosen at random once and for all."
     )
-    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "What models see of the set.")
+    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "Features of the set that models see.")
     hold_out: HoldOut | None = key(
         None,
-        "What becomes of labels for testing where the user's own file brings no split: PUBLIC "
+        "Labels for testing where the user's own file brings no split: PUBLIC "
         "**publishes** one in five of them, NONE publishes none. If not given, such a file is "
         "refused.",
     )
-    hold_out_seed: Whole = key(0, "Which of them PUBLIC takes; public.")
+    hold_out_seed: Whole = key(0, "Seed that selects the rows of PUBLIC; public.")
     classes: Text | None = key(
         None,
         "How many classes the user's own file has, or their names in order, separated by commas; "
@@ -211,11 +211,11 @@ class AuditSettings:
     )
     canary_seed: Whole = key(
         11337,
-        "Which ones; 11337 gives the positions and labels of the published attack.",
+        "Seed that selects them; 11337 gives those of the published attack.",
     )
     canary_block: Whole | None = key(
         None,
-        "Which of several disjoint sets of canaries; the first and only one if not given.",
+        "Number of one of several disjoint sets of canaries. Not given: the only one.",
     )
     coin_canaries: Whole | None = key(
         None,
@@ -267,7 +267,7 @@ class AuditSettings:
 
 
 def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
-    """Return how many labels were spoiled for audits, or why there is no epsilon_m."""
+    """Return how many labels were spoiled for audits, or why epsilon_m is missing."""
     spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
@@ -277,7 +277,7 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
             f"for the memorization attack, {coin_canaries:,} for the one-run audit"
         )
     return (
-        f"none{of_all} was made wrong for audits, so there is no epsilon_m "
+        f"none{of_all} was made wrong for audits, so epsilon_m is missing "
         "(audit.coin_canaries=100 spoils 100 for them)"
     )
 
@@ -325,11 +325,13 @@ class Estimate(StrEnum):
 
     COUNT requests a noisy number of right answers: charged for each trial. RELEASE reads
     it off a release of the held-out labels by the trial's own mechanism: one for all trials that
-    share their noise, but hundreds of times as noisy.
+    share their noise, but hundreds of times as noisy. HISTOGRAM requests the numbers of labels by
+    the scores that a trial gives them: charged like a count, and the figures of rare classes too.
     """
 
     COUNT = "count"
     RELEASE = "release"
+    HISTOGRAM = "histogram"
 
 
 @settings
@@ -338,22 +340,22 @@ class EvaluationSettings:
 
     held_out_share: Share | None = key(
         None,
-        "Share of the training examples that no trial trains on; null for a tenth where there is "
-        "no public test split, and for none where there is one.",
+        "Share of the training examples that no trial trains on; null for a tenth without "
+        "a public test split, and for none with one.",
     )
-    held_out_seed: Whole = key(0, "Which ones; public.")
+    held_out_seed: Whole = key(0, "Seed that selects them; public.")
     estimate: Estimate = key(Estimate.COUNT, "Where the estimate comes from.")
     epsilon: Positive | None = key(
         None,
-        "Of each trial's COUNT. Only held-out labels pay it, which pay for nothing else: a trial "
-        "costs the larger of it and the training's epsilon, not the sum. Not given: by their "
-        "number, from 0.05 to 1, and no more than makes neither a trial nor the sweep dearer than "
-        "its training is (docs/epsilon.md).",
+        "Of each trial's COUNT or HISTOGRAM. Only held-out labels pay it, which pay for nothing "
+        "else: a trial costs the larger of it and the training's epsilon, not the sum. Not given: "
+        "by their number, from 0.05 to 1 (a HISTOGRAM: 1), and no more than makes neither a trial "
+        "nor the sweep dearer than its training is (docs/epsilon.md).",
     )
 
     @property
     def count_epsilon(self) -> float:
-        """The cost of a COUNT; the least where nothing is stated or settled."""
+        """The cost of a COUNT or HISTOGRAM; the least where nothing is stated or settled."""
         return LEAST_EPSILON if self.epsilon is None else self.epsilon
 
     def share(self, *, has_test_split: bool) -> float | None:
@@ -363,8 +365,10 @@ class EvaluationSettings:
         return self.held_out_share
 
 
-def default_epsilon(*, held_out: int, free: float) -> float:
+def default_epsilon(*, held_out: int, free: float, histogram: bool = False) -> float:
     """Return what a count of `held_out` labels costs by default: enough to be of use, up to `free`.
+
+    A histogram costs the most that is allowed: its noise is spread over many counts.
 
     >>> default_epsilon(held_out=6000, free=1.0), default_epsilon(held_out=100, free=2.0)
     (0.05, 0.36)
@@ -372,6 +376,7 @@ def default_epsilon(*, held_out: int, free: float) -> float:
     (0.1, 1.0)
     """
     aimed = two_digits(math.sqrt(2) / (AIMED_NOISE * held_out), math.ceil)
+    aimed = MOST_EPSILON if histogram else aimed
     most = MOST_EPSILON if free >= MOST_EPSILON else two_digits(free, math.floor)
     return max(LEAST_EPSILON, min(aimed, most))
 
@@ -440,7 +445,7 @@ class TrialConfig:
 
     method: Text = key("alibi", "It decides which keys `trainer` has.")
     seed: Whole = key(0, "Of training: initialization, order of batches, augmentation.")
-    data: DataSettings = key(DataSettings(), "Which data set.")
+    data: DataSettings = key(DataSettings(), "The data set.")
     audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
     noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")
     trainer: Any = key(AlibiConfig(), "The method's settings: a `TrainerConfig`.")
@@ -479,7 +484,7 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
         below = is_dataclass(getattr(section, head, None))
         if head not in known or (dot and not below):
             hint = near_miss(name, flatten(root))
-            raise ConfigurationError(f"there is no key {prefix + name!r}; {hint}")
+            raise ConfigurationError(f"unknown key {prefix + name!r}; {hint}")
         if dot:
             inner.setdefault(head, {})[rest] = value
         elif below:

@@ -67,11 +67,6 @@ class AttackEvidence:
     others: NDArray[np.float64]
     coin_margins: NDArray[np.float64]
 
-    def pairs(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Confidence of the attacker's guesses [M * (K - 2)], and which of them are right."""
-        confidence = np.maximum(self.own[:, None], self.others)
-        return confidence.ravel(), (self.own[:, None] > self.others).ravel()
-
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
         for folder in (path.parent.parent, path.parent):
@@ -85,7 +80,7 @@ class AttackEvidence:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
-        except Exception:  # damaged files raise many kinds; a report goes without its violin
+        except Exception:  # damaged files raise many kinds
             return None
 
     @classmethod
@@ -222,7 +217,7 @@ class PlantedCanaries:
     ) -> float | None:
         """How often a reader of the model guesses planted labels, knowing which ones are wrong.
 
-        For labels drawn at random the best guess without the model is known, so that there is no
+        For labels drawn at random the best guess without the model is known, without
         bias.
         """
         if self.num_classes > 2 and self.mislabeled is not None:
@@ -333,7 +328,7 @@ def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-#: epsilon_m where there was no attack, or none that could have found anything.
+#: epsilon_m without an attack, or without one that could have found anything.
 _NO_ATTACK = {
     "epsilon_m_low": 0.0,
     "epsilon_m_high": math.inf,
@@ -346,7 +341,7 @@ _NO_ATTACK = {
 def _memorization(
     own: NDArray[np.float64], others: NDArray[np.float64], confidence: float
 ) -> dict[str, float]:
-    # Of two classes one is wrong: there is no other wrong label to compare it with.
+    # Of two classes one is wrong: no other wrong label exists to compare it with.
     if own.size == 0 or others.shape[1] == 0:
         return dict(_NO_ATTACK)
     interval = memorization_interval_from_pairs(own, others, confidence)
