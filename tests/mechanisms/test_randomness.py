@@ -64,7 +64,7 @@ def test_seeded_noise_is_what_it_always_was() -> None:
 
 @pytest.mark.parametrize("numbers", [{"seed": -1}, {"seed": 1, "draw": -1}, {"seed": 0.5}])
 def test_seeds_and_draws_are_whole_numbers(numbers: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="(seed|draw) is"):
+    with pytest.raises(ValueError, match=r"(seed|draw) is"):
         SeededNoise(**numbers)
 
 
