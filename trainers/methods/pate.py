@@ -27,7 +27,7 @@ from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner, OneNetwork
 from labeldp.trainers.models.predictors import (
-    ForestPredictor,
+    EstimatorPredictor,
     MeanPredictor,
     Predictor,
     ProbePredictor,
@@ -112,7 +112,7 @@ class _ClosedFormStudent(Trainer):
             return self._fit_probe()
         rows = self._data.train_features[torch.from_numpy(self._indices)]
         forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
-        return ForestPredictor.of(forest, self._data.num_classes)
+        return EstimatorPredictor(estimator=forest, num_classes=self._data.num_classes)
 
     def _fit_probe(self) -> ProbePredictor:
         """Fit a probe to answers and, if it is self-trained, to its own confident guesses."""
