@@ -39,7 +39,7 @@ from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner, OneNetwork
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
@@ -146,7 +146,7 @@ def _single(values: NDArray[Any], device: torch.device | None) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
 
 
-class Alibi(OneNetwork):
+class Alibi(Learner):
     """A network trained on one noisy release of the labels."""
 
     def __init__(
@@ -163,15 +163,19 @@ class Alibi(OneNetwork):
         release = released(labels, mechanism, data)
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
         self.noisy = release.values
-        learner = Learner(
-            config, data=data, seed=seed, performance=performance, examples=release.indices
+        super().__init__(
+            config,
+            data=data,
+            seed=seed,
+            performance=performance,
+            loss=self._loss,
+            examples=release.indices,
         )
-        super().__init__(learner)
         self._targets = targets_of(
             release.values,
             mechanism,
             config.post_processing,
-            device=learner.device,
+            device=self.device,
             smoothing=config.recipe.label_smoothing,
         )
         even = self._targets.bayes and config.recipe.even_gradient
@@ -191,7 +195,7 @@ GROUPS = 600
 _FALLING = 0.4
 
 
-class AlibiPrior(OneNetwork):
+class AlibiPrior(Learner):
     """A network that learns from the posterior of noisy labels under a prior and itself."""
 
     def __init__(
@@ -217,13 +221,12 @@ class AlibiPrior(OneNetwork):
             else:
                 values = labels.release(mechanism).values
                 log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
-        super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
+        super().__init__(config, data=data, seed=seed, performance=performance, loss=self._loss)
         self._falling = _FALLING * config.epochs
         weight = config.prior_weight
         self.weight = weight_of_prior(prior, log_likelihood) if weight is None else weight
-        device = self._learner.device
-        self._log_likelihood = log_likelihood.to(device)
-        self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(device)
+        self._log_likelihood = log_likelihood.to(self.device)
+        self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(self.device)
 
     def figures(self) -> dict[str, float]:
         """Return the weight that the prior's falls to."""
@@ -232,7 +235,7 @@ class AlibiPrior(OneNetwork):
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         log_probabilities = logits.log_softmax(1)
         # The learner counts an epoch as soon as it begins.
-        done = (self._learner.epoch_number - 1) / self._falling
+        done = (self.epoch_number - 1) / self._falling
         weight = 1 - (1 - self.weight) * min(1.0, done)
         mixed = weight * self._log_prior[rows] + (1 - weight) * log_probabilities.detach()
         targets = posterior(self._log_likelihood[rows], mixed)
@@ -258,7 +261,7 @@ def _information(rows: NDArray[np.float64]) -> float:
     return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))
 
 
-class BitFlipTrainer(OneNetwork):
+class BitFlipTrainer(Learner):
     """A network of K sigmoids, trained on one release of flipped bits.
 
     It predicts the softmax of their logits: the same order, rows that sum to 1.
@@ -275,8 +278,8 @@ class BitFlipTrainer(OneNetwork):
     ) -> None:
         """Request the bits and set up the first epoch."""
         bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
-        super().__init__(Learner(config, data=data, seed=seed, performance=performance))
-        self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
+        super().__init__(config, data=data, seed=seed, performance=performance, loss=self._loss)
+        self._bits = torch.from_numpy(np.array(bits)).to(self.device)
 
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Cross-entropy of the bits, summed over the K of them."""

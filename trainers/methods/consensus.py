@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
@@ -51,8 +50,8 @@ class Consensus(Trainer):
         self._done = 0
         self._figures: dict[str, float] = {}
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-        self._labels = torch.empty(0, dtype=torch.int64)
-        self._second: Learner | None = None
+        self._labels: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._second: OnLabels | None = None
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; after the first round the second one starts."""
@@ -62,7 +61,7 @@ class Consensus(Trainer):
             if self._second is None:
                 self._agree()
                 self._second = self._new_second()
-            metrics = replace(self._second.epoch(self._loss), epoch=self._done + 1)
+            metrics = replace(self._second.epoch(), epoch=self._done + 1)
         self._done += 1
         return metrics
 
@@ -85,7 +84,7 @@ class Consensus(Trainer):
             "figures": dict(self._figures),
             "first": self._first.state_dict(),
             "rows": torch.from_numpy(self._rows.copy()),
-            "labels": self._labels.cpu().clone(),
+            "labels": torch.from_numpy(self._labels.copy()),
             "second": None if self._second is None else self._second.state_dict(),
         }
 
@@ -94,13 +93,13 @@ class Consensus(Trainer):
         self._done = int(state["done"])
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
-        self._rows, self._labels = state["rows"].numpy(), state["labels"]
+        self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
         self._second = None
         if state["second"] is not None:
             self._second = self._new_second()
             self._second.load_state_dict(state["second"])
 
-    def _current(self) -> Trainer | Learner:
+    def _current(self) -> Trainer:
         return self._first if self._second is None else self._second
 
     def _agree(self) -> None:
@@ -113,21 +112,17 @@ class Consensus(Trainer):
         # A model that agrees with nothing has nothing to teach: then all labels stay.
         if not agreeing.any():
             agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
-        self._rows, self._labels = rows[agreeing], torch.from_numpy(guesses[agreeing])
+        self._rows, self._labels = rows[agreeing], guesses[agreeing]
 
-    def _new_second(self) -> Learner:
-        learner = Learner(
+    def _new_second(self) -> OnLabels:
+        return OnLabels(
             self._second_config,
+            labels=self._labels,
             data=self._data,
             seed=self._seed,
             performance=self._performance,
             examples=self._rows,
         )
-        self._labels = self._labels.to(learner.device)
-        return learner
-
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(logits, self._labels[rows])
 
 
 def start(

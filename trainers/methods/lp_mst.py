@@ -41,7 +41,8 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import gradient_scale
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.learner import Learner, OneNetwork
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
@@ -86,7 +87,7 @@ class _Part:
         )
 
 
-class Stages(OneNetwork):
+class Stages(Trainer):
     """A sequence of networks, where the network of a stage decides what the next one asks."""
 
     #: In training, counted from 0.
@@ -107,7 +108,7 @@ class Stages(OneNetwork):
         self._performance = performance
         self._figures: dict[str, float] = {}
         self._ask_first()
-        super().__init__(self._new_learner())
+        self._learner = self._new_learner()
 
     @abstractmethod
     def _ask_first(self) -> None:
@@ -123,10 +124,22 @@ class Stages(OneNetwork):
         over = self._learner.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
-        metrics = super().epoch()
+        metrics = self._learner.epoch()
         self._figures[f"stage_{self.stage + 1}_accuracy"] = metrics.val_accuracy
         before = sum(config.stage_epochs(earlier) for earlier in range(self.stage))
         return replace(metrics, epoch=before + metrics.epoch)
+
+    @abstractmethod
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the network of the stage."""
+        return self._learner.predictor()
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._learner.evaluate()
 
     def figures(self) -> dict[str, float]:
         """Return `stage_t_accuracy` of every stage: on the public test split, after its end."""
@@ -138,6 +151,7 @@ class Stages(OneNetwork):
             data=self._data,
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
+            loss=self._loss,
             examples=examples,
         )
 
