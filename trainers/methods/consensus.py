@@ -9,21 +9,19 @@ its epochs).
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import ConsensusConfig
 from labeldp.trainers.settings.training import LearnerConfig
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 #: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
 NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
@@ -39,14 +37,12 @@ class Consensus(Trainer):
         noisy: NoisyLabels,
         first_epochs: int,
         second: LearnerConfig,
-        data: PublicData,
-        seed: int,
-        performance: Performance,
+        **given: Any,
     ) -> None:
-        """Set the first round up."""
+        """Set the first round up; `given` are data, seed and performance."""
         self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
         self._second_config = second
-        self._data, self._seed, self._performance = data, seed, performance
+        self._given = given
         self._done = 0
         self._figures: dict[str, float] = {}
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -105,7 +101,8 @@ class Consensus(Trainer):
     def _agree(self) -> None:
         """Keep the examples whose noisy label is the model's own guess."""
         rows, noisy = self._noisy()
-        guesses = self._first.predict(self._data.train_features[torch.from_numpy(rows)]).argmax(1)
+        features = self._given["data"].train_features
+        guesses = self._first.predict(features[torch.from_numpy(rows)]).argmax(1)
         agreeing = guesses == noisy if noisy.ndim == 1 else noisy[np.arange(len(noisy)), guesses]
         self._figures["first_round_accuracy"] = self._first.evaluate()
         self._figures["consensus_share"] = float(agreeing.mean())
@@ -118,24 +115,15 @@ class Consensus(Trainer):
         return OnLabels(
             self._second_config,
             labels=self._labels,
-            data=self._data,
-            seed=self._seed,
-            performance=self._performance,
             examples=self._rows,
+            **self._given,
         )
 
 
-def start(
-    config: ConsensusConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Consensus:
+def start(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:
     """Request the release and set the first round up."""
     settings = config.first()
-    first = Alibi(settings, data=data, labels=labels, seed=seed, performance=performance)
+    first = Alibi(settings, **given)
     # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
     # several.
     noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
@@ -145,7 +133,5 @@ def start(
         noisy=lambda: (rows, noisy),
         first_epochs=settings.epochs,
         second=config.learner(epochs=config.retrain_epochs),
-        data=data,
-        seed=seed,
-        performance=performance,
+        **without_labels(given),
     )

@@ -27,7 +27,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -44,7 +44,6 @@ from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
     LpMstConfig,
     PriorSource,
@@ -52,7 +51,7 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,19 +92,11 @@ class Stages(Trainer):
     #: In training, counted from 0.
     stage: int
 
-    def __init__(
-        self,
-        config: LpMstConfig | StagedMomentsConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
-    ) -> None:
+    def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's release and set its network up."""
         self._settings = config
-        self._data, self._labels, self._seed = data, labels, seed
-        self._performance = performance
+        self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
+        self._performance = given["performance"]
         self._figures: dict[str, float] = {}
         self._ask_first()
         self._learner = self._new_learner()
@@ -159,7 +150,7 @@ class Stages(Trainer):
 class LpMst(Stages):
     """Networks that are each trained on all labels released so far."""
 
-    def __init__(self, config: LpMstConfig, **given: Any) -> None:
+    def __init__(self, config: LpMstConfig, **given: Unpack[Given]) -> None:
         """Release the prior, if it costs something, and the first part; set its network up."""
         self.config = config
         self._released: list[_Part] = []
@@ -299,7 +290,7 @@ class LpMst(Stages):
 class StagedMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one."""
 
-    def __init__(self, config: StagedMomentsConfig, **given: Any) -> None:
+    def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's moments and set its network up."""
         self.config, self.stage = config, 0
         super().__init__(config, **given)
@@ -380,16 +371,9 @@ def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) 
     return soft_cross_entropy(log_probabilities, evidence)
 
 
-def start(
-    config: LpMstConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Trainer:
+def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
     """Set the first stage up, and a round of consensus after the last one if there is one."""
-    trainer = LpMst(config, data=data, labels=labels, seed=seed, performance=performance)
+    trainer = LpMst(config, **given)
     if not config.retrain_epochs:
         return trainer
     return Consensus(
@@ -397,9 +381,7 @@ def start(
         noisy=trainer.noisy_labels,
         first_epochs=config.epochs - config.retrain_epochs,
         second=config.learner(epochs=config.retrain_epochs),
-        data=data,
-        seed=seed,
-        performance=performance,
+        **without_labels(given),
     )
 
 
@@ -481,15 +463,7 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
     return values
 
 
-def start_on_ratings(
-    config: RecommenderConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Recommender:
+def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recommender:
     """Request the first part's ratings and set the first stage up."""
-    stars_of(data)
-    trainer = start(config, data=data, labels=labels, seed=seed, performance=performance)
-    return Recommender(trainer, data=data)
+    stars_of(given["data"])
+    return Recommender(start(config, **given), data=given["data"])
