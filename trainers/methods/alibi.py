@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
@@ -65,14 +66,22 @@ def targets_of(
     one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
     every rule, but for the share that `smoothing` spreads over all classes.
     """
-    of_labels = isinstance(mechanism, RandomizedResponse | NoNoise)
-    noisy = np.eye(mechanism.num_classes)[values] if of_labels else values.astype(np.float64)
+    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    if of_labels:
+        noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
+    else:
+        noisy = values.astype(np.float64)
+        if noisy.shape[1:] != (classes,) or not np.isfinite(noisy).all():
+            raise ValueError(
+                f"the release has shape {noisy.shape}; {type(mechanism).__name__} of {classes} "
+                f"classes releases finite numbers [M, {classes}]"
+            )
     if isinstance(mechanism, NoNoise):
-        return _single((1 - smoothing) * noisy + smoothing / mechanism.num_classes)
+        return _single((1 - smoothing) * noisy + smoothing / classes)
     log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
         return _single(log_likelihood)
-    uniform = np.zeros(mechanism.num_classes)
+    uniform = np.zeros(classes)
     return _single(
         soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform)
     )
