@@ -7,7 +7,7 @@
 | What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | How is a noisy label read? | `posterior` |
-| How accurate, without test labels? | `accuracy_estimate` |
+| How accurate, without test labels? | `accuracy_estimate`, `score_histogram` |
 | What does it cost? | `accounting`, `calibration`, `selection` |
 | How do votes become answers, what do they cost? | `pate` |
 | How leaky does it prove? | `auditing` |
@@ -89,6 +89,11 @@ from labeldp.mechanisms.randomness import (
     SeededNoise as SeededNoise,
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior as RRWithPrior, tempered as tempered
+from labeldp.mechanisms.score_histogram import (
+    ScoreCells as ScoreCells,
+    ScoreEstimates as ScoreEstimates,
+    ScoreHistogram as ScoreHistogram,
+)
 from labeldp.mechanisms.vault import LabelVault as LabelVault, Release as Release
 
 # isort: on

@@ -195,9 +195,15 @@ class AccuracyEstimate:
         """Estimate from a released, noisy count of right predictions among `examples`."""
         _validate.number(correct=correct)
         _validate.whole(minimum=1, examples=examples)
-        accuracy, scale = float(correct) / examples, mechanism.scale / examples
-        error = _careful_error(accuracy, examples, math.sqrt(2) * scale)
-        return cls(accuracy=accuracy, sampling_error=error, count_scale=scale)
+        return cls.from_mean(
+            correct / examples, examples=examples, count_scale=mechanism.scale / examples
+        )
+
+    @classmethod
+    def from_mean(cls, accuracy: float, *, examples: int, count_scale: float) -> "AccuracyEstimate":
+        """Estimate from a noisy share of right predictions; its noise is as that of a count."""
+        error = _careful_error(accuracy, examples, math.sqrt(2) * count_scale)
+        return cls(accuracy=accuracy, sampling_error=error, count_scale=count_scale)
 
     @property
     def error(self) -> float:

@@ -32,6 +32,7 @@ from unittest.mock import patch
 import numpy as np
 
 import labeldp
+from labeldp.platform.sweep.accuracy_figures import SCORES
 from tests.faults.without_cluster import without_cluster
 from tests.trainers.ratings import write_ratings
 
@@ -87,8 +88,8 @@ COMMANDS = (
 )
 #: Of the keys that commands print: these alone are numbers that must stay.
 PLANNED = ("trials", "epsilons", "releases", "epsilon_total")
-#: Of the columns of `labeldp.load(...).table()`: no figures, or a clock's.
-LEFT_OUT = frozenset({"trial", "train_seconds", "variant", "league"})
+#: Of the columns of `labeldp.load(...).table()`: no figures, a clock's, or younger than the table.
+LEFT_OUT = frozenset({"trial", "train_seconds", "variant", "league", *SCORES})
 LEDGER_KEYS = ("what", "noise", "epsilon", "delta", "labels", "who_may_see_it", "counted")
 
 

@@ -32,7 +32,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
-from labeldp.platform.api import fitting
+from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.process_ledger import (
     LEDGER,
@@ -44,6 +44,7 @@ from labeldp.platform.api.process_ledger import (
     leaves_process,
     line_of,
 )
+from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
@@ -203,6 +204,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             shared=vault,
             noise=noise,
         )
+        self._id_column: str | None = None
         self._people = People.of(rows_of_x, names, transformed=transformed)
         self._source = None
         if self.vault is not None:  # as the process's ledger names it
@@ -275,6 +277,31 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
         return self
 
+    def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
+        """Learn from what another party released of its labels, which that party has charged.
+
+        Args:
+            X: The table that the request was made of, with its column of ids.
+            release: The folder of a release, or what `read_release` returned; of `stages` both.
+        """
+        releases = [
+            each if isinstance(each, PartyRelease) else two_parties.read_release(each)
+            for each in release
+        ]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
+        self._id_column = fitted.id_column
+        rows = X.drop(columns=fitted.id_column)
+        validate_data(self, rows, skip_check_array=True)
+        self._columns = tuple(map(str, rows.columns))
+        self.classes_ = np.asarray(fitted.classes)
+        self.ledger_, self.model_ = list(fitted.ledger), fitted.trained()
+        self.method_, self.method_reason_ = self.model_.origin.method, "chosen by the request"
+        self.epsilon_, self.delta_ = self.model_.origin.epsilon, self.model_.origin.delta
+        self._vault_total, self._seed_of_noise = (self.epsilon_, self.delta_), None
+        self.__dict__.pop("_people", None)
+        return self
+
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
@@ -319,6 +346,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
+        if self._id_column is not None:
+            return (
+                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for each label "
+                "of the release; what else their owner released is not counted here; features are "
+                "not protected"
+            )
         (total, at), every = self._total(), "without any bound"
         if math.isfinite(total):
             every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
@@ -386,6 +419,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return rows, y
 
     def _rows_to_predict(self, rows: Any) -> Any:
+        if self._id_column is not None and _is_table(rows):
+            rows = rows.drop(columns=self._id_column, errors="ignore")
         if not _is_matrix(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
             return fitting.used_columns(rows, self.model_)

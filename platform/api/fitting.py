@@ -29,7 +29,7 @@ from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
+from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
@@ -286,8 +286,11 @@ def fit_estimator(
             asked, question = SumQuestion.asked(rows, count=count, seed=0)
             weights, length = question.no_longer_than_one(asked)
             sums = labels.release(mechanism, weights).values
-            soft = question.soft_labels(rows, sums, noise_std=mechanism.noise_std, length=length)
-            fitted = fit_to_soft_labels(estimator, rows, soft, seed=seed)
+            some = rows[some_of(len(rows), seed=seed)]
+            soft = question.soft_labels(
+                some, sums, count=len(rows), noise_std=mechanism.noise_std, length=length
+            )
+            fitted = fit_to_soft_labels(estimator, some, soft)
         else:
             evidence = mechanism.log_likelihood(labels.release(mechanism).values)
             fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)

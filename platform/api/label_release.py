@@ -4,7 +4,7 @@
 >>> release.values.shape, release.soft_labels().shape, release.epsilon
 ((4, 2), (4, 2), 2.0)
 >>> print(release.ledger[0])
-one release of subsets of the classes: epsilon 2 for each of 4 labels, paid now
+1 release of subsets of the classes: epsilon 2 for each of 4 labels, paid now
 """
 
 from collections.abc import Hashable, Sequence

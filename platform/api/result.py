@@ -27,10 +27,15 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.ledger import account_of, read_folder
-from labeldp.platform.report.ledger_words import rows
+from labeldp.platform.report.ledger import account_of, read_folder, rows
 from labeldp.platform.report.selection import price_of, within
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, is_owners, refuse_lottery
+from labeldp.platform.sweep.accuracy_figures import (
+    SCORES,
+    ChooseBy,
+    chosen_by,
+    is_owners,
+    refuse_lottery,
+)
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
@@ -42,7 +47,9 @@ Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 #: Columns of the table in this order, where any trial has them; axes and the owner's between.
 _FIRST = (
     *("method", "variant", "epsilon", "delta", "accuracy", "accuracy_spread"),
-    *("accuracy_estimated", "accuracy_estimated_error", "epsilon_m_low", "epsilon_m_high", "seed"),
+    *("accuracy_estimated", "accuracy_estimated_error", *SCORES),
+    *(f"{name}_estimated" for name in SCORES),
+    *("epsilon_m_low", "epsilon_m_high", "seed"),
 )
 _LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
 _SEEDS = ("seed", "draw")
@@ -93,8 +100,8 @@ class Result:
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
         A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
-        more than its row says where a search chose its settings. `by` is the accuracy to compare:
-        `test` or `estimated`.
+        more than its row says where a search chose its settings. `by` is the figure to compare:
+        `test` or `estimated` accuracy, or as in `--choose-by`.
 
         Raises:
             ValueError: No trial cost so little, or noise would choose among those that did.
@@ -288,7 +295,8 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
     found = chosen_by((record.metrics for record in finished), by)
     refuse_lottery((each.metrics for each in finished), by=found)
     best = max(
-        _groups(finished), key=lambda group: mean(each.metrics[found.metric] for each in group)
+        _groups(finished),
+        key=lambda group: found.rank(mean(each.metrics[found.metric] for each in group)),
     )
     return min(best, key=lambda record: (int(record.config.get("seed", 0)), record.hash))
 

@@ -14,6 +14,7 @@ another order, or of some of them, add up person by person.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,12 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.files import check_unpacked
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import parquet_table
-from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels
+from labeldp.trainers.methods.any_model import (
+    fit_to_single_labels,
+    fit_to_soft_labels,
+    named_estimator,
+    some_of,
+)
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
     packed,
@@ -126,10 +132,12 @@ class PartyRelease(LabelRelease):
     length: float
 
     def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return soft labels [N, K] of prepared rows [N, D], from sums alone."""
+        """Return soft labels [n, K] of prepared rows [n, D] among those of the ids, from sums."""
         assert self.question is not None
         noise_std = self.mechanism.noise_std
-        return self.question.soft_labels(rows, self.values, noise_std=noise_std, length=self.length)
+        return self.question.soft_labels(
+            rows, self.values, count=len(self.ids), noise_std=noise_std, length=self.length
+        )
 
 
 # ------------------------------------------------------------------------ the party with features
@@ -421,7 +429,7 @@ def _joined(
 # ------------------------------------------------------------------------- the party with features
 
 
-def read_release(folder: str | Path) -> PartyRelease:
+def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
     facts, files = _read(place, _RELEASE)
@@ -477,14 +485,14 @@ class ReleasedModel:
         found[:, places] = self.estimator.predict_proba(self.preprocessing(rows))
         return found
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model for `labeldp predict` and `load_model`."""
+    def trained(self) -> Any:
+        """Return it as a `TrainedModel`, which takes raw rows and can be saved."""
         from labeldp.trainers.data.preprocessing import Preprocessing
         from labeldp.trainers.models.predictors import EstimatorPredictor
         from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
         num_classes = len(self.classes)
-        TrainedModel(
+        return TrainedModel(
             predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),
             preprocessing=Preprocessing(steps=(self.preprocessing,)),
             origin=Origin(
@@ -499,7 +507,7 @@ class ReleasedModel:
                 seed=0,
                 noise=NoiseKind.SECURE,
             ),
-        ).save(folder)
+        )
 
 
 def fit_release(
@@ -517,12 +525,15 @@ def fit_release(
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
     """
-    from labeldp.trainers.methods.any_model import named_estimator
-
     first = releases[0]
     ids = checked_ids(features, first.id_column, what="the features")
     rows, preprocessing = prepared(features, first.id_column)
     wanted = np.concatenate([each.ids for each in releases])
+    if twice := len(wanted) - len(np.unique(wanted)):
+        raise ValueError(
+            f"{twice:,} ids are in more than one of the releases, which paid for each; several "
+            "releases are the rounds of stages, where each label is in one"
+        )
     places = pd.Index(ids).get_indexer(wanted)
     if (places < 0).any():
         raise ValueError(
@@ -533,8 +544,8 @@ def fit_release(
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
     if first.question is not None:
-        soft = first.soft_labels_of(rows[places])
-        fitted = fit_to_soft_labels(model, rows[places], soft, seed=seed)
+        some = rows[places[some_of(len(places), seed=seed)]]
+        fitted = fit_to_soft_labels(model, some, first.soft_labels_of(some))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows[places], evidence, seed=seed)

@@ -36,18 +36,24 @@ _array = partial(option, metavar="FILE[:key]")
 _FOLDER = click.Path(exists=True, file_okay=False)
 _ROOT = option("--root", "folder of the data sets; LABELDP_DATA by default", "DIR")
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), default="auto")
-_CONFIDENCE = number("--confidence", default=0.95)
-_EPSILON = number("--epsilon", required=True)
-_DELTA = number("--delta", required=True)
+_CONFIDENCE = number("--confidence", "of the bound", default=0.95)
+_EPSILON = number("--epsilon", "price that a label pays", required=True)
+_DELTA = number("--delta", "at which epsilon holds", required=True)
 _SEED = whole("--seed", "makes the noise repeatable")
-_CHOOSE_BY = choice("--choose-by", ("test", "estimated"), "accuracy that compares trials")
+_SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
+_CHOOSE_BY = choice(
+    "--choose-by",
+    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES)),
+    "figure that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
+    metavar="FIGURE",
+)
 _PURE = number("--delta", "changes nothing: this noise is pure and holds at delta 0 already")
-_VOTES = _array("--votes", "[N, K] counts; leave it out for the price of any votes")
-_QUERIES = whole("--queries", "without --votes; the number of answers by default")
+_VOTES = _array("--votes", "[N, K] vote counts; without them the price for any votes")
+_QUERIES = whole("--queries", "checked queries, without --votes; the number of answers by default")
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
 _ACCOUNTINGS = ("decision", "counts")
 _ACCOUNTING = choice(
-    "--accounting", _ACCOUNTINGS, "price of decisions, or of all counts", default="decision"
+    "--accounting", _ACCOUNTINGS, "price the decisions, or all counts", default="decision"
 )
 _RESERVATIONS = ("failed", "non-private", "seeded")
 _NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
@@ -63,13 +69,13 @@ JSON = flag("--json", "print one JSON object")
 
 #: Options that decide which trials a sweep has, and what they may cost.
 PLAN_OPTIONS = (
-    flag("--smoke", "the small size: minutes on two cores"),
+    flag("--smoke", "run a small size: minutes on two cores"),
     option("--preset", "another size of the sweep, such as home: full data on two cores", "NAME"),
-    option("--only", "run the lines that begin so; can be repeated", "NAME", multiple=True),
-    option("--without", "leave out the lines that begin so; can be repeated", multiple=True),
-    option("--results", "results folder; a sweep resumes from trials in it", "DIR"),
-    number("--max-epsilon-total", "budget of the sweep"),
-    whole("--max-trials", "refuse a larger sweep"),
+    option("--only", "run methods whose names begin so; can be repeated", "NAME", multiple=True),
+    option("--without", "leave out methods whose names begin so; can be repeated", multiple=True),
+    option("--results", "results folder; a sweep resumes from the trials in it", "DIR"),
+    number("--max-epsilon-total", "refuse a sweep that costs more"),
+    whole("--max-trials", "refuse a sweep of more trials"),
     _CHOOSE_BY,
     choice("--search", ("optuna",), "choose settings from finished trials (docs/search.md)"),
     whole("--trials", "trials of each search; 40 by default"),
@@ -78,8 +84,8 @@ PLAN_OPTIONS = (
     argument(
         "overrides",
         "[key=value]...",
-        "settings (`labeldp config` lists them); key=[a,b] makes a grid, 'key=loguniform(a,b)', "
-        "uniform(a,b) and choice(a,b) make an axis of random draws or of a search",
+        "settings (`labeldp config` lists them); key=[a,b] makes a grid; 'key=loguniform(a,b)', "
+        "uniform(a,b) and choice(a,b) are drawn at random, or by --search",
         nargs=-1,
     ),
 )
@@ -128,7 +134,7 @@ VERBS = (
         "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
         _array("--confidences", "[N, K] on the canaries; rows sum to 1", required=True),
         _array("--canary-labels", "[N] planted labels", required=True),
-        _array("--true-labels", "[N]", required=True),
+        _array("--true-labels", "[N] true labels", required=True),
         _CONFIDENCE,
     ),
     Verb(
@@ -138,7 +144,7 @@ VERBS = (
         "--epsilon 1 --delta 1e-5",
         number("--epsilon", "charged epsilon", default=1.0),
         number("--delta", default=1e-5),
-        whole("--canaries", default=2000),
+        whole("--canaries", "number of simulated canaries", default=2000),
         whole("--classes", default=10),
         _CONFIDENCE,
         _SEED,
@@ -166,18 +172,16 @@ VERBS = (
         "audits:one_run",
         "prove a lower bound on epsilon from one model",
         "--canaries 1000 --guesses 400 --correct 300",
-        whole("--canaries"),
-        whole("--guesses"),
-        whole("--correct"),
-        _array("--scores", "in place of the three counts"),
-        _array("--truth", "the secret coins beside --scores"),
+        whole("--canaries", "number of coins"),
+        whole("--guesses", "number of guessed coins"),
+        whole("--correct", "number of right guesses"),
+        _array("--scores", "[N] a score for each coin, in place of the three counts"),
+        _array("--truth", "[N] the secret coins, with --scores"),
         number("--delta", default=0.0),
         _CONFIDENCE,
-        choice("--family", _FAMILIES, "noise on each label; adds a tight bound"),
-        whole(
-            "--classes", "classes for --family rr and subset; 2 is valid for any number", default=2
-        ),
-        flag("--guesses-fixed", "fixed before any release: a larger bound; gaussian needs it"),
+        choice("--family", _FAMILIES, "assume this noise on each label, for a tighter bound"),
+        whole("--classes", "with --family rr or subset; 2 is valid for any number", default=2),
+        flag("--guesses-fixed", "--guesses was fixed before any release; gaussian requires it"),
     ),
     Verb(
         "audit vote-leakage",
@@ -185,8 +189,8 @@ VERBS = (
         "reconstruct vote histograms from a service's answers",
         "--counts ANSWERS.npy --noise-std 60 --teachers 250",
         _array("--counts", "[N, K] answers", required=True),
-        number("--noise-std", required=True),
-        whole("--teachers", required=True),
+        number("--noise-std", "standard deviation of the noise", required=True),
+        whole("--teachers", "number of teachers", required=True),
     ),
     Verb(
         "calibrate gaussian",
@@ -212,11 +216,11 @@ VERBS = (
         _VOTES,
         _EPSILON,
         _DELTA,
-        choice("--aggregator", _AGGREGATORS, "with --votes only confident", default="confident"),
+        choice("--aggregator", _AGGREGATORS, "only confident with --votes", default="confident"),
         _QUERIES,
-        whole("--teachers", "without --votes: the threshold is a share of them"),
+        whole("--teachers", "number of teachers, for the threshold; without --votes"),
         _ACCOUNTING,
-        whole("--answer", required=True),
+        whole("--answer", "number of answers", required=True),
     ),
     Verb(
         "calibrate rr",
@@ -241,7 +245,7 @@ VERBS = (
         "config_keys:config",
         "list configuration keys: type, default, bounds, meaning",
         "alibi --match epsilon",
-        argument("method", "[METHOD]", "its keys only, such as alibi", required=False),
+        argument("method", "[METHOD]", "only keys of this method, such as alibi", required=False),
         option("--match", "only keys and meanings with this text"),
     ),
     Verb(
@@ -254,18 +258,18 @@ VERBS = (
         ),
         _ROOT,
         option("--features", "the same as FILE", "X.npy"),
-        option("--labels", "of features in an .npy", "y.npy"),
-        option("--label-column", "of a table; label by default", "NAME"),
-        option("--split-column", "holds train or test; split by default", "NAME"),
+        option("--labels", "labels of features in an .npy", "y.npy"),
+        option("--label-column", "column of labels; label by default", "NAME"),
+        option("--split-column", "column with train or test; split by default", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
-        option("--keep", "columns that look like identifiers and are features", "A,B,..."),
+        option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
         option("--test", "rows for testing; their labels are public", "FILE"),
-        option("--test-labels", "of rows for testing in an .npy", "t.npy"),
+        option("--test-labels", "labels of --test in an .npy", "t.npy"),
         choice(
-            "--hold-out", ("public", "none"), "without rows for testing: hold out 1 in 5, or none"
+            "--hold-out", ("public", "none"), "without test rows: publish labels of 1 in 5, or none"
         ),
-        whole("--seed", "decides which rows --hold-out public takes", default=0),
-        option("--classes", "how many, or their names in order", "K|A,B,..."),
+        whole("--seed", "selects the rows of --hold-out public", default=0),
+        option("--classes", "number of classes, or their names in order", "K|A,B,..."),
     ),
     Verb(
         "data fetch",
@@ -281,7 +285,7 @@ VERBS = (
         "write a synthetic log of visits: features, labels, and rows to test with",
         "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
-        whole("--rows", default=100_000),
+        whole("--rows", "number of visits", default=100_000),
         whole("--seed", default=0),
         _OUT,
     ),
@@ -301,18 +305,18 @@ VERBS = (
         option(
             "--encoder",
             "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
-            "pretrained:NAME, which is trained here on a data set with public labels",
+            "pretrained:NAME (trained here on a data set with public labels)",
             required=True,
         ),
         option(
             "-o --to --out out",
-            "features; FILE.npy.json has the encoder",
+            "vectors; FILE.npy.json describes the encoder",
             "FILE.npy",
             required=True,
         ),
-        option("--weights", "a file, random, or the library's name; the library's own by default"),
-        whole("--image-size", "side of the square that images become; the encoder's by default"),
-        choice("--pool", ("cls", "mean"), "for a sequence of vectors: the first, or the mean"),
+        option("--weights", "a file, random, or a name of the library; its default otherwise"),
+        whole("--image-size", "resize images to this side; the encoder's by default"),
+        choice("--pool", ("cls", "mean"), "of a sequence of vectors: the first, or the mean"),
         option("--trained-on", "data of the weights; shown with every result", default=""),
         option("--trained-by", "author of the weights", default=""),
         flag("--no-outside-data", "the weights saw only these images, and no secret label"),
@@ -329,7 +333,7 @@ VERBS = (
         "prices:epsilon_gaussian",
         "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
-        number("--noise-std", required=True),
+        number("--noise-std", "standard deviation of the noise", required=True),
         _DELTA,
     ),
     Verb(
@@ -347,12 +351,12 @@ VERBS = (
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _VOTES,
         choice("--aggregator", _AGGREGATORS, required=True),
-        number("--sigma1"),
-        number("--threshold"),
+        number("--sigma1", "standard deviation of the check's noise"),
+        number("--threshold", "smallest noisy count that is answered"),
         number(
             "--sigma2",
-            "standard deviation of the noise on counts; of lnmax the Laplace scale, which is a "
-            "sweep's trainer.sigma2 divided by sqrt 2",
+            "standard deviation of the noise on counts; for lnmax its Laplace scale, "
+            "trainer.sigma2 divided by sqrt 2",
             required=True,
         ),
         _DELTA,
@@ -367,7 +371,7 @@ VERBS = (
         "prices:epsilon_rr",
         "price randomized response",
         "--keep-probability .7 --classes 10",
-        number("--keep-probability", required=True),
+        number("--keep-probability", "of the true label", required=True),
         whole("--classes", required=True),
     ),
     Verb(
@@ -376,19 +380,24 @@ VERBS = (
         "price the best of a random number of trials",
         "--epsilon 1 --mean-trials 10 --distribution geometric",
         number("--epsilon", "epsilon of one trial", required=True),
-        number("--mean-trials", required=True),
-        number("--delta", default=0.0),
-        number("--trial-delta", default=0.0),
-        choice("--distribution", ("geometric", "logarithmic", "poisson"), required=True),
+        number("--mean-trials", "mean number of trials", required=True),
+        number("--delta", "at which the price holds", default=0.0),
+        number("--trial-delta", "of one trial", default=0.0),
+        choice(
+            "--distribution",
+            ("geometric", "logarithmic", "poisson"),
+            "of the number of trials",
+            required=True,
+        ),
     ),
     Verb(
         "ledger",
         "reports:ledger",
-        "list what was released of labels, when, and at what price",
+        "list releases of labels, with time and price",
         "results/quickstart --csv ledger.csv",
         argument("folders", "FOLDER...", "results folders", nargs=-1, required=True, type=_FOLDER),
         option("--csv", "write every line to this table", "FILE"),
-        number("--delta", "delta of the stated epsilon; the trials' by default"),
+        number("--delta", "compute epsilon at this delta; the trials' by default"),
     ),
     Verb(
         "plan",
@@ -400,20 +409,20 @@ VERBS = (
             "sweep", "SWEEP.py", "a file of sweeps/, or your own", type=click.Path(exists=True)
         ),
         *PLAN_OPTIONS,
-        option("--config", "settings, below key=value", "FILE.yaml"),
+        option("--config", "settings; key=value overrides them", "FILE.yaml"),
     ),
     Verb(
         "request",
         "parties:request",
-        "ask another party for its labels: one folder that goes to it (docs/two_parties.md)",
+        "write a request for another party's labels (docs/two_parties.md)",
         "features.parquet --id-column id --method moments --classes no,yes -o request",
-        argument("features", "FEATURES", "rows: .parquet or .csv"),
-        option("--id-column", "names the rows for both parties", "NAME", required=True),
+        argument("features", "FEATURES", "table: .parquet or .csv"),
+        option("--id-column", "column of ids that both parties share", "NAME", required=True),
         option("--method", f"moments, {', '.join(_SINGLE)} or stages", "NAME", required=True),
         option("--classes", "all classes, as the labels are written", "A,B", required=True),
-        number("--epsilon", "expected; the party with the labels decides", default=1.0),
-        number("--delta", "of moments", default=1e-5),
-        option("--after", "first round's release (stages)", "DIR", multiple=True),
+        number("--epsilon", "expected epsilon; the party with the labels decides", default=1.0),
+        number("--delta", "of --method moments", default=1e-5),
+        option("--after", "release of the first round, with --method stages", "DIR", multiple=True),
         _ESTIMATOR,
         whole("--seed", default=0),
         _OUT,
@@ -421,20 +430,20 @@ VERBS = (
     Verb(
         "release",
         "parties:release",
-        "answer a request: release labels with noise, and charge them",
+        "answer a request: release noisy labels and charge them",
         "labels.parquet --id-column id --label-column bought --request request --epsilon 1 "
         "--budget 2 -o release",
-        argument("labels", "LABELS", "secret: .parquet or .csv"),
-        option("--id-column", "of this file", "NAME", required=True),
-        option("--label-column", metavar="NAME", required=True),
-        option("--request", "of the party with the features", "DIR", required=True),
+        argument("labels", "LABELS", "secret table: .parquet or .csv"),
+        option("--id-column", "column of ids", "NAME", required=True),
+        option("--label-column", "column of labels", "NAME", required=True),
+        option("--request", "folder from the other party", "DIR", required=True),
         _EPSILON,
-        number("--delta", "of moments, and of totals", default=1e-5),
-        number("--budget", "the most that a label may pay in all"),
-        option("--missing", "class of ids without a row", "CLASS"),
+        number("--delta", "of moments, and of printed totals", default=1e-5),
+        number("--budget", "the most that a label may pay in all releases"),
+        option("--missing", "class for ids without a row", "CLASS"),
         option("--vault", "ledger of these labels; LABELS.vault by default", "DIR"),
         flag("--relabel", "state that labels may have changed: release and pay anew"),
-        flag("--dry-run", "state price and content, release nothing"),
+        flag("--dry-run", "print price and content, release nothing"),
         option("-o --out out", "a new folder", "DIR"),
     ),
     Verb(
@@ -442,10 +451,10 @@ VERBS = (
         "parties:fit",
         "fit a classifier to releases of another party's labels",
         "features.parquet --release release -o model",
-        argument("features", "FEATURES", "the rows of the request"),
+        argument("features", "FEATURES", "the table of the request"),
         option(
             "--release",
-            "of the other party; both rounds of stages",
+            "folder from the other party; repeat for both rounds of stages",
             "DIR",
             multiple=True,
             required=True,
@@ -457,7 +466,7 @@ VERBS = (
     Verb(
         "predict",
         "models:predict",
-        "predict classes of raw rows with a kept model",
+        "predict classes of raw rows with a saved model",
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or of a sweep's results (with --trial)"),
         argument("data", "DATA", "rows like those of training: .parquet, .csv, .npy, .npz[:key]"),
@@ -470,11 +479,11 @@ VERBS = (
         "write a folder that can be published: a model, its card and its ledger",
         "results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
-        option("--trial", "beginning of its hash, or best: the best private one", required=True),
+        option("--trial", "beginning of its hash, or best for the best private one", required=True),
         option("--to", "folder to write", "FOLDER", required=True),
         number("--at-epsilon", "the most that the best trial may cost"),
         _CHOOSE_BY,
-        choice("--accept", _RESERVATIONS, "confirm that such a trial is meant", multiple=True),
+        choice("--accept", _RESERVATIONS, "publish such a trial", multiple=True),
         flag("--without-model", "leave the model out"),
     ),
     Verb(
@@ -482,9 +491,9 @@ VERBS = (
         "reports:report",
         "write HTML page, Pareto plot and CSV of a sweep",
         "results/quickstart",
-        argument("experiment", "FOLDER|EXPERIMENT", "results folder, or name of an experiment"),
+        argument("experiment", "FOLDER|EXPERIMENT", "results folder, or an MLflow experiment"),
         option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
-        option("--out", "the results folder by default; for an experiment, this folder", "DIR"),
+        option("--out", "results folder by default; for an experiment, the current one", "DIR"),
         choice("--edition", ("owner", "public"), "audience", default="owner"),
     ),
     Verb(
@@ -495,16 +504,16 @@ VERBS = (
         argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
         option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
         choice("--model", _NETWORKS, "the network", default="fast_cnn"),
-        whole("--width", "its width; the network's own by default"),
+        whole("--width", "width of the network; its own by default"),
         whole("--epochs", "passes over the images", default=100),
         whole("--batch-size", "images in a step", default=512),
-        number("--learning-rate", "highest learning rate; that of the settings by default"),
+        number("--learning-rate", "highest learning rate; chosen by the model by default"),
         flag("--no-flip", "never mirror images: for digits and letters"),
-        number("--minutes", "stop after the epoch that exceeds them; call again to continue"),
-        whole("--seed", "of initial weights, order and views", default=0),
+        number("--minutes", "stop after the epoch that reaches this time; run again to continue"),
+        whole("--seed", "of initial weights, order and distortions", default=0),
         _DEVICE,
         choice("--precision", ("auto", "fp32", "bf16"), default="auto"),
-        flag("--replace", "start anew in place of what is there"),
+        flag("--replace", "overwrite an existing file and start anew"),
         _ROOT,
     ),
     Verb(
@@ -513,7 +522,7 @@ VERBS = (
         "serve the tracking pages of a results folder until Ctrl-C",
         "results/quickstart",
         argument("results", "RESULTS", "a results folder"),
-        whole("--port", "5000 by default, or one that is free"),
+        whole("--port", "5000 by default, otherwise a free one"),
     ),
 )
 

@@ -168,15 +168,17 @@ def publish(
         with_model=not without_model,
     )
     lines = [
-        f"{found.folder} can be published: {', '.join(found.files)}",
-        f"trial {found.trial} is called {found.name} there; epsilon {found.epsilon:.4g} at delta "
-        f"{found.delta:g}",
+        "{folder} can be published: {0}".format(", ".join(found["files"]), **found),
+        "trial {trial} is called {name} there; epsilon {epsilon:.4g} at delta {delta:g}".format(
+            **found
+        ),
     ]
-    if found.chosen_among > 1 or found.epsilon_with_choice > found.epsilon:
+    if found["chosen_among"] > 1 or found["epsilon_with_choice"] > found["epsilon"]:
         lines.append(
-            f"with the choice among {found.chosen_among} trials (failed ones count): epsilon "
-            f"{found.epsilon_with_choice:.4g} at delta {found.delta_with_choice:g}"
+            "with the choice among {chosen_among} trials (failed ones count): epsilon "
+            "{epsilon_with_choice:.4g} at delta {delta_with_choice:g}".format(**found)
         )
-    if found.doubt:
-        lines.append(f"chosen by estimates, and {found.doubt}")
-    return Answer(facts=found, words="\n".join([*lines, f"left out: {', '.join(found.left_out)}"]))
+    if found["doubt"]:
+        lines.append(f"chosen by estimates, and {found['doubt']}")
+    lines.append(f"left out: {', '.join(found['left_out'])}")
+    return Answer(facts=found, words="\n".join(lines))

@@ -129,7 +129,7 @@ def fit(
     model = two_parties.fit_release(
         table, releases, estimator=_estimator(estimator, table, seed), seed=seed
     )
-    model.save(out)
+    model.trained().save(out)
     first = releases[0]
     facts = {
         "rows": sum(len(each.ids) for each in releases),

@@ -14,8 +14,13 @@ from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
-from labeldp.platform.report.ledger import FolderLedger, read_folder, sweep_totals
-from labeldp.platform.report.ledger_words import ledger_report, sentences
+from labeldp.platform.report.ledger import (
+    FolderLedger,
+    ledger_report,
+    read_folder,
+    sentences,
+    sweep_totals,
+)
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import FileRefused, open_regular
@@ -41,8 +46,8 @@ def report(*, experiment: str, tracking_uri: str | None, out: str | None, editio
         found = public_report(Path(experiment), to=Path(out))
         return Answer(
             facts=found,
-            words=f"{found.trials} trials in the public page {found.html}; {found.left_out} left "
-            f"out; epsilon {found.epsilon:.6g} at delta {found.delta:g}",
+            words="{trials} trials in the public page {html}; {left_out} left out; epsilon "
+            "{epsilon:.6g} at delta {delta:g}".format(**found),
         )
     if tracking_uri is None and is_results(experiment):
         return report_folder(experiment, out=out)
@@ -66,12 +71,11 @@ def report_folder(named: str | Path, *, out: str | None = None) -> Answer:
     """Write the report of a results folder, into that folder if no other is named."""
     found = read_folder(Path(named))
     return _write(
-        list(found.results.records.values()),
+        list(found.records.values()),
         folder=found.path if out is None else Path(out),
-        title=found.results.sweep,
+        title=found.sweep,
         ledger=totals_of(found),
-        results=found.path,
-        choose_by=found.results.identity.choose_by,
+        choose_by=found.identity.choose_by,
         releases=sentences(found.lines),
         running=_is_held(found.path),
     )
@@ -84,7 +88,7 @@ def totals_of(folder: FolderLedger) -> dict[str, Any] | None:
     """
     if not folder.lines:
         return None
-    identity = folder.results.identity
+    identity = folder.identity
     facts = sweep_totals([line.charge for line in folder.lines], identity, delta=folder.delta)
     num_labels = identity.num_labels
     return facts if num_labels is None else {**facts, "num_labels": num_labels}
@@ -129,14 +133,13 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         folder=Path(out),
         title=experiment,
         ledger=facts["ledger"],
-        results=path.parent,
         choose_by=ChooseBy(by) if by else None,
     )
 
 
 def _is_sweep(folder: Path, experiment: str) -> bool:
     try:
-        return read_folder(folder).results.sweep == experiment
+        return read_folder(folder).sweep == experiment
     except ValueError:  # no results, or damaged ones: the store is enough
         return False
 

@@ -4,9 +4,8 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -18,17 +17,9 @@ _PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow
 COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provenance:
-    """Code and machine of a trial."""
-
-    git_commit: str
-    environment: Mapping[str, str]
-
-    @classmethod
-    def now(cls) -> "Provenance":
-        """Return those of this process."""
-        return cls(git_commit=git_commit(), environment=describe())
+def code_and_machine() -> dict[str, Any]:
+    """Return those of this process, as fields of a trial's record."""
+    return {"git_commit": git_commit(), "environment": describe()}
 
 
 def git_commit() -> str:

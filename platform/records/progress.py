@@ -1,6 +1,6 @@
 """Progress of a sweep on standard error, a plain line per event.
 
->>> Steps(stream=sys.stdout).say("checking the data")
+>>> Steps(stream=sys.stdout).say("checking the data ...")
 checking the data ...
 """
 
@@ -28,20 +28,20 @@ class Steps:
         self._stream, self._quiet = stream, quiet
 
     def say(self, text: str) -> None:
-        """Print the step that begins now."""
+        """Print a line."""
         if not self._quiet:
-            print(f"{text} ...", file=self._stream or sys.stderr, flush=True)
+            print(text, file=self._stream or sys.stderr, flush=True)
 
     @contextmanager
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
         """Print a step, its progress while it takes long, and `hint` from the second time on."""
-        self.say(text)
+        self.say(f"{text} ...")
         over, started, step = Event(), time.monotonic(), ""
 
         def remind() -> None:
             while not over.wait(PATIENCE_SECONDS):
                 seconds = time.monotonic() - started
-                self.say(f"still {text}{step}, {seconds:.0f} s by now{hint}")
+                self.say(f"still {text}{step}, {seconds:.0f} s by now{hint} ...")
 
         def at(what: str, share: float | None) -> None:
             nonlocal step
@@ -55,21 +55,14 @@ class Steps:
             over.set()
 
 
-class SweepProgress:
+class SweepProgress(Steps):
     """Prints which trials ended, which are in training, and how long the rest may take."""
 
-    def __init__(
-        self, *, total: int, skipped: int, stream: TextIO | None = None, quiet: bool = False
-    ) -> None:
-        self._stream, self._quiet = stream, quiet
+    def __init__(self, *, total: int, skipped: int, **shown: Any) -> None:
+        super().__init__(**shown)
         self._total, self._ended, self._skipped = total, skipped, skipped
         self._started = self._told = time.monotonic()
         self._training: dict[str, tuple[str, int, int]] = {}
-
-    def say(self, text: str) -> None:
-        """Print one line."""
-        if not self._quiet:
-            print(text, file=self._stream or sys.stderr, flush=True)
 
     def in_training(self, digest: str, name: str, *, epochs: int, of: int) -> None:
         """Report trials in training, now and then."""

@@ -15,7 +15,6 @@ from ray import tune
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.platform.records.checkpoints import forget
-from labeldp.platform.records.environment import Provenance
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.progress import SweepProgress, trial_name
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
@@ -42,7 +41,7 @@ class Recorder(tune.Callback):
         folder: ResultsFolder,
         tracker: Tracker,
         plans: Mapping[str, PlannedTrial],
-        provenance: Provenance,
+        made_by: Mapping[str, Any],
         progress: SweepProgress,
         home: LabelHome,
         authority: bytes,
@@ -51,11 +50,12 @@ class Recorder(tune.Callback):
     ) -> None:
         """Take the parts of a sweep; the home returns figures against the token `authority`.
 
-        `plans` has every trial by hash; of a search, the trials suggested so far.
+        `plans` has every trial by hash; of a search, the trials suggested so far. `made_by` has the
+        code and the machine, as fields of a record.
         """
         self.folder, self.tracker, self.plans = folder, tracker, plans
         self.records: dict[str, TrialRecord] = {}
-        self._provenance, self._progress = provenance, progress
+        self._made_by, self._progress = made_by, progress
         self._home, self._authority = home, authority
         self._num_labels, self._features = num_labels, features
         self._curves: dict[str, list[dict[str, float]]] = {}
@@ -131,9 +131,8 @@ class Recorder(tune.Callback):
     def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
         """Open the run of a trial that is about to begin, or of one that has a record."""
         planned = self.plans[digest]
-        commit = self._provenance.git_commit if kept is None else kept.git_commit or "unknown"
         tags = {
-            "git_commit": commit,
+            "git_commit": self._made_by["git_commit"] if kept is None else kept.git_commit,
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
@@ -166,9 +165,8 @@ class Recorder(tune.Callback):
             config=flatten(planned.config),
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
-            git_commit=self._provenance.git_commit,
-            environment=self._provenance.environment,
             features=self._features.described(),
+            **self._made_by,
             **end,
         )
 

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
@@ -44,7 +44,7 @@ _RECORD_BYTES = 100_000_000
 _REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
 _ACCURACIES = ("accuracy", "accuracy_estimated")
 #: Equal parts of the shares of teachers from 0 to 1.
-BINS = 20
+_BINS = 20
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
 _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
@@ -85,8 +85,8 @@ def write_text(path: Path, text: str) -> None:
         raise ResultsFolderError(str(error)) from error
     except OSError as error:
         raise ResultsFolderError(
-            f"{path} can't be written ({error.strerror}); free the disk or make the folder "
-            "writable, and run again with --resume auto"
+            f"{path} can't be written ({error.strerror}); free the disk, make the folder "
+            "writable or name another place, and run the command again"
         ) from error
 
 
@@ -124,6 +124,7 @@ class TrialRecord:
         over_budget: Whether it failed because a release would have exceeded the budget.
         curves: One mapping per epoch.
         seconds: Wall time.
+        reliability: Rows of mean score, share of labels that have it, and number of examples.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
     """
 
@@ -142,6 +143,7 @@ class TrialRecord:
     environment: Mapping[str, str] = field(default_factory=dict)
     stopped_early: int = 0
     features: Mapping[str, str] = field(default_factory=dict)
+    reliability: list[list[_Number]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         FeatureProvenance.restored(self.features)
@@ -274,14 +276,6 @@ def _records_in(folder: Path) -> dict[str, TrialRecord]:
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
-_Counts = Annotated[list[NonNegativeInt], Field(min_length=BINS, max_length=BINS)]
-_CONSENSUS = TypeAdapter(dict[Literal["answered", "refused"], _Counts])
-
-
-def _consensus_path(results: Path, trial: str) -> Path:
-    return results / "private" / "consensus" / f"{trial}.json"
-
-
 def keep_consensus(
     results: Path, trial: str, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]
 ) -> None:
@@ -290,21 +284,13 @@ def keep_consensus(
     The counts come from secret votes, without noise or charge: for the owner of the labels. Those
     not `answered` were refused by the teachers, or left to the student.
     """
-    path = _consensus_path(results, trial)
+    path = results / "private" / "consensus" / f"{trial}.json"
     for folder in (path.parent.parent, path.parent):
         inner_folder(folder)
     parts = {"answered": shares[answered], "refused": shares[~answered]}
     write_json(
-        path, {name: np.histogram(part, BINS, (0, 1))[0].tolist() for name, part in parts.items()}
+        path, {name: np.histogram(part, _BINS, (0, 1))[0].tolist() for name, part in parts.items()}
     )
-
-
-def read_consensus(results: Path, trial: str) -> Mapping[Any, list[int]] | None:
-    """Return counts of queries [BINS], `answered` and `refused`; None where they can't be read."""
-    try:
-        return _CONSENSUS.validate_python(read_json(_consensus_path(results, trial)))
-    except ValueError:
-        return None  # a report goes without its figure
 
 
 class ResultsFolder:

@@ -152,8 +152,10 @@ class Tracker:
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one; return its id."""
         with _explained(self.uri):
-            if run_id is None:
-                run_id = self._begun(tags)
+            if run_id is None and "sweep_id" in tags:
+                query = f"tags.sweep_id = '{tags['sweep_id']}'"
+                begun = self._client.search_runs([self.experiment_id], query, max_results=1)
+                run_id = str(begun[0].info.run_id) if begun else None
             if run_id is None or not self._reopened(run_id):
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
@@ -164,13 +166,6 @@ class Tracker:
             )
             self.reconcile()
         return run_id
-
-    def _begun(self, tags: Mapping[str, str]) -> str | None:
-        if "sweep_id" not in tags:
-            return None
-        query = f"tags.sweep_id = '{tags['sweep_id']}'"
-        found = self._client.search_runs([self.experiment_id], query, max_results=1)
-        return str(found[0].info.run_id) if found else None
 
     def _reopened(self, run_id: str) -> bool:
         try:
@@ -185,11 +180,10 @@ class Tracker:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         search = partial(self._client.search_runs, [self.experiment_id], of_sweep)
-        page, complete = search(), dict[str, str]()
-        found: list[Run] = list(page)
+        complete: dict[str, str] = {}
+        found: list[Run] = list(page := search())
         while page.token:
-            page = search(page_token=page.token)
-            found += page
+            found += (page := search(page_token=page.token))
         for run in found:
             run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
@@ -270,8 +264,17 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
+        # SQL stores keep the largest number for infinity.
+        most, now = sys.float_info.max, int(time.time() * 1000)
+        stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
         # Totals that an earlier start has written are not written again.
-        self._client.log_batch(self.parent_run_id, metrics=self._changed(metrics))
+        last = self._client.get_run(self.parent_run_id).data.metrics
+        new = [
+            Metric(name, float(metrics[name]), now, 0)
+            for name, value in stored.items()
+            if last.get(name) not in (value, float(metrics[name]))
+        ]
+        self._client.log_batch(self.parent_run_id, metrics=new)
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
         for path in private:
@@ -280,19 +283,6 @@ class Tracker:
             self._client.log_text(self.parent_run_id, text, name)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
-
-    def _changed(self, metrics: Mapping[str, float]) -> list[Metric]:
-        """Return totals that are new; the latest point of a name is its value."""
-        last = self._client.get_run(self.parent_run_id).data.metrics
-        now = int(time.time() * 1000)
-        # SQL stores keep the largest number for infinity.
-        most = sys.float_info.max
-        stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
-        return [
-            Metric(name, float(metrics[name]), now, 0)
-            for name, value in stored.items()
-            if last.get(name) not in (value, float(metrics[name]))
-        ]
 
 
 def _explain(uri: str, error: Exception) -> str:
@@ -304,11 +294,7 @@ def _explain(uri: str, error: Exception) -> str:
             "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
         )
     if "schema" in str(error) or "revision" in str(error):
-        return (
-            f"tracking store {uri} was written by another version of MLflow ({text}); use that "
-            "version, upgrade a copy with `mlflow db upgrade`, or name another store with "
-            "MLFLOW_TRACKING_URI"
-        )
+        text += "; another version of MLflow wrote it: use that one, or `mlflow db upgrade` a copy"
     return (
         f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
         "name another one with MLFLOW_TRACKING_URI"

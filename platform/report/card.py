@@ -1,26 +1,28 @@
 """The run card: one page that explains what a trial's numbers mean, and what they don't.
 
-It has an audience. The public card is made of a public record (`public_values.public_record`), and
+It has an audience. The public card is made of a public record (`publish.public_record`), and
 never has what the labels' owner alone may see: audits, canaries, numbers made of true labels.
 """
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.ledger import Audience, LedgerLine
-from labeldp.platform.report.ledger_words import counted, price, sentences
+from labeldp.platform.report.ledger import Audience, LedgerLine, price, sentences
 from labeldp.platform.report.selection import Selected
-from labeldp.platform.report.wording import number, percent
+from labeldp.platform.report.wording import counted, number
 from labeldp.platform.sweep.accuracy_figures import (
+    SCORES,
     estimate_of,
     majority_text,
 )
@@ -29,19 +31,19 @@ from labeldp.platform.sweep.configuration import spoiled_text
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"
 TEMPLATES = Path(__file__).parent / "templates"
-#: Claim of an audit -> its part in names of figures, and that of the coins it guessed.
+#: Audit -> its part in names of figures, and that of the coins it guessed.
 _AUDITS = {
     "one-run audit: epsilon is at least": ("one_run", "one_run"),
-    "... if the mechanism has the curve that it claims": ("f_dp", ""),
-    "... if each label got noise of the family that it claims": ("tight", ""),
-    "the noisy labels themselves, within that family: at least": ("release", "release"),
+    "f-DP audit (the curve that is claimed): at least": ("f_dp", ""),
+    "tight audit (the noise that is claimed): at least": ("tight", ""),
+    "release audit (the noisy labels alone): at least": ("release", "release"),
 }
 
 
 @cache
-def environment() -> Environment:
+def _templates() -> Environment:
     """Return the templates; those of HTML escape their values."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=lambda name: not (name or "").endswith(".md.jinja"),
         trim_blocks=True,
@@ -49,6 +51,28 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
+    made.filters |= {"number": number, "anchor": anchor}
+    made.globals |= {
+        "style": Markup((TEMPLATES / "page.css").read_text()),
+        "script": Markup((TEMPLATES / "page.js").read_text()),
+        "glossary": json.loads((TEMPLATES / "glossary.json").read_text()),
+        "counted": counted,
+        "bound": _bound,
+        "dagger": DAGGER,
+        "infinity": math.inf,
+    }
+    return made
+
+
+def render(template: str, **parts: Any) -> str:
+    """Return a page or a card made from a template."""
+    made: str = _templates().get_template(template).render(**parts)
+    return made
+
+
+def anchor(word: str) -> str:
+    """Return the name that pages link to a word of the glossary by."""
+    return "word-" + "".join(c if c.isalnum() else "-" for c in word)
 
 
 def run_card(
@@ -60,7 +84,8 @@ def run_card(
         canaries, coins = record.canaries
         spoiled = spoiled_text(canaries=canaries, coin_canaries=coins, num_labels=num_labels)
     metrics = record.metrics
-    return _render(
+    return render(
+        "run_card.md.jinja",
         owner=True,
         record=record,
         title=record.variant,
@@ -68,7 +93,7 @@ def run_card(
         epsilon=metrics["epsilon"],
         delta=metrics["delta"],
         releases=map(_release, charges),
-        audits=_audits(record),
+        audits=audits_of(record),
         spoiled=spoiled,
         attacked=not record.canaries or record.canaries[0] > 0,
         fruitless=metrics.get("epsilon_m_ceiling") == 0,
@@ -96,16 +121,11 @@ def public_card(
     if replaced is not None:
         of = "" if num_labels is None else f" of {num_labels:,}"
         rows["labels that were replaced on purpose, to audit it"] = f"{replaced:,}{of}"
-    # A sweep's line; Bayes' rule is how all of them train.
-    words = name_of(record.config).replace("_", " ")
-    if str(record.config.get("trainer.noise")) == "randomized_response":
-        words = "randomized response"
-    elif words in ("alibi", "agibi", "pate", "lp 2st", "lp 3st"):
-        words = words.upper()
-    return _render(
+    return render(
+        "run_card.md.jinja",
         owner=False,
         record=record,
-        title=f"{words}, trained on {record.config['data.name']}",
+        title=f"{name_of(record.config)}, trained on {record.config['data.name']}",
         facts=rows,
         epsilon=cost.epsilon,
         delta=cost.delta,
@@ -119,12 +139,6 @@ def public_card(
     )
 
 
-def _render(**parts: Any) -> str:
-    template = environment().get_template("run_card.md.jinja")
-    made: str = template.render(**parts, bound=_bound, infinity=math.inf)
-    return made
-
-
 def facts(
     record: TrialRecord, audience: Audience, *, cost: tuple[float, float] | None = None
 ) -> dict[str, str]:
@@ -132,14 +146,15 @@ def facts(
     metrics, config = record.metrics, record.config
     found: dict[str, str] = {"league": record.features_from.words}
     if "accuracy" in metrics:
-        found["accuracy, public test split, last epoch"] = percent(metrics["accuracy"], digits=2)
+        found["accuracy, public test split, last epoch"] = f"{metrics['accuracy']:.2%}"
     estimate = estimate_of(metrics)
     if estimate is not None:
-        low, high = (percent(end, digits=2) for end in estimate.interval())
+        low, high = (f"{end:.2%}" for end in estimate.interval())
         found["accuracy, estimated on held-out labels"] = (
-            f"{percent(estimate.accuracy, digits=2)}, standard error "
-            f"{percent(estimate.error, digits=2)}, 95% interval {low} to {high}"
+            f"{estimate.accuracy:.2%}, standard error {estimate.error:.2%}, 95% interval {low} to "
+            f"{high}"
         )
+    found |= _scores(metrics)
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
@@ -150,7 +165,7 @@ def facts(
             "with more than two classes it covers one direction of a change and not both"
         ] = _bound(metrics["epsilon_sanitized"])
     if audience is Audience.OWNER:
-        found |= _attack(record)
+        found |= attack_of(record)
     if "answered" in metrics:
         queries = config.get("trainer.ensemble.queries")
         of = "" if queries is None else f" of {queries} queries"
@@ -164,7 +179,25 @@ def facts(
     return found
 
 
-def _attack(record: TrialRecord) -> dict[str, str]:
+def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
+    """What scores are worth; the class prior, and the threshold that follows from it."""
+    found = {SCORES[name]: f"{metrics[name]:.4f}" for name in SCORES if name in metrics}
+    words = {**SCORES, "positive_share": "share of the second class"}
+    for name in words:
+        if (estimated := f"{name}_estimated") in metrics:
+            value, low, high = (metrics[f"{estimated}{end}"] for end in ("", "_low", "_high"))
+            found[f"{words[name]}, estimated on held-out labels"] = (
+                f"{value:.4f}, 95% interval {low:.4f} to {high:.4f}"
+            )
+    if (threshold := metrics.get("threshold_estimated")) is not None:
+        found["score from which as many are of the second class as are estimated"] = (
+            f"{threshold:.4g}"
+        )
+    return found
+
+
+def attack_of(record: TrialRecord) -> dict[str, str]:
+    """Return the finding of the memorization attack, for the owner of the labels."""
     metrics, config = record.metrics, record.config
     if record.canaries and record.canaries[0] == 0:
         return {"epsilon_m": "none: no label was spoiled for the attack"}
@@ -179,8 +212,8 @@ def _attack(record: TrialRecord) -> dict[str, str]:
     return {"epsilon_m": attack}
 
 
-def _audits(record: TrialRecord) -> dict[str, str]:
-    """The audits' findings, all of which come from canaries' secret labels."""
+def audits_of(record: TrialRecord) -> dict[str, str]:
+    """Return the other audits' findings, all of which come from canaries' secret labels."""
     metrics = record.metrics
     if "epsilon_m_paper_low" not in metrics or record.canaries == (0, 0):
         return {}
@@ -196,9 +229,10 @@ def _audits(record: TrialRecord) -> dict[str, str]:
         ceiling = metrics[f"epsilon_{audit}_ceiling"]
         found[name] = f"{metrics[f'private/epsilon_{audit}']:.3f} ({coins}ceiling {ceiling:.3f})"
     if "private/label_inference_advantage" in metrics:
+        inferred = (metrics[f"private/label_inference_{n}"] for n in ("advantage", "accuracy"))
         found["label inference: advantage over guessing"] = (
-            f"{metrics['private/label_inference_advantage']:.3f} (label DP allows "
-            f"{metrics['label_inference_bound']:.3f})"
+            "{:.3f} ({:.3f} right; ".format(*inferred)
+            + f"label DP allows an advantage of {metrics['label_inference_bound']:.3f})"
         )
     return found
 

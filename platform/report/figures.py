@@ -8,8 +8,8 @@ import html
 import io
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +26,6 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.vault.audits import AttackEvidence
 
 _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
 #: Name of a variable of the style sheet -> its color in light, which figures on paper have.
@@ -44,12 +43,20 @@ _RC: Any = {
 }
 #: Width of the figure of accuracy against epsilon.
 _WIDTH = 760.0
-#: Learning curves: epochs in a line.
-_MOST_EPOCHS = 80
+#: Small figures of one kind, lines in one of them, and epochs in a line.
+MOST_PANELS, _MOST_LINES, _MOST_EPOCHS = 12, 8, 80
 _METHODS = 8
 #: Markers in figures, and the same as characters for a page's text.
 _MARKERS, _GLYPHS = "osD^vPX*", "●■◆▲▼✚✖★"
 _T = TypeVar("_T")
+
+
+class Line(NamedTuple):
+    """A line in a small figure: heights [E] at places along it [E]."""
+
+    epsilon: float
+    along: Sequence[float]
+    heights: Sequence[float]
 
 
 class MethodStyle(NamedTuple):
@@ -152,21 +159,22 @@ def trade_off(
         upper.tick_params(labelbottom=False)
         lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
         _draw_attack(lowest, found, styles, scale)
-    estimated = any(point.accuracy_by is ChooseBy.ESTIMATED for point in found)
-    upper.set_title(f"{'estimated ' if estimated else ''}accuracy, %", color=_SOFT, pad=6)
+    by = found[0].accuracy_by if found else ChooseBy.TEST
+    unit = 1.0 if by.of_scores else 100.0
+    upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=_SOFT, pad=6)
     best = front(point for point in found if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
-        steps = [(scale.at(p.epsilon), 100 * p.accuracy) for p in best if p.league == league]
+        steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, heights = [scale.at(p.epsilon) for p in mine], [100 * p.accuracy for p in mine]
+        places, heights = [scale.at(p.epsilon) for p in mine], [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
             line = (places[: len(private)], heights[: len(private)])
             upper.plot(*line, color=style.color, alpha=0.45)
-        spreads = [100 * point.accuracy_std for point in mine]
+        spreads = [unit * point.accuracy_std for point in mine]
         upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
         _markers(upper, places, heights, style, label=variant)
     _mark_epsilons(lowest, found, scale)
@@ -259,37 +267,27 @@ def _draw_attack(
     axes.set_title("epsilon_m: what the attack proved", color=_SOFT, pad=6)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """A line: mean over seeds [E] of a number at each epoch [E]."""
-
-    variant: str
-    epsilon: float
-    epochs: Sequence[float]
-    values: Sequence[float]
-
-
 def curves_of(
     found: Sequence[Point], records: Mapping[str, TrialRecord]
-) -> tuple[str, list[Curve]]:
-    """Return what learning curves show, accuracy or else loss, and those of two epochs or more."""
+) -> tuple[str, dict[str, list[Line]]]:
+    """Return what learning curves show, accuracy or else loss, and each method's, means over seeds.
+
+    Lines of fewer than two epochs are left out.
+    """
     for shows, metric, factor in (("accuracy", "val_accuracy", 100.0), ("loss", "loss", 1.0)):
-        every = [_curve(point, records, metric, factor) for point in found]
-        if curves := [curve for curve in every if len(curve.epochs) > 1]:
-            return shows, curves
-    return "", []
-
-
-def _curve(point: Point, records: Mapping[str, TrialRecord], metric: str, factor: float) -> Curve:
-    by_epoch: dict[float, list[float]] = {}
-    for digest in point.hashes:
-        for epoch in records[digest].curves:
-            value = epoch.get(metric, math.nan)
-            if math.isfinite(value):
-                by_epoch.setdefault(epoch["epoch"], []).append(factor * value)
-    epochs = spread(sorted(by_epoch), _MOST_EPOCHS)
-    values = [fmean(by_epoch[epoch]) for epoch in epochs]
-    return Curve(variant=point.variant, epsilon=point.epsilon, epochs=epochs, values=values)
+        lines: dict[str, list[Line]] = defaultdict(list)
+        for point in found:
+            by_epoch: dict[float, list[float]] = defaultdict(list)
+            for epoch in (each for digest in point.hashes for each in records[digest].curves):
+                if math.isfinite(value := epoch.get(metric, math.nan)):
+                    by_epoch[epoch["epoch"]].append(factor * value)
+            epochs = spread(sorted(by_epoch), _MOST_EPOCHS)
+            if len(epochs) > 1:
+                values = [fmean(by_epoch[epoch]) for epoch in epochs]
+                lines[point.variant].append(Line(point.epsilon, epochs, values))
+        if lines:
+            return shows, lines
+    return "", {}
 
 
 def spread(every: Sequence[_T], most: int) -> list[_T]:
@@ -299,68 +297,47 @@ def spread(every: Sequence[_T], most: int) -> list[_T]:
     return [every[round(place * (len(every) - 1) / (most - 1))] for place in range(most)]
 
 
-def learning_curves(
-    name: str, mine: Sequence[Curve], style: MethodStyle, *, shows: str, reach: Sequence[float]
+def panels(
+    title: str, lines: Mapping[str, Sequence[Line]], styles: Mapping[str, MethodStyle], **how: Any
+) -> tuple[list[Markup], int]:
+    """Return a `panel` for each method, and the number of lines that none of them has."""
+    names = [name for name in styles if name in lines][:MOST_PANELS]
+    shown = {name: spread(lines[name], _MOST_LINES) for name in names}
+    every = [line for mine in shown.values() for line in mine]
+    left_out = sum(map(len, lines.values())) - len(every)
+    drawn = [
+        svg(f"{title} of {name}", panel, name, mine, styles[name], every=every, **how)
+        for name, mine in shown.items()
+    ]
+    return drawn, left_out
+
+
+def panel(
+    name: str,
+    mine: Sequence[Line],
+    style: MethodStyle,
+    *,
+    every: Sequence[Line],
+    along: str,
+    corner: Any,
+    diagonal: bool = False,
 ) -> Figure:
-    """Draw one method's curves, the stricter the fainter; `reach` is of all methods."""
+    """Draw one method's lines, the stricter the fainter, on the scales of `every` line."""
     figure = _sheet(340, 220)
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
-    for rank, curve in enumerate(mine):
+    xs = [place for line in every for place in line.along]
+    ys = [height for line in every for height in line.heights]
+    if diagonal:
+        xs = ys = [0.0, *xs, *ys]
+        axes.plot([0, 1], [0, 1], color=_SOFT, linestyle="--", linewidth=1)
+    for rank, line in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
-        epsilon = "no privacy" if math.isinf(curve.epsilon) else f"ε {number(curve.epsilon)}"
-        axes.plot(curve.epochs, curve.values, label=epsilon, color=style.color, alpha=strength)
-    axes.legend(loc="lower right" if shows == "accuracy" else "upper right", fontsize="small")
-    first, last, low, high = reach
-    room = 0.04 * (high - low) or 1.0
-    axes.set(xlim=(first, last), ylim=(max(0.0, low - room), high + room), xlabel="epoch")
-    axes.locator_params(axis="x", integer=True, nbins=5)
+        label = "no privacy" if math.isinf(line.epsilon) else f"ε {number(line.epsilon)}"
+        how: Any = {"label": label, "alpha": strength, "marker": "." if diagonal else None}
+        axes.plot(line.along, line.heights, color=style.color, **how)
+    axes.legend(loc=corner, fontsize="small")
+    room = 0.04 * (max(ys) - min(ys)) or 1.0
+    axes.set(xlim=(min(xs), max(xs)), ylim=(max(0.0, min(ys) - room), max(ys) + room), xlabel=along)
+    axes.locator_params(axis="x", nbins=5)
     axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
-    return figure
-
-
-def histogram(
-    heights: Mapping[str, Sequence[float]], edges: Sequence[float], *, title: str, along: str
-) -> Figure:
-    """Draw stacked bars: name -> heights [B], the lowest first, between edges [B + 1]."""
-    figure = _sheet(340, 210)
-    axes = _place(figure, left=44, right=332, top=26, bottom=168)
-    bottom: Any = np.zeros(len(edges) - 1)
-    for rank, column in enumerate(heights.values()):
-        widths = 0.9 * np.diff(edges)
-        axes.bar(edges[:-1], column, widths, bottom, align="edge", color=COLORS[f"m{rank}"])
-        bottom = bottom + np.asarray(column)
-    axes.set(xlabel=along, title=title)
-    return figure
-
-
-def confidence(models: Sequence[tuple[str, AttackEvidence]]) -> Figure:
-    """Draw the attacker's confidence where it was right and where it was wrong.
-
-    Malek et al. 2021, Figure 1: each guess is between a canary's own label and another wrong one;
-    its confidence is the model's in the likelier of the two.
-    """
-    width = max(620.0, 90 + 108 * len(models))
-    figure = _sheet(width, 380)
-    axes = _place(figure, left=60, right=width - 10, top=16, bottom=316)
-    edges = np.linspace(0, 1, 51)
-    for place, (_, evidence) in enumerate(models):
-        confidence, right = evidence.pairs()
-        # Square roots, or the few sure guesses would vanish beside the many unsure ones.
-        halves = [np.sqrt(np.histogram(confidence[part], edges)[0]) for part in (right, ~right)]
-        widest = max(1.0, *(half.max() for half in halves))
-        for half, side, color in zip(halves, (1, -1), ("m0", "m1"), strict=True):
-            axes.stairs(
-                *(place + side * 0.42 * half / widest, edges),
-                baseline=place,
-                orientation="horizontal",
-                fill=True,
-                color=COLORS[color],
-            )
-        sure = confidence >= 0.99
-        text = f"{int((sure & right).sum())} of {int(sure.sum())}\nright above .99"
-        axes.text(place, 1.02, text, ha="center", va="bottom", fontsize="small")
-    names = [name.replace(", ", "\n") for name, _ in models]
-    axes.set_xticks(range(len(names)), names, fontsize="small")
-    axes.set(ylim=(0, 1.12), xlim=(-0.6, len(names) - 0.4))
-    axes.set_ylabel("attacker's confidence (blue: right, orange: wrong)")
     return figure

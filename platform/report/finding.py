@@ -5,7 +5,7 @@ about the baseline without noise, the second about private trials. Beside what a
 stands what it could have proven, without which a bound of 0 would say nothing.
 
 >>> finding([]).text
-'No trial has finished, so there is nothing to report yet.'
+'No trial has finished, and 0 failed.'
 """
 
 import math
@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.pareto import Point, points, same_epsilon
+from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
+from labeldp.platform.report.wording import counted
 from labeldp.platform.sweep.accuracy_figures import (
-    ChoiceNoise,
     ChooseBy,
     estimated_text,
+    is_rare,
     majority_text,
+    scores_text,
 )
 from labeldp.platform.sweep.configuration import spoiled_text
 
@@ -54,17 +56,24 @@ def finding(
     `with_attack` includes what the attack proved, which is the labels' owner's.
     """
     cost = "" if ledger is None else _cost(records, ledger)
-    spoiled = _spoiled(records, ledger or {})
+    canaries = next((record.canaries for record in records if record.canaries), None)
+    spoiled = ""
+    if canaries is not None:
+        number = (ledger or {}).get("num_labels")
+        how = {"canaries": canaries[0], "coin_canaries": canaries[1]}
+        text = spoiled_text(**how, num_labels=None if number is None else int(number))
+        spoiled = f"Labels: {text}."
     found = points(records, choose_by=choose_by)
     if not found:
-        return Finding(sentences=(_nothing(records),), cost=cost, spoiled=spoiled)
+        nothing = f"No trial has finished, and {len(records)} failed."
+        return Finding(sentences=(nothing,), cost=cost, spoiled=spoiled)
     metrics = {record.hash: record.metrics for record in records}
     sentences = []
     baselines = [point for point in found if math.isinf(point.epsilon)]
     if baselines:
-        best = max(baselines, key=lambda point: point.accuracy)
+        best = max(baselines, key=lambda point: point.rank)
         attack = _attack(best, metrics) if with_attack else ""
-        sentences.append(f"Without privacy the model is {_accuracy(best)} accurate{attack}.")
+        sentences.append(f"Without privacy the model {_quality(best)}{attack}.")
     private = [point for point in found if math.isfinite(point.epsilon)]
     if private:
         best, rivals = _nearest(private)
@@ -75,8 +84,8 @@ def finding(
         delta = f" and delta {best.delta:g}" if best.delta else ""
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
-            f"At epsilon {best.epsilon:.3g}{delta} {name} is {_accuracy(best)} accurate{attack}."
-            f"{_lottery(rivals)}{_majority(best, metrics)}"
+            f"At epsilon {best.epsilon:.3g}{delta} {name} {_quality(best)}{attack}."
+            f"{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
 
@@ -86,35 +95,15 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
     delta = float(ledger.get("delta_private", ledger["delta"]))
-    published = "he baseline without noise publishes its labels."
-    bare = math.isinf(ledger["epsilon_total"])
-    if not private:
-        return f"T{published}" if bare else ""
-    trials = "The one private trial" if private == 1 else f"The {private} private trials together"
-    cost = f"{trials} cost epsilon {price:.3g}{f' at delta {delta:g}' if delta else ''}"
-    if math.isinf(price):
-        return f"{cost}: something was released without noise."
-    return f"{cost}; t{published}" if bare else f"{cost}."
-
-
-def _spoiled(records: Sequence[TrialRecord], facts: Mapping[str, Any]) -> str:
-    canaries = next((record.canaries for record in records if record.canaries), None)
-    if canaries is None:
-        return ""
-    number = facts.get("num_labels")
-    text = spoiled_text(
-        canaries=canaries[0],
-        coin_canaries=canaries[1],
-        num_labels=None if number is None else int(number),
-    )
-    return f"Labels: {text}."
-
-
-def _nothing(records: Sequence[TrialRecord]) -> str:
-    if not records:
-        return "No trial has finished, so there is nothing to report yet."
-    many = "The one trial" if len(records) == 1 else f"All {len(records)} trials"
-    return f"{many} failed, so there is nothing to report."
+    parts = []
+    if private:
+        trials = counted(private, "private trial") + (" together" if private > 1 else "")
+        at = f" at delta {delta:g}" if delta else ""
+        parts.append(f"the {trials} cost epsilon {price:.3g}{at}")
+    if math.isinf(ledger["epsilon_total"]):
+        parts.append("the baseline without noise publishes its labels")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
@@ -123,22 +112,36 @@ def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
 
     nearest = min(map(distance, private))
     rivals = [point for point in private if distance(point) == nearest]
-    return max(rivals, key=lambda point: point.accuracy), rivals
+    return max(rivals, key=lambda point: point.rank), rivals
 
 
-def _accuracy(point: Point) -> str:
-    seeds = len(point.hashes)
+def _quality(point: Point) -> str:
+    """What a sentence says of a model: its accuracy, or before it what a rare class asks for."""
+    seeds, by = len(point.hashes), point.accuracy_by
+    if by.of_scores:
+        spread = f" (standard deviation {point.accuracy_std:.3f}, {seeds} seeds)"
+        return f"has {by.words} {point.accuracy:.3f}{spread if seeds > 1 else ''}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
-    estimated = point.accuracy_by is ChooseBy.ESTIMATED
-    text = estimated_text(point.accuracy) if estimated else f"{100 * point.accuracy:.1f}%"
-    return f"{text}{spread if seeds > 1 else ''}"
+    text = f"{100 * point.accuracy:.1f}%" if not by.estimated else estimated_text(point.accuracy)
+    text = f"is {text}{spread if seeds > 1 else ''} accurate"
+    scores = scores_text(point.scores) if is_rare(point.scores) else ""
+    return f"has {scores} and {text}" if scores else text
+
+
+def _rare(rivals: Sequence[Point]) -> str:
+    if len(rivals) < 2 or rivals[0].accuracy_by.of_scores or not is_rare(rivals[0].scores):
+        return ""
+    end = "_estimated" if rivals[0].accuracy_by.estimated else ""
+    return (
+        " A class is rare, so that accuracy says little: it chose this one, and --choose-by "
+        f"roc_auc{end} would choose by ROC AUC."
+    )
 
 
 def _lottery(rivals: Sequence[Point]) -> str:
-    estimates = [point.estimate for point in rivals if point.estimate is not None]
-    if not estimates or rivals[0].accuracy_by is not ChooseBy.ESTIMATED:
+    if not rivals[0].accuracy_by.estimated:
         return ""
-    noise = ChoiceNoise.among(estimates)
+    noise = noise_among(rivals)
     return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
 
 

@@ -9,15 +9,22 @@ things follow. A trial depends on the releases of others, and its price includes
 plan that the driver wrote before the first trial counts, the dearest way that the sweep could have
 gone (`spent_by`).
 
->>> sweep_totals([], SweepIdentity(), delta=1e-5)["epsilon_total"]
-0.0
+>>> what_of("LaplaceNoise", number=2)
+'2 releases of Laplace noise'
 """
 
+import csv
+import io
+import json
+import os
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from math import isfinite
+from functools import partial
+from math import isfinite, isinf
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget,
     delta_of_total,
@@ -32,9 +45,22 @@ from labeldp.mechanisms.ledger import (
     epsilon_of_prices,
     stated,
 )
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.release_address import is_of
+from labeldp.mechanisms.release_store import write_event
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.results import KeptResults, SweepIdentity, TrialRecord, read_results
+from labeldp.platform.records.results import (
+    KeptResults,
+    SweepIdentity,
+    TrialRecord,
+    read_results,
+    write_text,
+)
+from labeldp.platform.report.wording import counted
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
@@ -42,6 +68,36 @@ MOST_COMBINATIONS = 1_000
 #: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 OF_PRIVATE = ("epsilon_private", "delta_private")
+#: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
+_WHAT: dict[type, str] = {
+    LaplaceNoise: "release of Laplace noise",
+    GaussianNoise: "release of Gaussian noise",
+    RandomizedResponse: "release of labels by randomized response",
+    RRWithPrior: "release of labels by randomized response under a prior",
+    SubsetSelection: "release of subsets of the classes",
+    StaircaseChannel: "release of labels by the best channel under a prior",
+    BitFlip: "release of flipped bits",
+    ClusterHistograms: "release of noisy counts of classes in clusters",
+    LabelMoments: "release of noisy sums of labels",
+    PateAnswers: "round of answers by an ensemble of teachers",
+    PublishedCost: "published bound on what answers cost",
+    CorrectCount: "noisy count of right answers",
+    ScoreHistogram: "noisy histogram of labels by a model's scores",
+    MostCorrect: "choice of the model with most right answers",
+    PublishedClasses: "list of the classes, read off the labels",
+    NoNoise: "copy of the labels without any noise",
+}
+#: A user's own mechanism, in public.
+_OTHER = "a mechanism of the owner"
+_BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
+#: Parameters of our mechanisms that are published; those of other code never are.
+_PARAMETERS = (
+    *("epsilon", "num_classes", "noise_std", "scale"),
+    *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
+    *("order", "delta", "tail", "subset_size", "prototypes"),
+)
+#: Any of these files makes a folder one of results, or a fit's of a shared vault.
+_OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
 
 
 class Audience(StrEnum):
@@ -106,25 +162,35 @@ class LedgerLine:
         hidden = self.noise in (None, NoiseKind.SEEDED) or self.of_baseline
         return Audience.OWNER if hidden else Audience.PUBLIC
 
+    @property
+    def ours(self) -> bool:
+        """Whether it is of our mechanism, and not of a user's own code by the same name."""
+        return any(is_of(kind, self.charge.mechanism) for kind in _WHAT)
+
+    @property
+    def day(self) -> str:
+        """Day of the release."""
+        return self.made.partition("T")[0]
+
+    def what(self, *, number: int = 1, public: bool = False) -> str:
+        """Return `number` such releases in words; the public reads no name of a user's own."""
+        ours = self.ours
+        name = str(self.charge.mechanism.get("name")) if ours or not public else ""
+        return what_of(name, number=number, ours=ours)
+
 
 @dataclass(frozen=True, kw_only=True)
-class FolderLedger:
-    """All lines of a results folder, in the order in which they were charged.
+class FolderLedger(KeptResults):
+    """A results folder with all lines of its ledger, in the order in which they were charged.
 
     Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
     `kept` is the vault's store as it was read, None where it is gone.
     """
 
-    results: KeptResults
     delta: float
     lines: tuple[LedgerLine, ...] = ()
     problems: tuple[str, ...] = ()
     kept: KeptLedger | None = None
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self.results.path
 
     @property
     def vault(self) -> str:
@@ -134,20 +200,26 @@ class FolderLedger:
     @property
     def fingerprint(self) -> str:
         """Of the public data; empty where `sweep.json` has none."""
-        return self.results.identity.fingerprint or ""
+        return self.identity.fingerprint or ""
+
+    @property
+    def draws(self) -> list[tuple[str, str, str | None]]:
+        """Time, key and digest of each release: two draws of the same one differ."""
+        contents = {} if self.kept is None else self.kept.contents()
+        return [(line.made, line.charge.key, contents.get(line.charge.key)) for line in self.lines]
 
     @property
     def num_labels(self) -> int | None:
         """Number of labels in the vault, held-out ones included."""
-        return self.results.identity.all_labels
+        return self.identity.all_labels
 
     @property
     def learns(self) -> bool:
         """Whether earlier trials decided on settings or lengths of later ones."""
         return (
-            self.results.identity.learned_epsilon is not None
+            self.identity.learned_epsilon is not None
             or (self.path / "search.json").exists()
-            or any(record.stopped_early for record in self.results.records.values())
+            or any(record.stopped_early for record in self.records.values())
         )
 
     @property
@@ -157,7 +229,7 @@ class FolderLedger:
         That is so where a searched axis touches a release, and where nothing says which labels are
         held out: then no release can be left out of a trial's price.
         """
-        identity = self.results.identity
+        identity = self.identity
         return self.learns and (identity.learned_releases is not False or not identity.num_labels)
 
     def lines_of(self, keys: Collection[str]) -> tuple[LedgerLine, ...]:
@@ -171,13 +243,13 @@ class FolderLedger:
         right answers on held-out labels are the rest.
         """
         behind = list(record.release_keys)
-        training = self.results.identity.num_labels
+        training = self.identity.num_labels
         if self.depends_on_all:
             behind += [line.charge.key for line in self.lines if not line.charge.hands_out]
         elif self.learns and training:
             held_out = {x.charge.key for x in self.lines if x.charge.is_beyond(training)}
             own = set(record.release_keys) - held_out
-            for other in self.results.records.values():
+            for other in self.records.values():
                 keys = set(other.release_keys) - held_out
                 if other.variant == record.variant and (not keys or keys == own):
                     behind += other.release_keys
@@ -188,7 +260,7 @@ class FolderLedger:
     @property
     def plan_behind(self) -> Total:
         """The part of a learning sweep's plan on which one of its trials depends."""
-        identity = self.results.identity
+        identity = self.identity
         whole = identity.learned_epsilon if self.depends_on_all else identity.learned_counts
         return _plan(whole, identity)
 
@@ -228,8 +300,9 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         given = (record.config.get("trainer.delta") for record in records)
         known = [each for each in given if isinstance(each, float) and 0 < each < 1]
         delta = max(known, default=USUAL_DELTA)
+    whole = partial(FolderLedger, **vars(results), delta=delta)
     if not results.store.exists():
-        return FolderLedger(results=results, delta=delta, problems=_gone(results))
+        return whole(problems=_gone(results))
     kept = read_ledger(results.store)
     bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -254,9 +327,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
             )
         )
     problems = (*kept.problems, *_contradictions(results, kept))
-    return FolderLedger(
-        results=results, delta=delta, lines=tuple(lines), problems=problems, kept=kept
-    )
+    return whole(lines=tuple(lines), problems=problems, kept=kept)
 
 
 def _gone(results: KeptResults) -> tuple[str, ...]:
@@ -339,7 +410,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         Spending(
             charges=[line.charge for line in folder.lines],
             new=[line.charge for line in folder.lines if not line.repeats],
-            plan=plan_of(folder.results.identity),
+            plan=plan_of(folder.identity),
         )
         for folder in every
     ]
@@ -495,33 +566,250 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
     done: list[FolderLedger] = []
     notes = []
     for folder in folders:
-        copied, origin = 0, ""
-        for earlier in done:
-            if folder.vault and earlier.vault == folder.vault:
-                shared = _common(earlier, folder)
-                if shared >= copied:
-                    copied, origin = shared, str(earlier.path)
+        same = [each for each in done if folder.vault and each.vault == folder.vault]
+        shared = {
+            str(each.path): [*map(eq, each.draws, folder.draws), False].index(False)
+            for each in same
+        }
+        origin = max(shared, key=lambda path: shared[path], default="")
+        copied = shared.get(origin, 0)
         if origin:
             notes.append(
                 f"{folder.path} and {origin} hold copies of one vault. The first {copied} lines "
                 "are the same releases and count once. Two copies draw the same release with "
                 "different noise: later releases of each count for themselves"
             )
-        lines = tuple(
-            replace(line, repeats=origin if line.number <= copied else "") for line in folder.lines
-        )
-        done.append(replace(folder, lines=lines))
+        again = (replace(line, repeats=origin) for line in folder.lines[:copied])
+        done.append(replace(folder, lines=(*again, *folder.lines[copied:])))
     return done, notes
 
 
-def _common(one: FolderLedger, other: FolderLedger) -> int:
-    assert one.kept is not None and other.kept is not None
-    mine, theirs = one.kept.contents(), other.kept.contents()
-    shared = 0
-    for ours, yours in zip(one.lines, other.lines, strict=False):
-        key = ours.charge.key
-        same = ours.made == yours.made and key == yours.charge.key
-        if not same or mine.get(key) != theirs.get(key):
-            break
-        shared += 1
-    return shared
+def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
+    """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`."""
+    known = _BY_NAME.get(name, "") if ours else ""
+    noun, rest = re.split(
+        r"(?= of | by | on )", known or f"release by {name or _OTHER}", maxsplit=1
+    )
+    return f"{counted(number, noun)}{rest}"
+
+
+def price(epsilon: float, delta: float) -> str:
+    """Return epsilon and, where it is above 0, delta, in words."""
+    if isinf(epsilon):
+        return "no bound on epsilon"
+    return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")
+
+
+def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]:
+    """Describe a folder's releases, equal ones in one sentence; those with a bound first.
+
+    In public, names that users chose (mechanisms, lines of a comparison) are left out.
+    """
+    groups: dict[str, list[LedgerLine]] = defaultdict(list)
+    for line in lines:
+        # Draws are numbered, and so differ between releases that are alike.
+        alike = [{**line.charge.mechanism, "noise": line.noise}, line.epsilon, line.delta]
+        alike += [line.labels, line.day, line.audience]
+        groups[json.dumps(alike, sort_keys=True, default=str)].append(line)
+    ordered = sorted(
+        groups.values(),
+        key=lambda x: (isinf(x[0].epsilon), str(x[0].charge.mechanism.get("name")), x[0].epsilon),
+    )
+    return [_sentence(group, public=public) for group in ordered]
+
+
+def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
+    first, number = group[0], len(group)
+    readers = {record.hash: record.variant for line in group for record in line.readers}
+    # The names of a comparison's lines are the sweep's own words. That no trial on the public page
+    # has read a line is not for the public either.
+    variants = "" if public or not readers else f"for {', '.join(_once(readers.values()))}; "
+    read = f"read by {counted(len(readers), 'trial')}, " if readers or not public else ""
+    each = " each" if number > 1 and not isinf(first.epsilon) else ""
+    labels = "all labels" if first.labels is None else f"{first.labels:,} labels"
+    if first.noise is None:
+        seen = "For the owner of the labels only: these are the labels."
+    elif first.noise is NoiseKind.SEEDED:
+        seen = "For the owner of the labels only: the seed takes this noise off again."
+    elif first.audience is Audience.OWNER:
+        seen = "For the owner of the labels only: the baseline without noise read it, or may have."
+    else:
+        seen = "Anybody may see results computed from it."
+    return (
+        f"{first.what(number=number, public=public)}, {price(first.epsilon, first.delta)}{each}, "
+        f"{read}paid once{each}; {variants}of {labels}, made on {first.day}. {seen}"
+    )
+
+
+def _once(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def rows(account: Account) -> list[dict[str, Any]]:
+    """Return every line as a row of plain values."""
+    return [
+        {
+            "folder": str(folder.path),
+            "sweep": folder.sweep,
+            "line": line.number,
+            "release": line.charge.key,
+            "made": line.made,
+            "what": line.what().partition(" ")[2],
+            "noise": "none" if line.noise is None else line.noise.value,
+            "epsilon": line.epsilon,
+            "delta": line.delta,
+            "labels": "all" if line.labels is None else line.labels,
+            "trials": [record.hash for record in line.readers],
+            "configurations": _once(record.variant for record in line.readers),
+            "who_may_see_it": line.audience.value,
+            "counted": not line.repeats,
+        }
+        for folder in account.folders
+        for line in folder.lines
+    ]
+
+
+def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as a table for spreadsheets, in which no cell is a formula."""
+    table = io.StringIO(newline="")
+    writer = csv.DictWriter(table, list(found[0]) if found else ())
+    writer.writeheader()
+    for row in found:
+        plain = {**row, "counted": int(row["counted"])}
+        plain |= {name: "; ".join(row[name]) for name in ("trials", "configurations")}
+        # Spreadsheets run text that begins like a formula, and users choose names of sweeps.
+        risky = [name for name, text in plain.items() if str(text).startswith(tuple("=+-@\t\r"))]
+        writer.writerow({**plain, **{name: f"'{plain[name]}" for name in risky}})
+    return table.getvalue()
+
+
+def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
+    """Return lines as plain values that anybody may see, and can compute epsilon from.
+
+    Neither sweep nor folder is named, times are days, and a seed of noise is never shown.
+    """
+    return [
+        {
+            "release": line.charge.key,
+            "what": line.what(public=True).partition(" ")[2],
+            "mechanism": str(line.charge.mechanism.get("name")) if line.ours else "other",
+            "parameters": _numbers(line.charge.mechanism) if line.ours else {},
+            "noise": "none" if line.noise is None else line.noise.value,
+            "made": line.day,
+            "labels": "all" if line.labels is None else line.labels,
+            "event": json.loads(write_event(line.charge.event)),
+            "failure_probability": line.charge.failure_probability,
+            "epsilon": line.epsilon,
+            "delta": line.delta,
+        }
+        for line in lines
+    ]
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: values[name]
+        for name in _PARAMETERS
+        if isinstance(values.get(name), int | float) and not isinstance(values[name], bool)
+    }
+
+
+def ledger_report(
+    folders: Sequence[str], *, csv: str | None = None, delta: float | None = None
+) -> dict[str, Any]:
+    """Return what folders, and all folders in them, have spent, for `labeldp ledger --json`.
+
+    `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of the
+    worst label over all folders, if any two of them may have it in common; `epsilon_private` leaves
+    out lines that handed labels out, and `epsilon_if_different` is that number if groups of folders
+    have no label in common. `same_labels` is None where that is unknown.
+    """
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(
+            f"delta is {delta}; it must lie in [0, 1): 1e-5 for instance, or 0 for pure releases"
+        )
+    places = [place for folder in folders for place in _results_in(Path(folder))]
+    account = account_of((read_folder(place, delta=delta) for place in places), delta=delta)
+    lines, total = rows(account), account.together
+    if csv is not None:
+        write_text(Path(csv), _as_csv(lines))
+    group_of = {place: number for number, group in enumerate(account.groups) for place in group}
+    return {
+        "ok": not account.problems,
+        "releases": total.releases,
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+        "epsilon_private": total.epsilon_private,
+        "same_labels": True if len(account.groups) == 1 else None,
+        "epsilon_if_different": account.apart.epsilon_private,
+        "folders": [
+            {
+                "folder": str(folder.path),
+                "sweep": folder.sweep,
+                "vault": folder.vault,
+                "fingerprint": folder.fingerprint,
+                "labels": folder.num_labels,
+                "releases": len(folder.lines),
+                "group": group_of[place],
+            }
+            for place, folder in enumerate(account.folders)
+        ],
+        "lines": lines,
+        "words": in_words(account),
+        "problems": list(account.problems),
+    }
+
+
+def _results_in(folder: Path) -> list[Path]:
+    """Return all results folders in a folder, itself included; links are not followed.
+
+    A folder whose vault is gone is included, so that it is reported as a problem.
+    """
+    found = [
+        Path(place) for place, _, files in os.walk(folder) if not _OF_RESULTS.isdisjoint(files)
+    ]
+    return sorted(found) or [folder]
+
+
+def in_words(account: Account) -> list[str]:
+    """Return all of an account as paragraphs and items."""
+    words = []
+    for folder in account.folders:
+        on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
+        number = counted(len(folder.lines), "release")
+        words.append(f"{folder.path}, sweep {folder.sweep}: {number}{on}")
+        own = sentences(line for line in folder.lines if not line.repeats)
+        words += [f"- {text}" for text in own]
+    total, apart = account.together, account.apart
+    where = counted(len(account.folders), "folder") + " and " if len(account.folders) > 1 else ""
+    if where and len(account.groups) == 1:
+        where = where.replace(
+            " and ", " on the same labels (equal public data, or one secret) and "
+        )
+    which = "those with noise" if total.handed_out else "those"
+    words.append(
+        f"In all, {where}{counted(total.releases, 'release')}: no label has paid more than "
+        f"{price(total.epsilon_private, total.delta)} for {which}."
+    )
+    if len(account.groups) > 1:
+        parts = "; ".join(
+            " and ".join(str(account.folders[place].path) for place in group)
+            for group in account.groups
+        )
+        words.append(
+            f"The public data of these folders differ ({parts}), so it can't be known whether "
+            "their labels are of the same people. The sum above holds if they are; if those "
+            "groups have no label in common, no label has paid more than "
+            f"{price(apart.epsilon_private, apart.delta)}. Assume the first unless you know better."
+        )
+    if total.handed_out:
+        words.append(
+            f"{counted(total.handed_out, 'release')} without any noise: nothing bounds what all of "
+            "it together reveals, so keep all results of it (models, predictions, accuracy) to "
+            "yourself; the sum above holds for the rest."
+        )
+    words += account.notes
+    if account.problems:
+        words.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
+        words += [f"- {problem}" for problem in account.problems]
+    return words

@@ -1,17 +1,24 @@
 """The Pareto front of accuracy against provable epsilon, over the trials of a sweep.
 
-Accuracy is that on the public test split, or that which was estimated on held-out labels.
+Accuracy is that on the public test split, or that which was estimated on held-out labels; or it is
+another figure that trials are compared by.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord, dumps
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, estimate_of
+from labeldp.platform.sweep.accuracy_figures import (
+    SCORE_FIGURES,
+    ChoiceNoise,
+    ChooseBy,
+    chosen_by,
+    estimate_of,
+)
 from labeldp.trainers.encoders.provenance import League
 
 
@@ -30,6 +37,8 @@ class Point:
         epsilon_m_ceiling: The most that the attack could have proved, of each of them; 0 where
             there was no attack, or nothing for it to compare.
         league: Of the features, in words; points of different leagues are not compared.
+        noise_std: Of privacy's noise in what points are compared by.
+        scores: Means of the trials' figures in `SCORES`, estimated or not, with their intervals.
         estimate: Of the accuracy, on held-out labels; of several trials the mean with mean errors,
             for they share the held-out examples.
     """
@@ -46,9 +55,16 @@ class Point:
     epsilon_m_ceiling: float = 0.0
     noise: str = ""
     accuracy_by: ChooseBy = ChooseBy.TEST
+    noise_std: float = 0.0
     accuracy_test: float | None = None
     league: str = League.NONE.words
     estimate: AccuracyEstimate | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> float:
+        """What points are compared by, such that more is better."""
+        return self.accuracy_by.rank(self.accuracy)
 
 
 def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None) -> list[Point]:
@@ -82,7 +98,7 @@ def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
 
 
 def _order(point: Point) -> tuple[float, str, str, float]:
-    return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.accuracy)
+    return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.rank)
 
 
 def same_epsilon(epsilon: float) -> float:
@@ -93,11 +109,17 @@ def same_epsilon(epsilon: float) -> float:
 def front(candidates: Iterable[Point]) -> list[Point]:
     """Points that no other of their league beats: none costs no more and is more accurate."""
     best: dict[str, list[Point]] = defaultdict(list)
-    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.accuracy)):
+    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.rank)):
         own = best[point.league]
-        if not own or point.accuracy > own[-1].accuracy:
+        if not own or point.rank > own[-1].rank:
             own.append(point)
     return [point for own in best.values() for point in own]
+
+
+def noise_among(found: Sequence[Point]) -> ChoiceNoise:
+    """Return the noise of a choice among points, at least one."""
+    values, noises = ([getattr(x, name) for x in found] for name in ("accuracy", "noise_std"))
+    return ChoiceNoise.among(values, noises, by=found[0].accuracy_by)
 
 
 def leagues_of(found: Iterable[Point]) -> list[str]:
@@ -118,6 +140,8 @@ def front_rows(
         if point.estimate is not None:
             row["accuracy_estimated"] = point.estimate.accuracy
             row["accuracy_estimated_error"] = point.estimate.error
+        if point.accuracy_by.of_scores:
+            row[point.accuracy_by.metric] = point.accuracy
         for name in ("epsilon", "epsilon_m_low", "epsilon_m_high"):
             row[name] = getattr(point, name)
         rows.append(row)
@@ -159,7 +183,13 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
         hashes=tuple(record.hash for record in members),
         noise=", ".join(sorted({record.noise.value for record in members})),
         accuracy_by=by,
+        noise_std=fmean(by.noise(record.metrics) for record in members),
         accuracy_test=fmean(column("accuracy")) if measured else None,
         league=members[0].features_from.league.words,
         estimate=_mean_estimate(members),
+        scores={
+            name: fmean(column(name))
+            for name in SCORE_FIGURES
+            if all(name in record.metrics for record in members)
+        },
     )

@@ -5,54 +5,71 @@
     ledger.json   what was released of the labels, and what that cost
     model/        the trained model, if one was kept
 
-Every file is made anew of public values (`public_values`); nothing is copied. All of it is searched
-for what must not be in it before anything is written, in case one of those has a hole.
+Every file is made anew of named values, and nothing is copied. A value is public because it is
+named, never because it was forgotten: metrics one by one in `accuracy_figures.py`, settings here.
+Settings of a method are those that its own class declares, and of them numbers, truth values and
+words of an enumeration: text is typed by people, and may be a path, a person's name or a password.
+
+A model is read and written anew: a predictor and a preprocessing have fields for what predicts and
+for nothing else, so that arrays that no prediction uses, further keys, and notes in a file's header
+are gone.
+
+All files are searched for what must not be in them before anything is written, in case one of those
+rules has a hole.
 """
 
+import hashlib
 import html
 import json
+import math
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import labeldp
-from labeldp.mechanisms.randomness import is_private
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.results import TrialRecord, dumps
 from labeldp.platform.report.card import public_card
-from labeldp.platform.report.ledger import Audience, FolderLedger, LedgerLine, read_folder
-from labeldp.platform.report.ledger_words import public_lines, sentences
+from labeldp.platform.report.ledger import (
+    Audience,
+    FolderLedger,
+    LedgerLine,
+    Total,
+    public_lines,
+    read_folder,
+    sentences,
+)
 from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import points
-from labeldp.platform.report.public_values import (
-    left_out,
-    public_digest,
-    public_metrics,
-    public_model,
-    public_record,
-    public_records,
-)
 from labeldp.platform.report.selection import (
     NotPublishable,
     Reservation,
     Selected,
     check_record,
     check_whole,
+    cost_of,
     cost_of_page,
-    failed_rivals,
-    keys_cut_off,
     noise_of,
     price_of,
-    private_trials,
+    rivals_of,
     selected,
 )
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.accuracy_figures import PUBLIC, ChooseBy
+from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.own_models import OwnModel
+from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
+from labeldp.trainers.settings.base import FeatureSet
 
 PAGE = "report.html"
 #: Text of the owner's that is shorter may stand in a card by chance.
@@ -65,40 +82,25 @@ _SECRET_NAMES = ("TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "KEY", "AUTH")
 _NO_SECRETS = ("PWD", "OLDPWD")
 #: A password within an address.
 _IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Published:
-    """The written folder, for the owner.
-
-    `left_out` names what stays. `trial` is the trial's own hash, which is not in the folder, `name`
-    its name there. `epsilon_with_choice` is of the releases of all trials that it was chosen among,
-    failed ones and those that were cut off included.
-    """
-
-    folder: str
-    files: list[str]
-    epsilon: float
-    delta: float
-    left_out: list[str]
-    trial: str
-    name: str
-    epsilon_with_choice: float
-    delta_with_choice: float
-    chosen_among: int
-    doubt: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublicReport:
-    """The public page: its trials, and what all releases cost on which it depends."""
-
-    html: str
-    rows: int
-    trials: int
-    left_out: int
-    epsilon: float
-    delta: float
+#: A finished record must have the attack's interval, which is the owner's: one that says nothing.
+_NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
+#: Figures of an epoch: on public test labels.
+_PUBLIC_CURVES = ("epoch", "val_accuracy")
+#: Settings whose values are numbers, truth values or nothing.
+_PLAIN_SETTINGS = (
+    *("seed", "data.limit", "noise.secure", "noise.draw"),
+    *("evaluation.held_out_share", "evaluation.epsilon"),
+)
+#: Published as their sum.
+_REPLACED = ("audit.canaries", "audit.coin_canaries")
+#: Where an architecture and a preprocessing may hold text: words of ours, and names of public
+#: columns and of their categories.
+_WORDS = {
+    "architecture": ("kind", "model", "precision"),
+    "preprocessing": ("kind", "name", "names", "categories"),
+}
+_HASH = re.compile(r"[0-9a-f]{8,64}")
+_NAME = re.compile(r"(setting|figure) [a-z][a-z0-9_./]{0,60}")
 
 
 def publish(
@@ -110,10 +112,15 @@ def publish(
     choose_by: ChooseBy | None = None,
     accepted: Collection[Reservation] = (),
     with_model: bool = True,
-) -> Published:
+) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
     `trial` begins its hash, or is `best`; the owner has confirmed the `accepted` reservations.
+
+    Returns:
+        Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
+        not in the folder, `name` its name there; `epsilon_with_choice` is of the releases of all
+        trials that it was chosen among, failed ones and those that were cut off included.
 
     Raises:
         NotPublishable: The trial, or something of it, must stay with the owner.
@@ -130,25 +137,25 @@ def publish(
     stays = left_out(chosen.record, public)
     if not any(name.startswith("model/") for name in files):
         stays.append("model: none was kept" if with_model else "model: not wanted")
-    return Published(
-        folder=str(to),
-        files=sorted(files),
-        epsilon=chosen.cost.epsilon,
-        delta=chosen.cost.delta,
-        left_out=stays,
-        trial=chosen.record.hash,
-        name=public.hash,
-        epsilon_with_choice=chosen.together.epsilon,
-        delta_with_choice=chosen.together.delta,
-        chosen_among=chosen.among,
-        doubt=chosen.doubt,
-    )
+    return {
+        "folder": str(to),
+        "files": sorted(files),
+        "epsilon": chosen.cost.epsilon,
+        "delta": chosen.cost.delta,
+        "left_out": stays,
+        "trial": chosen.record.hash,
+        "name": public.hash,
+        "epsilon_with_choice": chosen.together.epsilon,
+        "delta_with_choice": chosen.together.delta,
+        "chosen_among": chosen.among,
+        "doubt": chosen.doubt,
+    }
 
 
 def _files(
     folder: FolderLedger, chosen: Selected, public: TrialRecord, *, with_model: bool
 ) -> dict[str, bytes]:
-    lines = _seen_by(folder, chosen.keys, [chosen.record])
+    lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
     model: Mapping[str, bytes] = {}
@@ -159,7 +166,7 @@ def _files(
             public=public,
             fingerprint=fingerprint,
             cost=cost,
-            own=chosen.own,
+            own=cost_of(folder, [chosen.record]),
         )
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
@@ -168,7 +175,7 @@ def _files(
         lines,
         fingerprint=fingerprint,
         replaced=replaced,
-        num_labels=folder.results.identity.num_labels,
+        num_labels=folder.identity.num_labels,
         has_model=bool(model),
     )
     config = {
@@ -224,11 +231,14 @@ def _seen_by(
     ]
 
 
-def public_report(results: Path, *, to: Path) -> PublicReport:
+def public_report(results: Path, *, to: Path) -> dict[str, Any]:
     """Write the public page of a results folder: its private trials, made of public records.
 
     Trials on labels without noise are not on it, nor are failed ones: the accuracy of the first,
     and that the second failed, was computed from true labels.
+
+    Returns:
+        Facts for the owner; `epsilon` at `delta` is the price of all releases on which it depends.
 
     Raises:
         NotPublishable: The ledger has holes or contradicts a record, or the page would hold what
@@ -238,7 +248,7 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     check_target(place, results=results)
     folder = read_folder(results)
     check_whole(folder)
-    shown = private_trials(folder)
+    shown, failed, cut_off = rivals_of(folder)
     if not shown:
         raise ValueError(
             f"{folder.path} has no trial that finished, has an epsilon, and noise without a seed: "
@@ -247,37 +257,35 @@ def public_report(results: Path, *, to: Path) -> PublicReport:
     for record in shown:
         check_record(folder, record)
     # That a trial is not on the page depends on its releases too.
-    decided, cut_off = [*shown, *failed_rivals(folder)], keys_cut_off(folder)
-    total = cost_of_page(folder, decided, cut_off=cut_off)
+    total = cost_of_page(folder, [*shown, *failed], cut_off=cut_off)
     priced = [_at_its_price(folder, record) if folder.learns else record for record in shown]
     records = public_records(priced, fingerprint=folder.fingerprint)
-    keys = {*cut_off, *(key for record in decided for key in folder.keys_behind(record))}
-    choose_by = folder.results.identity.choose_by
-    ledger: dict[str, Any] = {
-        "releases": total.releases,
-        "epsilon_total": total.epsilon,
-        "epsilon_private": total.epsilon_private,
-        "delta": total.delta,
-    }
+    behind = (key for record in (*shown, *failed) for key in folder.keys_behind(record))
+    choose_by = folder.identity.choose_by
     made = page(
         records,
-        title=folder.results.sweep,
+        title=folder.sweep,
         audience=Audience.PUBLIC,
-        ledger=ledger,
-        releases=sentences(_seen_by(folder, keys, shown), public=True),
+        ledger={
+            "releases": total.releases,
+            "epsilon_total": total.epsilon,
+            "epsilon_private": total.epsilon_private,
+            "delta": total.delta,
+        },
+        releases=sentences(_seen_by(folder, {*cut_off, *behind}, shown), public=True),
         choose_by=choose_by,
     )
     files = {PAGE: made.encode()}
     search(files, folder=folder, records=shown)
     write_folder(place, files)
-    return PublicReport(
-        html=str(place / PAGE),
-        rows=len(points(records, choose_by=choose_by)),
-        trials=len(shown),
-        left_out=len(folder.results.records) - len(shown),
-        epsilon=total.epsilon,
-        delta=total.delta,
-    )
+    return {
+        "html": str(place / PAGE),
+        "rows": len(points(records, choose_by=choose_by)),
+        "trials": len(shown),
+        "left_out": len(folder.records) - len(shown),
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+    }
 
 
 def _at_its_price(folder: FolderLedger, record: TrialRecord) -> TrialRecord:
@@ -311,7 +319,7 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
             if place and not _names_a_network(key, value):
                 yield f"the value of {key}", value
     yield "the place of the results", str(folder.path)
-    for name, value in folder.results.identity.of_the_owner.items():
+    for name, value in folder.identity.of_the_owner.items():
         yield f"what sweep.json has under {name}", value
     for name, value in os.environ.items():
         secret = name not in _NO_SECRETS and any(part in name.upper() for part in _SECRET_NAMES)
@@ -366,3 +374,192 @@ def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def public_record(
+    record: TrialRecord, *, fingerprint: str, noise: NoiseKind | None = None
+) -> TrialRecord:
+    """Return the public values of a trial, by its public name.
+
+    That name is made of public values only. A trial's own hash is made of all its settings, so that
+    a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
+    pages show them; published folders don't. `noise` is its source by the ledger; None: by the
+    record.
+    """
+    config = public_config(record.config)
+    for key, what in (("method", "method"), ("data.name", "data set")):
+        if key not in config:
+            raise ValueError(
+                f"trial {record.hash} has a {what} that is not known here, so that nothing says "
+                "which of its settings are public; install the package that brings it"
+            )
+    releases = [key for key in record.release_keys if _HASH.fullmatch(key)]
+    known = [config, public_digest(fingerprint), sorted(releases)]
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    # A record's noise is read off its seed; which seed that was stays.
+    seeded = (noise or record.noise) is NoiseKind.SEEDED
+    return TrialRecord(
+        hash=digest[:16],
+        variant=record.variant,
+        config={"noise.seed": "withheld" if seeded else None, **config},
+        point={key: config[key] for key in record.point if key in config},
+        finished=record.finished,
+        reason="" if record.finished else "it failed; the reason is for the owner of the labels",
+        metrics={**public_metrics(record.metrics), **(_NOTHING if record.finished else {})},
+        curves=[
+            {name: epoch[name] for name in _PUBLIC_CURVES if name in epoch}
+            for epoch in record.curves
+        ],
+        release_keys=releases,
+        features=record.features,
+        reliability=record.reliability,
+    )
+
+
+def public_records(records: Iterable[TrialRecord], *, fingerprint: str) -> list[TrialRecord]:
+    """Return public records, each under a name of its own."""
+    found: dict[str, TrialRecord] = {}
+    for record in records:
+        public = public_record(record, fingerprint=fingerprint)
+        # Trials may differ in nothing that is public.
+        number = sum(each.startswith(public.hash) for each in found)
+        name = f"{public.hash}-{number + 1}" if number else public.hash
+        found[name] = replace(public, hash=name)
+    return list(found.values())
+
+
+def public_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the figures that anybody may see."""
+    return {name: metrics[name] for name in PUBLIC if name in metrics}
+
+
+def public_digest(text: str) -> str:
+    """Return the text if it is a digest, else nothing."""
+    return text if _HASH.fullmatch(text) else ""
+
+
+def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that anybody may see; enumerations are their values."""
+    found: dict[str, Any] = {}
+    if config.get("method") in METHODS:
+        found["method"] = config["method"]
+    if config.get("data.name") in DATASETS:
+        found["data.name"] = config["data.name"]
+    named: dict[str, Any] = {key: float | int | bool | None for key in _PLAIN_SETTINGS}
+    named["data.features"] = FeatureSet
+    named["data.hold_out"] = HoldOut | None
+    named["evaluation.estimate"] = get_type_hints(EvaluationSettings)["estimate"]
+    if "method" in found:
+        named |= dict(_declared("trainer.", METHODS[found["method"]]))
+    return found | {
+        key: config[key]
+        for key, kind in named.items()
+        if key in config and _fits(config[key], kind)
+    }
+
+
+def _declared(prefix: str, settings: type) -> Iterator[tuple[str, Any]]:
+    hints = get_type_hints(settings)
+    for entry in fields(settings):
+        kind = hints[entry.name]
+        if is_dataclass(kind):
+            assert isinstance(kind, type)
+            yield from _declared(f"{prefix}{entry.name}.", kind)
+        else:
+            yield f"{prefix}{entry.name}", kind
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type that can hold no text but words of an enumeration."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, each) for each in get_args(kind))
+    if get_origin(kind) is tuple:
+        each = get_args(kind)[0]
+        return isinstance(value, list | tuple) and all(_fits(item, each) for item in value)
+    if kind in (int, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return value in [each.value for each in kind]
+    return kind in (bool, NoneType) and isinstance(value, kind)
+
+
+def left_out(record: TrialRecord, public: TrialRecord) -> list[str]:
+    """Return what stays of a trial, by name and never by value; empty settings are not listed."""
+    kept = {*public.config, *_REPLACED} - {"noise.seed"}
+    settings = [f"setting {k}" for k, v in record.config.items() if k not in kept and v is not None]
+    figures = [f"figure {name}" for name in record.metrics if name not in PUBLIC]
+    # Names are ours, unless the record was written by hand: those are counted only.
+    named = [each for each in (*settings, *figures) if _NAME.fullmatch(each)]
+    more = len(settings) + len(figures) - len(named)
+    parts = ("curves", "reason", "git_commit", "environment")
+    whole = [name for name in parts if getattr(record, name)]
+    others = [f"{more} more settings and figures"] if more else []
+    return [*named, *others, "name of the variant", "hash of the trial", *whole]
+
+
+def public_model(
+    folder: Path,
+    *,
+    record: TrialRecord,
+    public: TrialRecord,
+    fingerprint: str,
+    cost: Total,
+    own: Total,
+) -> dict[str, bytes]:
+    """Return the files of a trial's model as they are published, by name.
+
+    `cost` is the price of the releases on which the trial depends, `own` of those that it read
+    itself, as the model has it.
+
+    Raises:
+        ModelFileError: It can't be read.
+        NotPublishable: It is another trial's, or holds text where none belongs.
+    """
+    model = load_model(folder)
+    origin, config = model.origin, public.config
+    facts: dict[str, tuple[Any, Any]] = {
+        "trial": (origin.trial, record.hash),
+        "method": (origin.method, config["method"]),
+        "data.name": (origin.data_name, config["data.name"]),
+        "data.fingerprint": (origin.fingerprint, public_digest(fingerprint)),
+        "seed": (origin.seed, config.get("seed")),
+        "noise": (origin.noise, record.noise),
+    }
+    if record.features:  # a trial without an encoder has none
+        facts["features"] = (origin.provenance.described(), dict(record.features))
+    for name, (stated, known) in facts.items():
+        if stated != known:
+            raise NotPublishable(
+                f"the model in {folder} is not that of trial {record.hash}: its {name} is another "
+                "one; put the right folder there, or publish without it (--without-model)"
+            )
+    if not Budget(epsilon=origin.epsilon, delta=origin.delta).allows(own.epsilon):
+        raise NotPublishable(
+            f"the model in {folder} says that it cost epsilon {origin.epsilon:g}, and by the "
+            f"ledger its releases cost {own.epsilon:g}; find out which is right before you "
+            "publish anything"
+        )
+    origin = replace(
+        origin, trial=public.hash, epsilon=cost.epsilon, delta=cost.delta, noise=public.noise
+    )
+    files = replace(model, origin=origin).files()
+    described = json.loads(files[DESCRIPTION])
+    for part, allowed in _WORDS.items():
+        place = _text_elsewhere(described[part], allowed)
+        if place is not None:
+            raise NotPublishable(
+                f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
+                "train the model again, or publish without it (--without-model)"
+            )
+    return files
+
+
+def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:
+    if isinstance(value, str):
+        return None if key in allowed else key
+    if isinstance(value, Mapping):
+        inner = [(str(name), part) for name, part in value.items()]
+    else:
+        inner = [(key, part) for part in value] if isinstance(value, list) else []
+    found = (_text_elsewhere(part, allowed, name) for name, part in inner)
+    return next((place for place in found if place is not None), None)

@@ -1,73 +1,32 @@
 """The owner's report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
 
 Of what was made of true labels the report holds one thing: epsilon_m, which the canaries' random
-labels went into. The page of audits has the rest, and how far PATE's teachers agreed, which is
-counted from secret votes.
+labels went into. The page of audits has the rest.
 """
 
-import csv
-import io
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+import pandas as pd
 
 from labeldp.platform.records.private_files import inner_folder, private_folder
-from labeldp.platform.records.results import (
-    BINS,
-    TrialRecord,
-    read_consensus,
-    write_text,
-)
-from labeldp.platform.report.card import DAGGER
-from labeldp.platform.report.figures import (
-    confidence,
-    histogram,
-    png,
-    spread,
-    styles_of,
-    svg,
-    trade_off,
-)
-from labeldp.platform.report.page import MOST_PANELS, page, render, title_of
+from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.report.card import attack_of, audits_of, render
+from labeldp.platform.report.figures import png, styles_of, trade_off
+from labeldp.platform.report.page import page, title_of
 from labeldp.platform.report.pareto import Point, front, points
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 
-#: More panels than this can't be read in one figure.
-_MOST_MODELS = 8
 #: Words of the glossary on the page of audits.
-_WORDS = (
-    *("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),
-    "consensus",
-)
-#: Columns of the page of audits -> names of their figures; two names are an interval.
-_AUDIT_COLUMNS = (
-    ("epsilon", ("epsilon",)),
-    ("epsilon_m as published", ("epsilon_m_paper_low", "epsilon_m_paper_high")),
-    ("epsilon_m corrected", ("epsilon_m_low", "epsilon_m_high")),
-    ("ceiling", ("epsilon_m_ceiling",)),
-    ("one-run", ("private/epsilon_one_run",)),
-    ("ceiling", ("epsilon_one_run_ceiling",)),
-    ("f-DP", ("private/epsilon_f_dp",)),
-    ("ceiling", ("epsilon_f_dp_ceiling",)),
-    ("tight", ("private/epsilon_tight",)),
-    ("release", ("private/epsilon_release",)),
-    ("ceiling", ("epsilon_release_ceiling",)),
-    ("coins guessed", ()),
-    ("labels inferred", ("private/label_inference_accuracy",)),
-    ("advantage", ("private/label_inference_advantage",)),
-    ("bound", ("label_inference_bound",)),
-)
+_WORDS = (*("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The files of a report; `private` are the owner's page of audits and its figures."""
+    """The files of a report; `private` is the owner's page of audits."""
 
     html: Path
     pareto_png: Path
@@ -81,123 +40,72 @@ def write_report(
     *,
     folder: Path,
     title: str,
-    ledger: Mapping[str, Any] | None = None,
-    results: Path | None = None,
     choose_by: ChooseBy | None = None,
-    releases: Sequence[str] = (),
-    running: bool = False,
-    left: int | None = None,
+    **facts: Any,
 ) -> Report:
     """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
 
-    All files are for their owner alone, whatever was there before. `results` is the sweep's results
-    folder, where the evidence of its audits lies; the rest is as in `page`.
+    All files are for their owner alone, whatever was there before; `facts` are as in `page`.
     """
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / f"{n}" for n in ("report.html", "pareto.png", "pareto.csv"))
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
     _write_table(found, table)
-    private = _write_audits(records, folder=folder / "private", results=results, title=title)
-    made = page(
-        records,
-        title=title,
-        ledger=ledger,
-        releases=releases,
-        running=running,
-        left=left,
-        choose_by=choose_by,
-        audits=bool(private),
-    )
-    write_text(html, made)
+    private = _write_audits(records, folder=folder / "private", title=title)
+    facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
+    write_text(html, page(records, **facts))
     return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
-    axes = list(dict.fromkeys(key for point in found for key, _ in point.point))
+    axes = dict.fromkeys(key for point in found for key, _ in point.point)
     best = {point.hashes for point in front(found)}
-    estimated = ["accuracy_estimated", "accuracy_estimated_error"]
-    estimated = estimated if any(point.estimate for point in found) else []
-    columns = ["accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high"]
-    table = io.StringIO(newline="")
-    writer = csv.writer(table)
-    names = ["variant", *axes, "accuracy", *columns, "trials", "pareto", "noise"]
-    writer.writerow([*names, *estimated, "epsilon_m_ceiling", "league"])
+    columns = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+    rows = []
     for point in found:
-        values, estimate = dict(point.point), point.estimate
-        shares = (estimate.accuracy, estimate.error) if estimate else ("",) * len(estimated)
-        row = [
-            point.variant,
-            *(values.get(axis, "") for axis in axes),
-            "" if point.accuracy_test is None else point.accuracy_test,
-            *(getattr(point, column) for column in columns),
-            *(len(point.hashes), int(point.hashes in best), point.noise),
-            *shares,
-            *(point.epsilon_m_ceiling, point.league),
-        ]
-        # Nine digits, without those that sums of floats leave behind.
-        writer.writerow([float(f"{v:.9g}") if isinstance(v, float) else v for v in row])
-    write_text(path, table.getvalue())
+        estimate = {}
+        if point.estimate is not None:
+            estimate["accuracy_estimated"] = point.estimate.accuracy
+            estimate["accuracy_estimated_error"] = point.estimate.error
+        rows.append(
+            {
+                "variant": point.variant,
+                **{axis: dict(point.point).get(axis) for axis in axes},
+                "accuracy": point.accuracy_test,
+                **{column: getattr(point, column) for column in columns},
+                "trials": len(point.hashes),
+                "pareto": int(point.hashes in best),
+                "noise": point.noise,
+                **estimate,
+                "epsilon_m_ceiling": point.epsilon_m_ceiling,
+                "league": point.league,
+            }
+        )
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
 
-def _write_audits(
-    records: Sequence[TrialRecord], *, folder: Path, results: Path | None, title: str
-) -> tuple[Path, ...]:
-    """Write the page of audits and its figures; nothing if no trial was audited and none voted."""
-    audited = [r for r in records if r.finished and "label_inference_bound" in r.metrics]
-    agreement = [] if results is None else _agreement(records, results)
-    if not audited and not agreement:
+def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:
+    """Write the page of audits; nothing if no trial was audited."""
+    finished = sorted(
+        (record for record in records if record.finished),
+        key=lambda record: (record.metrics["epsilon"], record.variant),
+    )
+    rows = [
+        (title_of(r), {"epsilon": number(r.metrics["epsilon"]), **attack_of(r), **audits})
+        for r in finished
+        if (audits := audits_of(r))
+    ]
+    if not rows:
         return ()
     inner_folder(folder)
     private_folder(folder)
-    by_hash = {record.hash: record for record in audited}
-    shown = [by_hash[point.hashes[0]] for point in spread(points(audited), _MOST_MODELS)]
-    attacked, written = Markup(), list[Path]()
-    if results is not None:
-        kept = [(title_of(r), AttackEvidence.read(evidence_path(results, r.hash))) for r in shown]
-        if evidence := [(name, each) for name, each in kept if each is not None]:
-            name = "The attacker's confidence where it was right, and where it was wrong."
-            attacked = svg(name, confidence, evidence)
-            written = [folder / "confidence.png"]
-            png(written[0], confidence, evidence)
-    ordered = sorted(audited, key=lambda record: (record.metrics["epsilon"], record.variant))
     made = render(
         "audits.html.jinja",
         title=title,
-        columns=["model", *(name for name, _ in _AUDIT_COLUMNS)],
-        rows=[(title_of(record), _cells(record)) for record in ordered],
-        confidence=attacked,
-        agreement=agreement,
-        dagger=DAGGER,
+        columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
+        rows=rows,
         terms=_WORDS,
     )
     write_text(folder / "audits.html", made)
-    return (folder / "audits.html", *written)
-
-
-def _agreement(records: Sequence[TrialRecord], results: Path) -> list[Markup]:
-    charts: list[Markup] = []
-    edges = [100 * place / BINS for place in range(BINS + 1)]
-    for record in records:
-        heights = read_consensus(results, record.hash) if record.finished else None
-        if heights is not None and any(map(any, heights.values())) and len(charts) < MOST_PANELS:
-            title = title_of(record)
-            counts = ", ".join(f"{name}: {sum(counts)}" for name, counts in heights.items())
-            how = {"title": title, "along": "teachers who agree, %"}
-            charts.append(svg(f"{title}: {counts}", histogram, heights, edges, **how))
-    return charts
-
-
-def _cells(record: TrialRecord) -> list[str]:
-    metrics, cells = record.metrics, []
-    for title, names in _AUDIT_COLUMNS:
-        values = [metrics.get(name) for name in names]
-        words = " to ".join(
-            "" if v is None else number(v) if math.isinf(v) else f"{v:.2f}" for v in values
-        )
-        if title == "epsilon_m corrected" and metrics["delta"] > 0:
-            words += DAGGER
-        if title == "coins guessed" and "private/one_run_guesses" in metrics:
-            right, of = (metrics[f"private/one_run_{name}"] for name in ("correct", "guesses"))
-            words = f"{right:.0f} of {of:.0f}"
-        cells.append(words)
-    return cells
+    return (folder / "audits.html",)

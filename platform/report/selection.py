@@ -18,10 +18,6 @@ from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, doubt_o
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
 ANY = Budget(epsilon=math.inf)
-_BY = {
-    ChooseBy.TEST: "accuracy on the public test split",
-    ChooseBy.ESTIMATED: "accuracy estimated on held-out labels",
-}
 
 
 class NotPublishable(ValueError):
@@ -51,7 +47,6 @@ class Selected:
 
     Attributes:
         cost: Price of the releases on which it depends, by the ledger, or by its record if more.
-        own: Price of those that it read itself: as `cost`, unless its sweep learns.
         by: The accuracy that decided; empty where the owner named the trial.
         among: Number of trials that could have been published in its place, itself and failed ones
             included: a trial may fail because of its releases.
@@ -62,8 +57,6 @@ class Selected:
 
     record: TrialRecord
     cost: Total
-    own: Total
-    keys: tuple[str, ...]
     by: str
     among: int
     together: Total
@@ -92,24 +85,26 @@ def selected(
         raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
     limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
     by = doubt = ""
-    rivals = private_trials(folder, limit=limit)
+    rivals, failed, cut_off = rivals_of(folder, limit=limit)
     if trial == BEST:
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
             _refuse_none(folder, at_epsilon)
-        accuracy = chosen_by(metrics, choose_by or folder.results.identity.choose_by)
+        accuracy = chosen_by(metrics, choose_by or folder.identity.choose_by)
         refuse_lottery(metrics, by=accuracy)
-        chosen = max(rivals, key=lambda x: (x.metrics[accuracy.metric], -x.metrics["epsilon"]))
-        by, doubt = _BY[accuracy], doubt_of(metrics, by=accuracy)
+        chosen = max(
+            rivals,
+            key=lambda x: (accuracy.rank(x.metrics[accuracy.metric]), -x.metrics["epsilon"]),
+        )
+        by, doubt = accuracy.long_words, doubt_of(metrics, by=accuracy)
     elif at_epsilon is not None or choose_by is not None:
         raise ValueError(
             f"--at-epsilon and --choose-by go with --trial {BEST} only; leave them out to publish "
             "the trial that is named, whatever it costs"
         )
     else:
-        chosen = folder.results.trial(trial)
-    own = cost_of(folder, [chosen])
-    left = [each for each in reservations(folder, chosen, own) if each not in accepted]
+        chosen = folder.trial(trial)
+    left = [each for each in reservations(folder, chosen) if each not in accepted]
     if left:
         why = "; ".join(_MEANING[each] for each in left)
         again = " ".join(f"--accept {each.value}" for each in left)
@@ -117,17 +112,14 @@ def selected(
             f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
             f"confirm it: {again}"
         )
-    failed = failed_rivals(folder, limit=limit)
     among = {record.hash: record for record in (*rivals, *failed, chosen)}
     for record in among.values():
         check_record(folder, record)
     cost = price_of(folder, chosen)
-    together = cost_of_page(folder, among.values(), cut_off=keys_cut_off(folder, limit=limit))
+    together = cost_of_page(folder, among.values(), cut_off=cut_off)
     return Selected(
         record=chosen,
         cost=cost,
-        own=own,
-        keys=folder.keys_behind(chosen),
         by=by,
         among=len(among),
         together=together.at_least(Total(epsilon=cost.epsilon)),
@@ -137,7 +129,7 @@ def selected(
 
 
 def _refuse_none(folder: FolderLedger, at_epsilon: float | None) -> None:
-    known = sorted({price_of(folder, each).epsilon for each in private_trials(folder)})
+    known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
     there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
     most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
     raise ValueError(
@@ -171,10 +163,18 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
         )
 
 
-def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
-    """Return what trials' releases cost together, at the largest delta that one was given."""
+def cost_of(
+    folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str] | None = None
+) -> Total:
+    """Return what trials' releases, or those at `keys`, cost together.
+
+    It is stated at the largest delta that one of the trials was given.
+    """
     every = list(records)
-    return _paid(folder, every, (key for each in every for key in each.release_keys))
+    given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
+    read = (key for each in every for key in each.release_keys)
+    lines = [line.charge for line in folder.lines_of(set(read if keys is None else keys))]
+    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
 
 
 def cost_of_page(
@@ -183,22 +183,16 @@ def cost_of_page(
     """Return the price of seeing all of these trials, and so what a sweep that learns has found."""
     every = list(records)
     behind = (key for each in every for key in folder.keys_behind(each))
-    return _paid(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.results.identity))
+    return cost_of(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     """Return the price of seeing one trial: all releases on which it depends, or its record's."""
-    behind, plan = _paid(folder, [record], folder.keys_behind(record)), folder.plan_behind
+    behind, plan = cost_of(folder, [record], folder.keys_behind(record)), folder.plan_behind
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
         behind = behind.at_least(plan)
     return behind.at_least(Total(epsilon=record.metrics.get("epsilon", 0.0)))
-
-
-def _paid(folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str]) -> Total:
-    given = max((each.metrics.get("delta", 0.0) for each in records), default=0.0)
-    lines = [line.charge for line in folder.lines_of(set(keys))]
-    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
 
 
 def within(
@@ -215,13 +209,9 @@ def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
     return NoiseKind.SEEDED if seeded else record.noise
 
 
-def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tuple[Reservation, ...]:
-    """Return why a trial is published only if its owner confirms it, by its record or the ledger.
-
-    FAILED: it did not finish. NON_PRIVATE: it saw labels without noise. SEEDED: its noise can be
-    repeated from a seed.
-    """
-    epsilon = max(cost.epsilon, record.metrics.get("epsilon", 0.0))
+def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
+    """Return why a trial is published only if confirmed, by its record or the ledger."""
+    epsilon = max(cost_of(folder, [record]).epsilon, record.metrics.get("epsilon", 0.0))
     found = {
         Reservation.FAILED: not record.finished,
         Reservation.NON_PRIVATE: math.isinf(epsilon),
@@ -230,32 +220,27 @@ def reservations(folder: FolderLedger, record: TrialRecord, cost: Total) -> tupl
     return tuple(reservation for reservation, holds in found.items() if holds)
 
 
-def private_trials(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
-    """Return finished trials that have an epsilon within the limit and whose noise is a secret."""
-    return within(folder, _reserved(folder, ()), limit)
+def rivals_of(
+    folder: FolderLedger, *, limit: Budget = ANY
+) -> tuple[list[TrialRecord], list[TrialRecord], list[str]]:
+    """Return what a choice within a limit is made of.
 
-
-def failed_rivals(folder: FolderLedger, *, limit: Budget = ANY) -> list[TrialRecord]:
-    """Return the trials that would be among `private_trials` if they had not failed."""
-    return within(folder, _reserved(folder, (Reservation.FAILED,)), limit)
-
-
-def _reserved(folder: FolderLedger, exactly: tuple[Reservation, ...]) -> list[TrialRecord]:
-    every = folder.results.records.values()
-    return [
-        each for each in every if reservations(folder, each, cost_of(folder, [each])) == exactly
-    ]
-
-
-def keys_cut_off(folder: FolderLedger, *, limit: Budget = ANY) -> tuple[str, ...]:
-    """Return the releases of trials that were cut off before they left a record.
-
-    Labels that were handed out, and noise from a seed, are of trials that are never chosen.
+    Returns:
+        Finished trials that have an epsilon and whose noise is a secret; those that would be among
+        them if they had not failed; and releases of trials that were cut off before they left a
+        record. Labels that were handed out, and noise from a seed, are of trials that are never
+        chosen.
     """
-    return tuple(
+    why = {each.hash: reservations(folder, each) for each in folder.records.values()}
+    private, failed = (
+        [each for each in folder.records.values() if why[each.hash] == exactly]
+        for exactly in ((), (Reservation.FAILED,))
+    )
+    cut_off = [
         line.charge.key
         for line in folder.lines
         if not line.readers
         and line.noise not in (None, NoiseKind.SEEDED)
         and limit.allows(line.epsilon)
-    )
+    ]
+    return within(folder, private, limit), within(folder, failed, limit), cut_off

@@ -1,4 +1,4 @@
-"""A trial's figures by name: who may see them, its accuracy, and a choice among trials by it.
+"""A trial's figures by name: who may see them, its accuracy, and a choice among trials by one.
 
 An estimate of accuracy is unbiased, but the best of k equally good trials looks better than it is
 by the largest of k draws of noise. Where that is much, the choice is a lottery, and is refused.
@@ -20,6 +20,17 @@ from statistics import NormalDist
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 
+#: Figures of a model's scores, in words; the last three are the better the smaller.
+SCORES = {
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "lift": "lift at 10%",
+    "log_loss": "log loss",
+    "brier_score": "Brier score",
+    "calibration_error": "calibration error",
+}
+_LOSSES = ("log_loss", "brier_score", "calibration_error")
+_PARTS = ("", "_error", "_low", "_high", "_noise")
 #: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
 #: or of which labels the audits spoiled, outside of every guarantee.
 PRIVATE_PREFIX = "private/"
@@ -33,6 +44,13 @@ OWNERS = (
     "epsilon_m_paper_low",
     "epsilon_m_paper_high",
 )
+#: Of scores and of shares of classes, on test labels and estimated.
+SCORE_FIGURES = (
+    *SCORES,
+    *(f"{name}_estimated{part}" for name in (*SCORES, "positive_share") for part in _PARTS),
+    *("majority_share", "minority_share", "majority_share_estimated", "minority_share_estimated"),
+    "threshold_estimated",
+)
 #: May be published: measured on public test labels, or part of releases that are paid for.
 PUBLIC = (
     "accuracy",
@@ -42,13 +60,15 @@ PUBLIC = (
     "accuracy_estimated_high",
     "accuracy_estimated_sampling_error",
     "accuracy_estimated_count_scale",
-    "majority_share",
+    *SCORE_FIGURES,
     "majority_share_by_model",
     "epsilon",
     "delta",
     "epsilon_sanitized",
 )
 _ESTIMATED = "accuracy_estimated"
+#: A class with a smaller share, and a small one beside the largest class, is rare.
+_RARE, _BESIDE_LARGEST = 0.1, 0.25
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
 MOST_NOISE = 0.1
 
@@ -59,23 +79,78 @@ def is_owners(name: str) -> bool:
 
 
 class ChooseBy(StrEnum):
-    """The accuracy that trials are compared by.
+    """The figure that trials are compared by: accuracy, or one of their scores by its name.
 
     TEST is measured on the public test split, so that a choice by it tunes on those labels.
     ESTIMATED is a paid estimate on held-out labels, and leaves the test split untouched.
+
+    >>> ChooseBy.LOG_LOSS_ESTIMATED.words, ChooseBy.LOG_LOSS_ESTIMATED.rank(0.25)
+    ('estimated log loss', -0.25)
     """
 
     TEST = "test"
     ESTIMATED = "estimated"
+    ROC_AUC = "roc_auc"
+    ROC_AUC_ESTIMATED = "roc_auc_estimated"
+    AVERAGE_PRECISION = "average_precision"
+    AVERAGE_PRECISION_ESTIMATED = "average_precision_estimated"
+    LIFT = "lift"
+    LIFT_ESTIMATED = "lift_estimated"
+    LOG_LOSS = "log_loss"
+    LOG_LOSS_ESTIMATED = "log_loss_estimated"
+    BRIER_SCORE = "brier_score"
+    BRIER_SCORE_ESTIMATED = "brier_score_estimated"
+    CALIBRATION_ERROR = "calibration_error"
+    CALIBRATION_ERROR_ESTIMATED = "calibration_error_estimated"
 
     @property
     def metric(self) -> str:
         """Its name among a trial's figures."""
-        return "accuracy" if self is ChooseBy.TEST else _ESTIMATED
+        return {"test": "accuracy", "estimated": _ESTIMATED}.get(self.value, self.value)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether held-out labels pay for it."""
+        return self.value.endswith("estimated")
+
+    @property
+    def of_scores(self) -> bool:
+        """Whether it is another figure than an accuracy."""
+        return self not in (ChooseBy.TEST, ChooseBy.ESTIMATED)
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        name = SCORES.get(self.value.removesuffix("_estimated"), "accuracy")
+        return f"estimated {name}" if self.estimated else name
+
+    @property
+    def long_words(self) -> str:
+        """What it is, and on which labels."""
+        name = self.words.removeprefix("estimated ")
+        where = "estimated on held-out labels" if self.estimated else "on the public test split"
+        return f"{name} {where}"
+
+    def rank(self, value: float) -> float:
+        """Return the figure such that more is better."""
+        return -value if self.value.removesuffix("_estimated") in _LOSSES else value
+
+    def noise(self, figures: Mapping[str, float]) -> float:
+        """Standard deviation of privacy's noise in a trial's figure."""
+        if self.of_scores:
+            return figures.get(f"{self.metric}_noise", 0.0)
+        found = estimate_of(figures) if self.estimated else None
+        # Of a release all noise is in the sampling error; trials share an unknown part of it.
+        return 0.0 if found is None else math.sqrt(2) * found.count_scale or found.sampling_error
 
 
 def resolve(
-    asked: ChooseBy | None, *, has_test_split: bool, has_held_out: bool, learns: bool = False
+    asked: ChooseBy | None,
+    *,
+    has_test_split: bool,
+    has_held_out: bool,
+    has_histogram: bool = True,
+    learns: bool = False,
 ) -> ChooseBy:
     """Return `asked`, or the default: TEST where test labels are public.
 
@@ -89,15 +164,20 @@ def resolve(
             "out to measure it: set evaluation.held_out_share=0.1, or tune on the public test "
             "labels (--choose-by test)"
         )
-    if asked is ChooseBy.TEST and not has_test_split:
+    if asked is not None and not asked.estimated and not has_test_split:
         raise ValueError(
-            "trials can't be chosen by test accuracy: these data have no public test split; choose "
-            "by estimated accuracy (--choose-by estimated)"
+            f"trials can't be chosen by test {asked.words}: these data have no public test split; "
+            "choose by estimated accuracy (--choose-by estimated)"
         )
-    if asked is ChooseBy.ESTIMATED and not has_held_out:
+    if asked is not None and asked.estimated and not has_held_out:
         raise ValueError(
-            "trials can't be chosen by estimated accuracy: no labels are held out; set "
+            f"trials can't be chosen by {asked.words}: no labels are held out; set "
             "evaluation.held_out_share=0.1, or choose by test accuracy (--choose-by test)"
+        )
+    if asked is not None and asked.estimated and asked.of_scores and not has_histogram:
+        raise ValueError(
+            f"trials can't be chosen by {asked.words}: no histogram of scores is released; set "
+            "evaluation.estimate=histogram, or choose by accuracy (--choose-by estimated)"
         )
     return asked or (ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED)
 
@@ -105,11 +185,49 @@ def resolve(
 def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
     """Return the accuracy that all of these finished trials [T] have; `asked` if it is given."""
     every = list(figures)
-    return resolve(
+    found = resolve(
         asked,
         has_test_split=all("accuracy" in each for each in every),
         has_held_out=all(_ESTIMATED in each for each in every),
+        has_histogram=all("roc_auc_estimated" in each for each in every),
     )
+    if not all(found.metric in each for each in every):
+        raise ValueError(
+            f"trials can't be chosen by {found.words}: some of them did not measure it; "
+            "run them again, or choose by accuracy (--choose-by test)"
+        )
+    return found
+
+
+def is_rare(figures: Mapping[str, float]) -> bool:
+    """Whether a class is so rare that a trial's accuracy says little.
+
+    It has fewer than a tenth of the labels, and fewer than a quarter of the largest class's.
+
+    >>> is_rare({"minority_share": 0.02, "majority_share": 0.98}), is_rare({"accuracy": 0.9})
+    (True, False)
+    """
+    return any(
+        figures.get(f"minority_share{end}", 1.0)
+        < min(_RARE, _BESIDE_LARGEST * figures.get(f"majority_share{end}", 0.0))
+        for end in ("", "_estimated")
+    )
+
+
+def scores_text(figures: Mapping[str, float]) -> str:
+    """Return the figures that come first where a class is rare; empty where there are none.
+
+    >>> scores_text({"roc_auc": 0.874, "average_precision": 0.31})
+    'ROC AUC 0.874, average precision 0.310'
+    """
+    parts = []
+    for name in ("roc_auc", "average_precision"):
+        if name in figures:
+            parts.append(f"{SCORES[name]} {figures[name]:.3f}")
+        elif (estimated := f"{name}_estimated") in figures:
+            low, high = (figures[f"{estimated}_{end}"] for end in ("low", "high"))
+            parts.append(f"{SCORES[name]} about {figures[estimated]:.3f} ({low:.3f} to {high:.3f})")
+    return ", ".join(parts)
 
 
 def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
@@ -170,6 +288,8 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
     found = estimate_of(figures)
     if found is not None:
         parts.append(f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
+    if is_rare(figures) and (scores := scores_text(figures)):
+        parts.append(scores)
     return ", ".join(parts)
 
 
@@ -200,17 +320,16 @@ class ChoiceNoise:
     candidates: int
     noise: float
     lead: float | None = None
+    words: str = ChooseBy.ESTIMATED.words
 
     @classmethod
-    def among(cls, estimates: Sequence[AccuracyEstimate]) -> "ChoiceNoise":
-        """Measure it among the estimates of finished trials, at least one."""
-        found = sorted(each.accuracy for each in estimates)
-        return cls(
-            candidates=len(estimates),
-            # Of a release all noise is in the sampling error; trials share an unknown part of it.
-            noise=max(math.sqrt(2) * each.count_scale or each.sampling_error for each in estimates),
-            lead=found[-1] - found[-2] if len(found) > 1 else None,
-        )
+    def among(
+        cls, values: Sequence[float], noises: Sequence[float], *, by: ChooseBy
+    ) -> "ChoiceNoise":
+        """Measure it among values of a figure, at least one, and their noise."""
+        found = sorted(map(by.rank, values))
+        lead = found[-1] - found[-2] if len(found) > 1 else None
+        return cls(candidates=len(found), noise=max(noises), lead=lead, words=by.words)
 
     @property
     def luck(self) -> float:
@@ -249,7 +368,7 @@ class ChoiceNoise:
         if not self.swamps:
             return
         raise ValueError(
-            f"noise is too large to choose by estimated accuracy: {self.text}, and more than "
+            f"noise is too large to choose by {self.words}: {self.text}, and more than "
             f"{_points(MOST_NOISE)} of noise or luck is refused; hold more labels out "
             f"(evaluation.held_out_share), pay more for a count (evaluation.epsilon), or {instead}"
         )
@@ -273,8 +392,10 @@ def doubt_of(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> str:
 
 
 def _among(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> ChoiceNoise | None:
-    found = [each for each in map(estimate_of, figures) if each]
-    return ChoiceNoise.among(found) if by is ChooseBy.ESTIMATED and found else None
+    found = [each for each in figures if by.metric in each]
+    if not by.estimated or not found:
+        return None
+    return ChoiceNoise.among([x[by.metric] for x in found], list(map(by.noise, found)), by=by)
 
 
 def _points(share: float) -> str:

@@ -325,11 +325,13 @@ class Estimate(StrEnum):
 
     COUNT requests a noisy number of right answers: charged for each trial. RELEASE reads
     it off a release of the held-out labels by the trial's own mechanism: one for all trials that
-    share their noise, but hundreds of times as noisy.
+    share their noise, but hundreds of times as noisy. HISTOGRAM requests the numbers of labels by
+    the scores that a trial gives them: charged like a count, and the figures of rare classes too.
     """
 
     COUNT = "count"
     RELEASE = "release"
+    HISTOGRAM = "histogram"
 
 
 @settings
@@ -345,15 +347,15 @@ class EvaluationSettings:
     estimate: Estimate = key(Estimate.COUNT, "Where the estimate comes from.")
     epsilon: Positive | None = key(
         None,
-        "Of each trial's COUNT. Only held-out labels pay it, which pay for nothing else: a trial "
-        "costs the larger of it and the training's epsilon, not the sum. Not given: by their "
-        "number, from 0.05 to 1, and no more than makes neither a trial nor the sweep dearer than "
-        "its training is (docs/epsilon.md).",
+        "Of each trial's COUNT or HISTOGRAM. Only held-out labels pay it, which pay for nothing "
+        "else: a trial costs the larger of it and the training's epsilon, not the sum. Not given: "
+        "by their number, from 0.05 to 1 (a HISTOGRAM: 1), and no more than makes neither a trial "
+        "nor the sweep dearer than its training is (docs/epsilon.md).",
     )
 
     @property
     def count_epsilon(self) -> float:
-        """The cost of a COUNT; the least where nothing is stated or settled."""
+        """The cost of a COUNT or HISTOGRAM; the least where nothing is stated or settled."""
         return LEAST_EPSILON if self.epsilon is None else self.epsilon
 
     def share(self, *, has_test_split: bool) -> float | None:
@@ -363,8 +365,10 @@ class EvaluationSettings:
         return self.held_out_share
 
 
-def default_epsilon(*, held_out: int, free: float) -> float:
+def default_epsilon(*, held_out: int, free: float, histogram: bool = False) -> float:
     """Return what a count of `held_out` labels costs by default: enough to be of use, up to `free`.
+
+    A histogram costs the most that is allowed: its noise is spread over many counts.
 
     >>> default_epsilon(held_out=6000, free=1.0), default_epsilon(held_out=100, free=2.0)
     (0.05, 0.36)
@@ -372,6 +376,7 @@ def default_epsilon(*, held_out: int, free: float) -> float:
     (0.1, 1.0)
     """
     aimed = two_digits(math.sqrt(2) / (AIMED_NOISE * held_out), math.ceil)
+    aimed = MOST_EPSILON if histogram else aimed
     most = MOST_EPSILON if free >= MOST_EPSILON else two_digits(free, math.floor)
     return max(LEAST_EPSILON, min(aimed, most))
 

@@ -21,6 +21,7 @@ from labeldp.mechanisms.ledger import (
     epsilon_of_prices,
 )
 from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep.configuration import ConfigurationError, Estimate, TrialConfig
 from labeldp.platform.sweep.sweep import PlannedTrial
@@ -76,7 +77,7 @@ def cost_of(
         if with_estimates:
             asked = planned_estimate(config, num_classes=num_classes)
             each = 1
-            if config.evaluation.estimate is Estimate.COUNT:
+            if config.evaluation.estimate is not Estimate.RELEASE:
                 copies, each = list(range(trial.estimates)), trial.estimates_each
             estimates |= {(asked.release, config.noise, copy): asked for copy in copies}
             shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
@@ -117,6 +118,8 @@ def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
     settings = config.evaluation
     if settings.estimate is Estimate.COUNT:
         return CorrectCount(epsilon=settings.count_epsilon)
+    if settings.estimate is Estimate.HISTOGRAM:
+        return ScoreHistogram(epsilon=settings.count_epsilon)
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     own = None if planned is None else planned.release
     if not isinstance(own, PerLabel):
@@ -247,7 +250,7 @@ def _new_estimates(
         mechanism = held_out_mechanism(trial.config, num_classes=num_classes)
         description = describe(mechanism, trial.config.noise.source())
         line = _line(description)
-        if trial.config.evaluation.estimate is Estimate.COUNT:
+        if trial.config.evaluation.estimate is not Estimate.RELEASE:
             begun[line] -= trial.estimates
             fresh = min(max(-begun[line], 0), trial.estimates)
         elif trial.own_releases:

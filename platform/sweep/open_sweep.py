@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.environment import Provenance
+from labeldp.platform.records.environment import code_and_machine
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
@@ -117,13 +117,13 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         with steps.during(text, hint="; a busy machine takes a minute or two"):
             capacity = stack.enter_context(connected(options.address))
         trial, teacher = _sizes(plan, capacity)
-        steps.say("opening the vault and the tracking store")
+        steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
         check_one_writer(tracker.uri, capacity)
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
         home = _home(plan, data, folder, budget=budget, authority=authority)
-        provenance = Provenance.now()
-        _identify(plan, data, folder, tracker, commit=provenance.git_commit)
+        made_by = code_and_machine()
+        _identify(plan, data, folder, tracker, commit=made_by["git_commit"])
         skipped = {digest: done[digest] for digest in plans if digest in done}
         progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
         for line in _beginning(plan, data, folder, skipped=len(skipped)):
@@ -144,7 +144,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
                 folder=folder,
                 tracker=tracker,
                 plans=plans,
-                provenance=provenance,
+                made_by=made_by,
                 progress=progress,
                 home=home,
                 authority=authority,

@@ -145,6 +145,9 @@ def plan_sweep(
                 wanted,
                 has_test_split=size.has_test_split,
                 has_held_out=size.held_out > 0,
+                has_histogram=all(
+                    trial.config.evaluation.estimate is Estimate.HISTOGRAM for trial in trials
+                ),
                 learns=sized.learns,
             )
         except ValueError as error:
@@ -158,7 +161,7 @@ def plan_sweep(
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
     try:
-        if by is ChooseBy.ESTIMATED and (wanted is by or sized.learns) and noise is not None:
+        if by.estimated and (wanted is by or sized.learns) and noise is not None:
             noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
     except ValueError as error:
         refusals.append(error)
@@ -261,7 +264,7 @@ def with_count_price(
     The price is None where it is stated for every trial, or nothing is counted.
     """
     stop = sized.stop
-    paid = stop is not None and by is ChooseBy.ESTIMATED  # a rung requests an estimate
+    paid = stop is not None and by.estimated  # a rung requests an estimate
 
     def rungs_of(trial: PlannedTrial) -> int:
         return len(stop.rungs(trial.config.trainer.epochs)) if stop is not None and paid else 0
@@ -279,11 +282,13 @@ def with_count_price(
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]
     if not size.held_out or not any(
-        each.estimate is Estimate.COUNT and each.epsilon is None for each in counted
+        each.estimate is not Estimate.RELEASE and each.epsilon is None for each in counted
     ):
         return trials, searches, None
     epsilon = before or default_epsilon(
-        held_out=size.held_out, free=free_epsilon(trials, num_classes=size.num_classes)
+        held_out=size.held_out,
+        free=free_epsilon(trials, num_classes=size.num_classes),
+        histogram=any(each.estimate is Estimate.HISTOGRAM for each in counted),
     )
     listed = [replace(trial, config=_at(trial.config, epsilon)) for trial in listed]
     return *learned(replace(sized, base=_at(sized.base, epsilon))), epsilon
@@ -330,14 +335,18 @@ def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoi
 def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     """Report the price and the noise of counts; empty where there are none."""
     noise = planned_noise(trials, held_out=held_out)
-    if noise is None:
+    paid = [trial.config.evaluation for trial in trials]
+    if not held_out or any(each.estimate is Estimate.RELEASE for each in paid):
         return ""
-    prices = sorted({trial.config.evaluation.count_epsilon for trial in trials})
+    prices = sorted({each.count_epsilon for each in paid})
     many = counts_of(trials)
     price = f"{prices[0]:.3g}" if len(prices) == 1 else f"{prices[0]:.3g} to {prices[-1]:.3g}"
-    counts = "one count" if many == 1 else f"each of {many} counts"
-    useless = ": too much to choose a trial by" if noise.swamps else ""
+    what, of, end = "histogram", "scores", ""
+    if noise is not None:
+        what, of = "count", "right answers"
+        end = f"; {noise.text}{': too much to choose a trial by' if noise.swamps else ''}"
+    counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
     return (
         f"accuracy is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
-        f"{counts} of right answers and for nothing else; {noise.text}{useless}"
+        f"{counts} and for nothing else{end}"
     )

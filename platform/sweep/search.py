@@ -384,7 +384,7 @@ class SearchBook:
         by: ChooseBy,
     ) -> None:
         self._path, self._searches, self._size = path, searches, size
-        self._fingerprint, self._metric = fingerprint, by.metric
+        self._fingerprint, self._by = fingerprint, by
         self.plans: dict[str, PlannedTrial] = {}
         self._kept = _read(path, {search.id: len(search.axes) for search in searches})
         self._suggested: list[list[Suggested]] = []
@@ -428,11 +428,14 @@ class SearchBook:
             return self._entry(place, ())
         tried = {entry.numbers for entry in entries}
         ended = [(entry, records[entry.hash]) for entry in entries if entry.hash in records]
-        # A failed trial counts as one of accuracy 0.
-        results = [
-            (entry.numbers, record.metrics[self._metric] if record.finished else 0.0)
+        found = {
+            entry.numbers: self._by.rank(record.metrics[self._by.metric])
             for entry, record in ended
-        ]
+            if record.finished
+        }
+        # A failed trial counts as one of accuracy 0, or as the worst by another figure.
+        worst = min([0.0, *found.values()])
+        results = [(entry.numbers, found.get(entry.numbers, worst)) for entry, _ in ended]
         for attempt in range(_ATTEMPTS):
             numbers = suggest(
                 search.axes, results, seed=search.seed, number=len(entries), attempt=attempt

@@ -9,8 +9,7 @@ from labeldp.platform.records.recorder import ledger_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sweep_totals
-from labeldp.platform.report.ledger_words import sentences
+from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sentences, sweep_totals
 from labeldp.platform.report.pareto import front_rows
 from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.sweep.open_sweep import OpenSweep
@@ -66,7 +65,6 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         folder=folder.path,
         title=plan.sweep.name,
         ledger=facts,
-        results=folder.path,
         choose_by=plan.choose_by,
         releases=_releases(folder.path),
         left=counts["left"],

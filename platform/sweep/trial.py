@@ -13,7 +13,7 @@ after its last epoch.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
+from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
+from labeldp.platform.sweep.score_figures import Reliability, estimated_figures, test_figures
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
@@ -48,6 +50,7 @@ class TrialOutcome:
     metrics: Mapping[str, float]
     release_keys: list[str]
     stopped_early: int = 0
+    reliability: Reliability = field(default_factory=list)
 
 
 class StopBoard:
@@ -123,8 +126,8 @@ def run_trial(
         read = len(vault.keys)
         epochs.append(trainer.epoch())
         figures, rung = asdict(epochs[-1]), len(epochs) in rungs
-        if rung and stops is not None and stops.by is ChooseBy.ESTIMATED:
-            figures |= figures_of(estimate(config, trainer, data=data, vault=vault))
+        if rung and stops is not None and stops.by is not ChooseBy.TEST:
+            figures |= _judged(config, trainer, stops.by, data=data, vault=vault)
         on_epoch(figures, rung)
         stopped = rung and stops is not None and stops.stopped(vault.trial)
         # A later stage's request follows from a network, to the last digit: one that is trained
@@ -140,13 +143,14 @@ def run_trial(
                     "processor_seconds": clock.processor_seconds,
                 }
             )
-    measured = _measured(config, trainer, data=data, vault=vault, clock=clock)
+    measured, reliability = _measured(config, trainer, data=data, vault=vault, clock=clock)
     if checkpoints is not None and config.models.keep:
         _keep(config, trainer, data=data, measured=measured, checkpoints=checkpoints)
     return TrialOutcome(
         metrics=measured,
         release_keys=vault.keys,
         stopped_early=len(epochs) if stopped else 0,
+        reliability=reliability,
     )
 
 
@@ -220,7 +224,7 @@ def _measured(
     data: PublicData,
     vault: TrialLabels,
     clock: _Clock,
-) -> dict[str, float]:
+) -> tuple[dict[str, float], Reliability]:
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
     train_seconds, audited = clock.seconds, time.perf_counter()
@@ -234,15 +238,16 @@ def _measured(
     vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
-    estimated = figures_of(estimate(config, trainer, data=data, vault=vault))
+    estimated, reliability = estimate(config, trainer, data=data, vault=vault)
     if len(data.test_labels):
-        majority = np.bincount(data.test_labels).max() / len(data.test_labels)
-        estimated["majority_share"] = float(majority)
+        scores = trainer.predict(data.test_features)
+        figures, reliability = test_figures(scores, data.test_labels)
+        estimated |= figures
     elif data.held_out_features is not None and len(data.held_out_features):
         mean = trainer.predict(data.held_out_features).mean(0)
         estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
-    return {
+    found = {
         "epsilon": stated(epsilon),
         "delta": delta,
         "train_seconds": train_seconds,
@@ -252,22 +257,38 @@ def _measured(
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,
     }
+    return found, reliability
+
+
+def _judged(
+    config: TrialConfig, trainer: Trainer, by: ChooseBy, *, data: PublicData, vault: TrialLabels
+) -> dict[str, float]:
+    """Measure at a rung what trials are compared by."""
+    if by.estimated:
+        return estimate(config, trainer, data=data, vault=vault)[0]
+    return test_figures(trainer.predict(data.test_features), data.test_labels)[0]
 
 
 def estimate(
     config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
-) -> AccuracyEstimate | None:
-    """Estimate a trained model's accuracy on held-out labels; None where there are none."""
+) -> tuple[dict[str, float], Reliability]:
+    """Estimate a trained model's figures on held-out labels, if there are any."""
     features = data.held_out_features
     if features is None:
-        return None
-    guesses = trainer.predict(features).argmax(1).astype(np.int64)
+        return {}, []
+    scores = trainer.predict(features)
+    guesses = scores.argmax(1).astype(np.int64)
     mechanism = held_out_mechanism(config, num_classes=data.num_classes)
     if isinstance(mechanism, CorrectCount):
         (correct,) = vault.release_held_out(mechanism, guesses).values.tolist()
-        return AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)
+        found = AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)
+        return figures_of(found), []
+    if isinstance(mechanism, ScoreHistogram):
+        cells = ScoreCells.of(scores, epsilon=mechanism.epsilon)
+        counts = vault.release_held_out(mechanism, cells.places).values
+        return estimated_figures(cells, counts, epsilon=mechanism.epsilon)
     values = vault.release_held_out(mechanism).values
-    return AccuracyEstimate.from_release(values, guesses, mechanism)
+    return figures_of(AccuracyEstimate.from_release(values, guesses, mechanism)), []
 
 
 def rung_metric(by: ChooseBy) -> str:
@@ -293,7 +314,7 @@ def tune_trial(
     else:
         planned = plans[digest]
     torch.set_num_threads(max(1, int(cpus)))
-    reports = _Reports("" if stops is None else rung_metric(stops.by))
+    reports = _Reports(ChooseBy.TEST if stops is None else stops.by)
     vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
@@ -307,7 +328,7 @@ def tune_trial(
             stops=stops,
         )
         end |= {"finished": True, "metrics": dict(outcome.metrics)}
-        end |= {"stopped_early": outcome.stopped_early}
+        end |= {"stopped_early": outcome.stopped_early, "reliability": outcome.reliability}
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
@@ -315,15 +336,15 @@ def tune_trial(
 
 
 class _Reports:
-    def __init__(self, rung_metric: str) -> None:
+    def __init__(self, by: ChooseBy) -> None:
         self._epochs: list[dict[str, float]] = []
-        self._rung_metric, self._sent = rung_metric, time.monotonic()
+        self._by, self._sent = by, time.monotonic()
 
     def take(self, figures: Mapping[str, float], rung: bool) -> None:
         """Take an epoch's figures, and send what has gathered when it is time."""
         self._epochs.append({name: each for name, each in figures.items() if not math.isnan(each)})
         if rung:
-            accuracy = figures[self._rung_metric]
+            accuracy = self._by.rank(figures[rung_metric(self._by)])
             self.send(rung={"epoch": int(figures["epoch"]), "accuracy": accuracy})
         elif time.monotonic() - self._sent >= REPORT_SECONDS:
             self.send()

@@ -211,7 +211,8 @@ class AshaByGroup(FIFOScheduler):
         rungs, name = self._stops.rule.rungs(self._most_epochs), rung_metric(self._stops.by)
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
-                rung = {"epoch": int(figures["epoch"]), "accuracy": figures[name]}
+                accuracy = self._stops.by.rank(figures[name])
+                rung = {"epoch": int(figures["epoch"]), "accuracy": accuracy}
                 self._judge(record.hash, rung)
 
     def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:

@@ -67,11 +67,6 @@ class AttackEvidence:
     others: NDArray[np.float64]
     coin_margins: NDArray[np.float64]
 
-    def pairs(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Confidence of the attacker's guesses [M * (K - 2)], and which of them are right."""
-        confidence = np.maximum(self.own[:, None], self.others)
-        return confidence.ravel(), (self.own[:, None] > self.others).ravel()
-
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
         for folder in (path.parent.parent, path.parent):
@@ -85,7 +80,7 @@ class AttackEvidence:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
                 return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
-        except Exception:  # damaged files raise many kinds; a report goes without its violin
+        except Exception:  # damaged files raise many kinds
             return None
 
     @classmethod

@@ -27,6 +27,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
 
@@ -103,6 +104,18 @@ MECHANISMS = {
         lambda epsilon: ClusterHistograms(epsilon=epsilon, num_classes=CLASSES),
         lambda _, outputs: outputs.clip(-1, 2) @ np.array([16, 4, 1]) + 21,
         public=lambda count: (np.arange(count),),  # a cluster for each label
+    ),
+    "ScoreHistogram": Case(
+        lambda epsilon: ScoreHistogram(epsilon=epsilon),
+        lambda _, outputs: outputs.reshape(-1, 3).clip(-1, 2) @ np.array([16, 4, 1]) + 21,
+        public=lambda count: (np.arange(3 * count).reshape(count, 3),),
+    ),
+    "ScoreHistogram, one class counted": Case(
+        lambda epsilon: ScoreHistogram(epsilon=epsilon),
+        lambda _, outputs: outputs.clip(-2, 3) + 2,
+        public=lambda count: (
+            np.stack([np.full(count, -1), np.arange(count), np.full(count, -1)], axis=1),
+        ),
     ),
     "LabelMoments": Case(
         lambda epsilon: LabelMoments(noise_std=gaussian_std(epsilon), num_classes=CLASSES),

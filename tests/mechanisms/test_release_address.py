@@ -25,6 +25,7 @@ from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, Ra
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
 from tests.source_tree import ROOT, sources
@@ -88,7 +89,7 @@ MECHANISMS = [
     SubsetSelection(epsilon=1.0, num_classes=3),
     StaircaseChannel(epsilon=1.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
-    *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior)),
+    *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior, ScoreHistogram)),
     RandomizedResponse(epsilon=1.0, num_classes=3),
     *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),

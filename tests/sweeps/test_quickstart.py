@@ -200,7 +200,7 @@ def test_the_report_names_failures_and_nothing_private(completed: Start, results
     page = " ".join((results / "report.html").read_text().split())
     assert "4 trials finished, 2 failed" in page and "the loss is not finite" in page
     assert "1 release. A label" in page and "epsilon 4 at delta 0" in page
-    assert "One release of Laplace noise, epsilon 4, read by" in page
+    assert "1 release of Laplace noise, epsilon 4, read by" in page
     assert "private/" not in page
 
 

@@ -4,8 +4,8 @@ A release gives each row a probability of every class. The model learns from eac
 class that is likely, weighted by that probability (`sample_weight`). Where the probabilities come
 from depends on what was released:
 
-* **Sums** (moment labels) give soft labels at once, which are a smooth function of the row; the
-  model is fitted to that function. A sample of rows shows it as well as all of them do.
+* **Sums** (moment labels) give soft labels at once (`smooth_sums`), which are a smooth function of
+  the row; the model is fitted to that function. A sample of rows shows it as well as all of them.
 * **Single labels** have the model itself as their prior. A model that has seen a row's noisy label
   agrees with it too readily, so the prior of a row comes from a model fitted to other rows. It
   learns posteriors under a flat prior, which are known to be too flat, and is corrected for that:
@@ -50,17 +50,29 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
-def fit_to_soft_labels(
-    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> Any:
-    """Return a clone of the estimator fitted to soft labels [N, K] of rows [N, D].
+def some_of(count: int, *, seed: int) -> NDArray[np.intp]:
+    """Return the places of as many of N rows as soft labels need: all, or a random sample."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[:_MOST_ROWS])
 
-    Its classes are 0..K-1.
+
+def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating]) -> Any:
+    """Return a clone of the estimator fitted to rows [N, D], once for every likely class.
+
+    `soft` [N, K] are the weights. Its classes are 0..K-1.
     """
-    if len(rows) > _MOST_ROWS:
-        chosen = np.random.default_rng(seed).permutation(len(rows))[:_MOST_ROWS]
-        rows, soft = rows[chosen], soft[chosen]
-    return _fitted(estimator, rows, soft)
+    from sklearn.base import clone
+
+    kept = [np.flatnonzero(column > _LEAST_WEIGHT) for column in soft.T]
+    repeated = np.concatenate(kept)
+    classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
+    try:
+        return clone(estimator).fit(rows[repeated], classes, sample_weight=soft[repeated, classes])
+    except TypeError as error:
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample_weight, by which a released label counts "
+            "as far as it is certain; take an estimator that does, such as "
+            "HistGradientBoostingClassifier"
+        ) from error
 
 
 def fit_to_single_labels(
@@ -75,11 +87,11 @@ def fit_to_single_labels(
     prior = np.empty(flat.shape)
     for fold in range(_FOLDS):
         inside = folds == fold
-        model = _fitted(estimator, rows[~inside], flat[~inside])
+        model = fit_to_soft_labels(estimator, rows[~inside], flat[~inside])
         found = probabilities_of(model, rows[inside], num_classes=flat.shape[-1])
         prior[inside] = _without_noise(found, flat)
     refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_WEIGHT)))
-    return _fitted(estimator, rows, refined)
+    return fit_to_soft_labels(estimator, rows, refined)
 
 
 def _without_noise(mean: NDArray[np.float64], flat: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,21 +111,3 @@ def probabilities_of(model: Any, rows: NDArray[Any], *, num_classes: int) -> NDA
     found = np.zeros((len(rows), num_classes))
     found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
     return found
-
-
-def _fitted(estimator: Any, rows: NDArray[Any], weights: NDArray[np.floating]) -> Any:
-    from sklearn.base import clone
-
-    kept = [np.flatnonzero(column > _LEAST_WEIGHT) for column in weights.T]
-    repeated = np.concatenate(kept)
-    classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
-    try:
-        return clone(estimator).fit(
-            rows[repeated], classes, sample_weight=weights[repeated, classes]
-        )
-    except TypeError as error:
-        raise ValueError(
-            f"{type(estimator).__name__} takes no sample_weight, by which a released label counts "
-            "as far as it is certain; take an estimator that does, such as "
-            "HistGradientBoostingClassifier"
-        ) from error

@@ -4,8 +4,9 @@ The party that has the features asks for sums of labels along smooth functions o
 (`LabelMoments`), and learns a smooth function from the answer. Here are the functions: the
 strongest of a Gaussian kernel between rows and some landmarks among them. Each column of numbers
 counts as itself and as its rank, so that heavy tails neither dominate nor vanish. Noise goes into
-one sum per function and class, and Bayes' rule under the kernel's own prior says how far each sum
-is trusted. Everything in this module is public: labels have no part in it.
+one sum per function and class. A logistic model needs nothing else of the labels: its likelihood
+depends on them by these sums alone. Its prior is the kernel's, and noise makes it count for more.
+Everything in this module is public: labels have no part in it.
 
 The functions are learned from a sample of the rows, so that a million rows take one pass. What was
 asked, entry by entry, are the packed weights; `SumQuestion` holds what the answer needs.
@@ -15,8 +16,8 @@ asked, entry by entry, are the packed weights; `SumQuestion` holds what the answ
 >>> weights.shape, weights.dtype
 ((500, 40), dtype('int8'))
 >>> sums = (weights * question.units).T @ np.eye(2)[(rows[:, 0] > 0).astype(int)]
->>> scores = question.scores(rows, sums, noise_std=1e-3)
->>> bool(np.mean((scores[:, 1] > 0.5) == (rows[:, 0] > 0)) > 0.95)
+>>> soft = question.soft_labels(rows, sums, count=500, noise_std=1e-3, length=1.0)
+>>> bool(np.mean((soft[:, 1] > 0.5) == (rows[:, 0] > 0)) > 0.95)
 True
 """
 
@@ -27,8 +28,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.posterior import project_to_simplex
 
 Floats = NDArray[np.float32]
 
@@ -44,9 +48,9 @@ _LEAST_SHARE = 1e-7
 #: As in `priors`: more of the labels lies along the queried directions than along an average one,
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
-#: Most functions, and the noise that an average score may have: more functions are drowned by it.
-_MOST_FUNCTIONS, _TOLERATED = 400, 0.05
+_MOST_FUNCTIONS = 400
 _ROWS_AT_ONCE = 8192
+_MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with what was asked.
 _LARGEST = 7
@@ -55,12 +59,11 @@ _LARGEST = 7
 def worthwhile(*, rows: int, noise_std: float) -> int:
     """Return how many functions of N rows to ask about, at this noise of a sum.
 
-    With M functions a sum along one of them has a share 1 / sqrt(M) of each row, and a score has
-    the noise of M of them.
+    The more functions there are, the smaller is the share of each in a row of length 1. Twice the
+    root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
     """
     _validate.positive(noise_std=noise_std)
-    tolerated = int(_TOLERATED * rows / noise_std)
-    return max(2, min(tolerated, _MOST_FUNCTIONS))
+    return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,13 +71,16 @@ class SmoothFunctions:
     """M functions of rows [N, D], of mean square 1 on the rows of the sample, the smoothest first.
 
     Attributes:
-        knots: Quantiles of each column of numbers [Q, D]; a column of two values has NaN.
+        scales: Mean and standard deviation of each column [2, D]; of one with two values the
+            smaller and their distance, since a rare category would outweigh all numbers otherwise.
+        knots: Quantiles of each column in these units [Q, D]; NaN for those of two values.
         landmarks: Rows between which the kernel measures, described by `_described` [L, D'].
         width: Squared width of the kernel.
         projection: From the kernel's values at the landmarks to the functions [L, M].
         strengths: Share of the kernel along each function [M].
     """
 
+    scales: Floats
     knots: Floats
     landmarks: Floats
     width: float
@@ -83,12 +89,16 @@ class SmoothFunctions:
 
     @classmethod
     def learned(cls, rows: NDArray[np.floating], *, count: int, seed: int) -> Self:
-        """Find the `count` strongest functions (or fewer) of standardized rows [N, D]."""
+        """Find the `count` strongest functions (or fewer) of rows [N, D]."""
         _validate.whole(count=count, minimum=1)
         generator = np.random.default_rng(seed)
         sample = rows[np.sort(generator.permutation(len(rows))[:_SAMPLE])].astype(np.float32)
-        knots = _knots(sample)
-        described = _described(sample, knots)
+        scales = _scales(sample)
+        knots = np.quantile(
+            (sample - scales[0]) / scales[1], np.linspace(0, 1, _KNOTS), axis=0
+        ).astype(np.float32)
+        knots[:, _of_two_values(sample)] = np.nan
+        described = _described(sample, scales, knots)
         chosen = generator.permutation(len(described))[: max(2, int(_LANDMARKS * count))]
         landmarks = described[chosen]
         distances = _squared_distances(landmarks, landmarks)
@@ -102,6 +112,7 @@ class SmoothFunctions:
         strong = strengths > _LEAST_SHARE * strengths[0]
         scale = np.sqrt(len(sample) / strengths[strong])
         return cls(
+            scales=scales,
             knots=knots,
             landmarks=landmarks,
             width=width,
@@ -113,7 +124,9 @@ class SmoothFunctions:
         """Return the values of the functions [N, M] at rows [N, D]."""
         values = np.empty((len(rows), len(self.strengths)), np.float32)
         for some in _blocks(len(rows)):
-            distances = _squared_distances(_described(rows[some], self.knots), self.landmarks)
+            distances = _squared_distances(
+                _described(rows[some], self.scales, self.knots), self.landmarks
+            )
             values[some] = np.exp(distances / -self.width) @ self.projection
         return values
 
@@ -122,21 +135,24 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, count, _ROWS_AT_ONCE))
 
 
-def _knots(rows: Floats) -> Floats:
-    """Quantiles of the columns [Q, D]; NaN for those of two values, whose rank adds nothing."""
-    knots = np.quantile(rows, np.linspace(0, 1, _KNOTS), axis=0).astype(np.float32)
-    two = ((rows == rows.min(0)) | (rows == rows.max(0))).all(0)
-    knots[:, two] = np.nan
-    return knots
+def _of_two_values(rows: Floats) -> NDArray[np.bool_]:
+    return np.asarray(((rows == rows.min(0)) | (rows == rows.max(0))).all(0))
 
 
-def _described(rows: NDArray[np.floating], knots: Floats) -> Floats:
-    """Rows [N, D] clipped, and beside them the ranks of their numbers, of variance 1."""
-    plain = np.clip(rows, -_CLIPPED, _CLIPPED, dtype=np.float32)
+def _scales(rows: Floats) -> Floats:
+    two, low = _of_two_values(rows), rows.min(0)
+    scale = np.where(two, rows.max(0) - low, rows.std(0))
+    center = np.where(two, low, rows.mean(0))
+    return np.stack([center, np.where(scale > 0, scale, 1)]).astype(np.float32)
+
+
+def _described(rows: NDArray[np.floating], scales: Floats, knots: Floats) -> Floats:
+    """Rows [N, D] in their units, clipped, and beside them ranks of variance 1."""
+    scaled = ((rows - scales[0]) / scales[1]).astype(np.float32)
     ranked = np.flatnonzero(~np.isnan(knots[0]))
     places = np.linspace(-np.sqrt(3), np.sqrt(3), len(knots))
-    ranks = [np.interp(rows[:, column], knots[:, column], places) for column in ranked]
-    return np.column_stack([plain, *ranks]).astype(np.float32)
+    ranks = [np.interp(scaled[:, column], knots[:, column], places) for column in ranked]
+    return np.column_stack([np.clip(scaled, -_CLIPPED, _CLIPPED), *ranks]).astype(np.float32)
 
 
 def _squared_distances(some: Floats, others: Floats) -> Floats:
@@ -155,12 +171,14 @@ class SumQuestion:
     Attributes:
         functions: Those that the weights pack.
         units: Of each direction [M].
+        longest: Length of the functions' values at a row above which the row is shortened.
         mixing: Of the functions into the sums: weights^T @ values [M, M].
         totals: Sums of the weights over all rows [M].
     """
 
     functions: SmoothFunctions
     units: Floats
+    longest: float
     mixing: NDArray[np.float64]
     totals: NDArray[np.float64]
 
@@ -174,38 +192,18 @@ class SumQuestion:
         """
         functions = SmoothFunctions.learned(rows, count=count, seed=seed)
         sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)])
-        long = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
-        units = np.maximum(np.abs(sample).max(0) / long / _LARGEST, 1e-12).astype(np.float32)
+        longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
+        units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
         mixing, totals = np.zeros((width, width)), np.zeros(width)
         for some in _blocks(len(rows)):
             values = functions(rows[some])
-            lengths = np.maximum(np.linalg.norm(values, axis=1), long)
-            # Rounded towards 0, which shortens a row.
-            whole = np.trunc(values / (lengths[:, None] * units))
-            weights[some] = whole = np.clip(whole, -_LARGEST, _LARGEST)
+            weights[some] = whole = _whole(values, units, longest)
             mixing += (whole * units).T @ values
             totals += (whole * units).sum(0, dtype=np.float64)
-        return weights, cls(functions=functions, units=units, mixing=mixing, totals=totals)
-
-    def scores(
-        self, rows: NDArray[np.floating], sums: NDArray[np.floating], *, noise_std: float
-    ) -> NDArray[np.float32]:
-        """Return the posterior mean of the one-hot labels [N, K] of rows [N, D].
-
-        `sums` [M, K] are noisy sums of one-hot labels along the weights, `noise_std` the noise of
-        each.
-        """
-        mean, strengths = 1 / sums.shape[1], self.functions.strengths
-        variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
-        normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
-        known = np.asarray(sums, np.float64) - mean * self.totals[:, None]
-        coefficients = np.linalg.solve(normal, self.mixing.T @ known).astype(np.float32)
-        found = np.empty((len(rows), sums.shape[1]), np.float32)
-        for some in _blocks(len(rows)):
-            found[some] = self.functions(rows[some]) @ coefficients + np.float32(mean)
-        return found
+        own = {"units": units, "longest": longest, "mixing": mixing, "totals": totals}
+        return weights, cls(functions=functions, **own)
 
     def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
         """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
@@ -231,16 +229,53 @@ class SumQuestion:
         rows: NDArray[np.floating],
         sums: NDArray[np.floating],
         *,
+        count: int,
         noise_std: float,
         length: float,
     ) -> NDArray[np.float64]:
-        """Return soft labels [N, K] of rows [N, D] from what `LabelMoments` released [M, K]."""
-        return soft_labels_of(self.scores(rows, sums * length, noise_std=noise_std * length))
+        """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
+
+        A logistic model along the weights: the sums are all that its likelihood takes of labels.
+        The rows are all of the `count` rows that were asked about, or a random sample of them.
+        """
+        num_classes, noise_std = sums.shape[1], noise_std * length
+        known = np.asarray(sums, np.float64) * length
+        # Together the classes are all labels, so that a part of the noise is known.
+        known += (self.totals[:, None] - known.sum(1, keepdims=True)) / num_classes
+        values, weights = self._of(rows)
+        linear, shares = self._linear(known, noise_std), np.float64(len(rows)) / count
+        guess = values @ linear + 1 / num_classes
+        # The rest of the rows, by a linear model whose sums over all rows are known.
+        target = shares * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
+        target += weights.T @ guess
+        rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
+        return _logistic(
+            weights,
+            target,
+            rates / rates.sum(),
+            strengths=self.functions.strengths,
+            noise_variance=noise_std**2 * (1 - 1 / num_classes),
+            share=float(shares),
+        )
+
+    def _of(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
+        """Values of the functions at rows [N, M], and the weights that were asked for them."""
+        values = self.functions(rows)
+        return values, _whole(values, self.units, self.longest) * self.units
+
+    def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
+        """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
+        mean, strengths = 1 / sums.shape[1], self.functions.strengths
+        variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
+        normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
+        known = sums - mean * self.totals[:, None]
+        return np.asarray(np.linalg.solve(normal, self.mixing.T @ known))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as arrays by name, for a file."""
         own = {name: getattr(self, name) for name in ("units", "mixing", "totals")}
-        return {**vars(self.functions), **own, "width": np.array(self.functions.width)}
+        numbers = {"width": self.functions.width, "longest": self.longest}
+        return {**vars(self.functions), **own, **{k: np.array(v) for k, v in numbers.items()}}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -255,8 +290,8 @@ class SumQuestion:
             ):
                 raise ValueError(f"{name} has shape {found}, which does not fit the other arrays")
         own = {name: known.pop(name) for name in ("units", "mixing", "totals")}
-        width = float(known.pop("width"))
-        return cls(functions=SmoothFunctions(**known, width=width), **own)
+        width, longest = (float(known.pop(name)) for name in ("width", "longest"))
+        return cls(functions=SmoothFunctions(**known, width=width), longest=longest, **own)
 
 
 def packed(weights: NDArray[np.int8]) -> NDArray[np.uint8]:
@@ -282,37 +317,78 @@ def unpacked(stored: NDArray[np.uint8], width: int) -> NDArray[np.int8]:
     return found[:, :width]
 
 
-def soft_labels_of(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return probabilities [N, K] of noisy scores [N, K] that keep the mean of every class.
+def _whole(values: Floats, units: Floats, longest: float) -> Floats:
+    """Weights in -7..7 of the functions' values [N, M]; none, times the units, is too long."""
+    lengths = np.maximum(np.linalg.norm(values, axis=1), longest)
+    # Rounded towards 0, which shortens a row.
+    whole = np.trunc(values / (lengths[:, None] * units))
+    return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
 
-    Scores of a rare class are noise around 0. To clip what is below 0 would add to the class, so
-    a threshold is taken off each class first, by which the clipped scores have the mean of the
-    scores again.
+
+def _logistic(
+    weights: Floats,
+    target: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    *,
+    strengths: NDArray[np.float64],
+    noise_variance: float,
+    share: float,
+) -> NDArray[np.float64]:
+    """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
+
+    The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
+    Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
+    Returns the probabilities [n, K] of the rows.
     """
-    centered = scores - (scores.sum(1, keepdims=True) - 1) / scores.shape[1]
-    found = np.empty(scores.shape)
-    for column, one in enumerate(centered.T.astype(np.float64)):
-        mean, low, high = min(max(float(one.mean()), 0.0), 1.0), -1.0, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            if np.clip(one - middle, 0, 1).mean() > mean:
-                low = middle
-            else:
-                high = middle
-        found[:, column] = np.clip(one - high, 0, 1)
-    sums = found.sum(1, keepdims=True)
-    shares: NDArray[np.float64] = found / np.maximum(sums, 1e-12)
-    shares[sums[:, 0] <= 0] = 1 / scores.shape[1]
-    return shares
+    size, num_classes = len(weights), len(rates)
+    squares = np.square(weights, dtype=np.float32).mean(0, dtype=np.float64)
+    prior = strengths / strengths.sum() / squares
+    # Of a sum over all rows: what its labels' own chance adds to its variance, and its slope.
+    variance = rates * (1 - rates)
+    chance = size / share * squares[:, None] * variance
+    slopes = (size / share * squares[:, None] * rates) ** 2 * (
+        (1 - rates) ** 2 + np.square(rates).sum() - rates**2
+    )
+    found = (target / share - (weights.sum(0, dtype=np.float64) / share)[:, None] * rates) ** 2
+
+    def evidence(factor: float) -> float:
+        spread = chance + noise_variance + factor * prior[:, None] * slopes
+        return -float((np.log(spread) + found / spread).sum())
+
+    factor = max(np.geomspace(1e-3, 1e4, 71), key=evidence)
+    # Noise in a sum weakens what it says by as much as a stronger prior would.
+    penalty = share / (factor * prior[:, None]) * (1 + noise_variance / chance)
+    scale = 1 / np.sqrt(share * chance + penalty)
+    offsets = 1 / np.sqrt(size * variance)
+
+    def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        whitened, shifts = np.split(point, [target.size])
+        inner, shift = whitened.reshape(target.shape) * scale, shifts * offsets + np.log(rates)
+        logits = weights @ inner.astype(np.float32) + shift.astype(np.float32)
+        normalizer = logsumexp(logits, axis=1, keepdims=True)
+        chances = np.exp(logits - normalizer)
+        value = normalizer.sum(dtype=np.float64) - (target * inner).sum() - size * rates @ shift
+        value += (penalty * inner**2).sum() / 2
+        slope = (weights.T @ chances - target + penalty * inner) * scale
+        offset = (chances.sum(0, dtype=np.float64) - size * rates) * offsets
+        return float(value), np.concatenate([slope.ravel(), offset])
+
+    start = np.zeros(target.size + num_classes)
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS})
+    inner, shifts = np.split(best.x, [target.size])
+    logits = weights @ (inner.reshape(target.shape) * scale) + shifts * offsets + np.log(rates)
+    return np.asarray(softmax(logits, axis=1))
 
 
 #: Axes of the arrays of a question: columns and ranks, knots, landmarks, functions.
 _SHAPES = {
+    "scales": "2D",
     "knots": "QD",
     "landmarks": "LR",
     "projection": "LM",
     "strengths": "M",
     "width": "",
+    "longest": "",
     "units": "M",
     "mixing": "MM",
     "totals": "M",

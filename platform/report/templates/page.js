@@ -18,13 +18,17 @@ for (const table of document.querySelectorAll("table.sortable")) {
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const sign = down ? -1 : 1;
-      const rank = (row) => row.cells[column].dataset.order ?? "";
+      const rank = (row) => {
+        const cell = row.cells[column];
+        const words = (cell.querySelector(".name") ?? cell).textContent.trim();
+        return [words, parseFloat(words.replace("∞", "Infinity"))];
+      };
       const number = !head.classList.contains("text");
       const rows = [...body.rows].sort((a, b) => {
-        const [x, y] = [rank(a), rank(b)];
-        if (x === "" || y === "") return (x === "") - (y === "");
-        if (number || (!isNaN(x) && !isNaN(y))) return sign * (Number(x) - Number(y) || 0);
-        return sign * x.localeCompare(y);
+        const [[s, x], [t, y]] = [rank(a), rank(b)];
+        // A cell without a number goes last.
+        if (number) return isNaN(x) - isNaN(y) || sign * (x - y || 0);
+        return sign * (isNaN(x) || isNaN(y) ? s.localeCompare(t) : x - y || 0);
       });
       body.append(...rows);
       said.textContent = `Sorted by ${title}, ${down ? "descending" : "ascending"}.`;

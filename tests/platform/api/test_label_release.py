@@ -5,14 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.trainers.methods.any_model import fit_to_single_labels
-from labeldp.trainers.methods.smooth_sums import soft_labels_of
+from labeldp.trainers.methods.smooth_sums import SumQuestion
 from labeldp.trainers.models.trained_model import load_model
 
 CLASSES = ["no", "perhaps", "yes"]
@@ -91,10 +93,16 @@ def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_soft_labels_keep_the_share_of_a_rare_class(classes: int) -> None:
+def test_soft_labels_of_sums_keep_the_share_of_a_rare_class_and_rank_it(classes: int) -> None:
     generator = np.random.default_rng(0)
-    share = np.append(np.full(classes - 1, 0.98 / (classes - 1)), 0.02)
-    scores = share + generator.normal(0, 0.1, (20_000, classes))
-    soft = soft_labels_of(scores)
+    rows = generator.normal(size=(30_000, 4)).astype(np.float32)
+    rare = generator.random(len(rows)) < expit(-5 + 1.5 * rows[:, 0] + rows[:, 1])
+    labels = np.where(rare, classes - 1, generator.integers(classes - 1, size=len(rows)))
+    weights, question = SumQuestion.asked(rows, count=60, seed=0)
+    units, length = question.no_longer_than_one(weights)
+    sums = units.T @ np.eye(classes)[labels] + generator.normal(0, 3.0, (units.shape[1], classes))
+    some = rows[:10_000]  # a sample of the rows that were asked about
+    soft = question.soft_labels(some, sums, count=len(rows), noise_std=3.0, length=length)
     assert np.allclose(soft.sum(1), 1) and (soft >= 0).all()
-    assert soft[:, -1].mean() == pytest.approx(0.02, abs=0.006)
+    assert soft[:, -1].mean() == pytest.approx(rare.mean(), rel=0.2)
+    assert roc_auc_score(rare[:10_000], soft[:, -1]) > 0.84  # the law itself has 0.88

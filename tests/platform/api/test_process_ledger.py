@@ -13,7 +13,7 @@ def test_a_line_has_mechanism_price_and_number_of_labels() -> None:
     line = line_of(a_charge(epsilon=0.5), num_labels=1200, delta=1e-5, new=False)
     assert (line.epsilon, line.delta, line.labels, line.seeded) == (0.5, 0.0, 1200, False)
     assert str(line) == (
-        "one release of Laplace noise: epsilon 0.5 for each of 1,200 labels, paid by an earlier "
+        "1 release of Laplace noise: epsilon 0.5 for each of 1,200 labels, paid by an earlier "
         "fit and read again"
     )
     gaussian = replace(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.api import two_parties
 from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
@@ -56,6 +57,13 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     model = two_parties.fit_release(features.sample(frac=1, random_state=1), [release])
     truth = labels.set_index("id").bought[features.id] == "yes"
     assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
+    # The same from the estimator, which counts what the release cost.
+    learner = LabelPrivateClassifier(random_state=0).fit_release(features, tmp_path / "release")
+    assert (learner.epsilon_, list(learner.classes_)) == (found.epsilon, ["no", "yes"])
+    assert "epsilon 3" in learner.guarantee_ and "what else their owner" in learner.guarantee_
+    assert roc_auc_score(truth, learner.predict_proba(features.drop(columns="id"))[:, 1]) > 0.9
+    with pytest.raises(ValueError, match="3,000 ids are in more than one of the releases"):
+        learner.fit_release(features, tmp_path / "release", tmp_path / "again")
 
 
 def test_stages_ask_each_label_once_and_the_second_round_has_a_prior(tmp_path: Path) -> None:
@@ -133,7 +141,7 @@ def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
 
 
 def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: Path) -> None:
-    features, labels = both_tables(400)
+    features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
     for change in (_one_person, _long_rows):
         folder = tmp_path / change.__name__

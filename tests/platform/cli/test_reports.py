@@ -24,7 +24,7 @@ def test_a_folder_is_reported_where_it_lies(
     assert Path(found["html"]) == tmp_path / "results" / "report.html"
     page = Page(Path(found["html"]).read_text())
     assert "9 trials finished, 0 failed" in page.text
-    said = "One release of Laplace noise, epsilon 2, read by nine trials, paid once"
+    said = "1 release of Laplace noise, epsilon 2, read by 9 trials, paid once"
     assert said in page.text and "1 release. A label" in page.text
     assert "is running" not in page.text
     text = words(capsys, "report", "./results", "--out", "elsewhere")
@@ -76,7 +76,7 @@ def test_the_public_edition_has_a_folder_of_its_own(
 def test_the_ledger_of_folders(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     a_folder(tmp_path / "results", readers=2)
     said = words(capsys, "ledger", "results", "--csv", "table.csv")
-    assert "one release of Laplace noise, epsilon 2, read by two trials, paid once" in said
+    assert "1 release of Laplace noise, epsilon 2, read by 2 trials, paid once" in said
     assert (tmp_path / "table.csv").exists()
     found = answer(capsys, "ledger", "results")
     assert found["ok"] and (found["epsilon"], found["delta"], found["releases"]) == (2.0, 0.0, 1)

@@ -16,7 +16,7 @@ from labeldp.platform.records.results import (
     SweepIdentity,
     dumps,
     keep_consensus,
-    read_consensus,
+    read_json,
     read_results,
     write_json,
     write_text,
@@ -47,22 +47,13 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        (
-            {"metrics": {**METRICS, "accuracy": None}},
-            "metrics.accuracy is None",
-        ),
         ({"metrics": {**METRICS, "epsilon": math.nan}}, "metrics.epsilon is None"),
         ({"metrics": {**METRICS, "delta": "0"}}, "metrics.delta is '0'"),
-        ({"metrics": {**METRICS, "delta": True}}, "metrics.delta is True"),
         ({"metrics": {}}, "has no metric 'accuracy'"),
-        ({"metrics": [1]}, "metrics is [1]"),
         ({"variant": 5}, "variant is 5"),
-        ({"finished": "yes"}, "finished is 'yes'"),
         ({"over_budget": True}, "it is finished and over_budget"),
         ({"curves": [{"loss": 1.0}]}, "epoch without its number"),
         ({"curves": [{"epoch": 1, "loss": "0"}]}, "curves.0.loss"),
-        ({"release_keys": [3]}, "release_keys"),
-        ({"environment": {"python": 3}}, "environment"),
         ({"hash": "f" * 16}, "is of trial"),
         ({"of_another_version": 1}, "of_another_version"),
     ],
@@ -222,13 +213,9 @@ def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
 
 def test_queries_are_counted_by_how_far_teachers_agree(tmp_path: Path) -> None:
     shares = np.array([1.0, 0.98, 0.5, 0.31])
-    assert read_consensus(tmp_path, "ab12") is None
     keep_consensus(tmp_path, "ab12", shares, answered=np.array([True, True, False, True]))
-    found = read_consensus(tmp_path, "ab12")
-    assert found is not None and (found["answered"][-1], found["answered"][6]) == (2, 1)
+    (path,) = (tmp_path / "private" / "consensus").iterdir()
+    found = read_json(path)
+    assert (found["answered"][-1], found["answered"][6]) == (2, 1)
     assert sum(found["answered"]) == 3 and found["refused"][10] == sum(found["refused"]) == 1
-    (path,) = tmp_path.rglob("*.json")
     assert (mode(path), mode(path.parent.parent)) == (0o600, 0o700)
-    for text in ("", "{}", "[]", '{"answered": [1], "refused": [2]}'):
-        path.write_text(text)
-        assert not read_consensus(tmp_path, "ab12")

@@ -1,4 +1,4 @@
-"""tracking: one run per trial whatever happened before, moved stores, stores that are refused."""
+"""Tracking: one complete run per trial, in a store that answers."""
 
 import fcntl
 import math
@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,7 +15,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
@@ -129,24 +128,17 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri in str(caught.value) and "\n" not in str(caught.value)
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder as another process does while it opens a store in it."""
-    held = os.open(folder, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    yield
-    os.close(held)
-
-
 def test_a_store_that_is_never_let_go_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
-    with (
-        locked(tmp_path),
-        pytest.raises(TrackingUnusable, match=r"another process has been opening it for 0 s"),
-    ):
-        Tracker.probe(uri)
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as another process does while it opens a store
+    try:
+        with pytest.raises(TrackingUnusable, match=r"another process has been opening it for 0 s"):
+            Tracker.probe(uri)
+    finally:
+        os.close(held)
 
 
 def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
@@ -157,7 +149,6 @@ def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
     client = MlflowClient(tracking_uri=tracker.uri)
     history = client.get_metric_history(tracker.parent_run_id, "finished")
     assert [point.value for point in history] == [3, 5, 4]
-    assert client.get_run(tracker.parent_run_id).data.metrics["finished"] == 4
     for name, value in same.items():
         (point,) = client.get_metric_history(tracker.parent_run_id, name)
         assert point.value == min(value, sys.float_info.max)
@@ -180,3 +171,24 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()
     assert sorted(old.rglob("*")) == (before if copied else [])
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    check_file("https://host")
+    check_file(default_uri(tmp_path))  # not there yet
+    (tmp_path / "mlflow.db").mkdir()
+    with pytest.raises(TrackingUnusable, match=r"mlflow\.db"):
+        check_file(default_uri(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a%20b", "a%20b has %20 in its path"),
+        ("%2f", "%2f in its path"),
+        ("what?", r"what\? has \? in its path"),
+    ],
+)
+def test_a_folder_that_no_address_leads_to(name: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(TrackingUnusable, match=f"{words}.*--results DIR.*MLFLOW_TRACKING_URI"):
+        default_uri(tmp_path / name)

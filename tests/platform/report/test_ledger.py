@@ -1,9 +1,12 @@
-"""ledger: lines with readers and prices; the worst label over folders, never less than it paid."""
+"""Ledgers: prices of lines, the worst label over folders, and what readers of each kind see."""
 
+import csv
+import io
 import json
 import math
 import shutil
 import sqlite3
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,13 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import load
+from labeldp import load, mechanisms
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
-from labeldp.mechanisms.randomized_response import NoNoise
-from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy, SeededNoise
+from labeldp.mechanisms.pate import releases
+from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
@@ -27,16 +32,22 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     OF_ALL,
     OF_PRIVATE,
-    Audience,
     FolderLedger,
+    LedgerLine,
     Total,
+    in_words,
+    ledger_report,
     plan_of,
+    public_lines,
     read_folder,
+    rows,
+    sentences,
     sweep_totals,
     total_of,
+    what_of,
 )
-from labeldp.platform.report.ledger_words import ledger_report
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
 from tests.platform.sweep.examples import a_record
@@ -76,23 +87,6 @@ def forget(path: Path, *names: str) -> None:
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "noise", "kind", "audience"),
-    [
-        (LAPLACE, OsEntropy(), NoiseKind.PLAIN, Audience.PUBLIC),
-        (LAPLACE, SecureEntropy(), NoiseKind.SECURE, Audience.PUBLIC),
-        (LAPLACE, SeededNoise(seed=3), NoiseKind.SEEDED, Audience.OWNER),
-        (NOTHING, OsEntropy(), None, Audience.OWNER),
-    ],
-)
-def test_releases_without_secret_noise_are_for_the_owner(
-    mechanism: Any, noise: Any, kind: NoiseKind | None, audience: Audience, tmp_path: Path
-) -> None:
-    a_folder(tmp_path, releases=[mechanism], noise=noise)
-    (line,) = read_folder(tmp_path).lines
-    assert (line.noise, line.audience) == (kind, audience)
-
-
 def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
     def problems(name: str) -> str:
         return " ".join(read_folder(tmp_path / name).problems)
@@ -120,7 +114,7 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "empty").problems == ()
     a_vault(tmp_path / "mine").release(LAPLACE)
     found = read_folder(tmp_path / "mine")
-    assert (found.results.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
+    assert (found.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_folder(tmp_path)
@@ -141,20 +135,20 @@ def test_one_folder_costs_what_its_vault_says(tmp_path: Path) -> None:
 
 
 def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Path) -> None:
-    for name, rows in (("a", np.arange(5)), ("b", np.arange(3, 9)), ("c", np.arange(20, 30))):
+    for name, where in (("a", np.arange(5)), ("b", np.arange(3, 9)), ("c", np.arange(20, 30))):
         a_folder(tmp_path / name, releases=[])
-        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
+        a_vault(tmp_path / name).release(LAPLACE, indices=where)
     both = account(tmp_path / "a", tmp_path / "b")
     assert both.groups == ((0, 1),)
-    assert both.together.epsilon == both.apart.epsilon == 4.0  # rows 3 and 4 paid twice
+    assert both.together.epsilon == both.apart.epsilon == 4.0  # where 3 and 4 paid twice
     assert account(tmp_path / "a", tmp_path / "c").together.epsilon == 2.0
 
 
 def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
-    for name, rows in (("a", np.arange(5)), ("b", np.arange(20, 30))):
+    for name, where in (("a", np.arange(5)), ("b", np.arange(20, 30))):
         a_folder(tmp_path / name, releases=[SMALL], fingerprint=name)
-        a_vault(tmp_path / name).release(LAPLACE, indices=rows)
-        a_vault(tmp_path / f"bare {name}").release(LAPLACE, indices=rows)
+        a_vault(tmp_path / name).release(LAPLACE, indices=where)
+        a_vault(tmp_path / f"bare {name}").release(LAPLACE, indices=where)
     found = account(tmp_path / "a", tmp_path / "b")
     assert found.groups == ((0,), (1,))
     # Rows can't be matched: the dearest label of one may be the dearest of the other.
@@ -341,7 +335,7 @@ def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
     identify(tmp_path, **PLAN, learned_releases=True)
     folder = read_folder(tmp_path)
     charges = [line.charge for line in folder.lines]
-    sweep = sweep_totals(charges, folder.results.identity, delta=folder.delta)
+    sweep = sweep_totals(charges, folder.identity, delta=folder.delta)
     assert totals_of(folder) == {**sweep, "num_labels": 60}
     report = ledger_report([str(tmp_path)])
     total = (sweep["epsilon_total"], 0.0)
@@ -372,17 +366,17 @@ def search(tmp_path: Path) -> Path:
 
 def price(results: Path, trial: str = "b0") -> float:
     folder = read_folder(results)
-    return price_of(folder, folder.results.trial(trial)).epsilon
+    return price_of(folder, folder.trial(trial)).epsilon
 
 
 def test_a_trial_costs_what_its_search_has_looked_at(search: Path) -> None:
     folder = read_folder(search)
-    own = folder.results.trial("b0")
+    own = folder.trial("b0")
     assert folder.learns and cost_of(folder, [own]).epsilon == 0.5
     # One release for training at .5, and three counts of .25 on other labels: the larger sum.
     assert (price(search), price(search, "a0")) == (0.75, 2.0)
     assert set(folder.keys_behind(own)) == {
-        key for name in ("b0", "b1", "b2") for key in folder.results.trial(name).release_keys
+        key for name in ("b0", "b1", "b2") for key in folder.trial(name).release_keys
     }
     vault = a_vault(search)
     counts = [
@@ -398,14 +392,14 @@ def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
     identify(search, learned_counts=3.0)
     assert price(search) == price(search, "a0") == 3.0
     folder = read_folder(search)
-    assert cost_of_page(folder, [folder.results.trial("b0")]).epsilon == 4.0
-    assert plan_of(folder.results.identity) == Total(epsilon=4.0, epsilon_private=4.0)
+    assert cost_of_page(folder, [folder.trial("b0")]).epsilon == 4.0
+    assert plan_of(folder.identity) == Total(epsilon=4.0, epsilon_private=4.0)
     assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
     assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
     # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
     identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)
     folder = read_folder(search)
-    found = price_of(folder, folder.results.trial("b0"))
+    found = price_of(folder, folder.trial("b0"))
     assert (found.epsilon, found.delta) == (2.5, 1e-5)
 
 
@@ -422,10 +416,10 @@ def test_where_releases_were_searched_all_of_the_sweep_counts(search: Path, know
 def test_a_trial_that_was_stopped_says_that_the_sweep_learned(search: Path) -> None:
     forget(search, *PLAN, "learned_releases")
     folder: FolderLedger = read_folder(search)
-    own = folder.results.trial("b0")
+    own = folder.trial("b0")
     assert not folder.learns and price(search) == 0.5
     assert folder.keys_behind(own) == tuple(own.release_keys)
-    keep(search, folder.results.trial("b1"), stopped_early=2)
+    keep(search, folder.trial("b1"), stopped_early=2)
     assert read_folder(search).learns and price(search) == 2.5
 
 
@@ -439,5 +433,187 @@ def test_without_the_number_of_training_labels_all_releases_are_charged(
         identify(search, num_labels=num_labels)
     assert price(search) == PLAN["learned_epsilon"]
     folder = read_folder(search)
-    keys = folder.keys_behind(folder.results.trial("b0"))
+    keys = folder.keys_behind(folder.trial("b0"))
     assert set(keys) == {line.charge.key for line in folder.lines}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfSecretProjectX:
+    """A mechanism of a user's own."""
+
+    note: str = "s3cr3t-4711"
+    epsilon: float = 1.0
+    failure_probability: ClassVar[float] = 0.0
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(epsilon=self.epsilon)
+
+    def release(self, labels: Any, *, generator: Any) -> Any:
+        return np.zeros(3)
+
+
+def lines(path: Path, **facts: Any) -> tuple[LedgerLine, ...]:
+    a_folder(path, **facts)
+    return read_folder(path).lines
+
+
+def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
+    (text,) = sentences(lines(tmp_path / "one", readers=9))
+    assert text.startswith(
+        "1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; for ALIBI; of "
+        "60 labels, made on 20"
+    )
+    assert text.endswith("Anybody may see results computed from it.")
+    (text,) = sentences(lines(tmp_path / "gaussian", releases=[GAUSSIAN]))
+    assert "1 release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by 1 trial" in text
+    (seeded,) = sentences(lines(tmp_path / "seeded", noise=SeededNoise(seed=81243)))
+    assert "the seed takes this noise off" in seeded and "81243" not in seeded
+
+
+def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
+    """They were made of the labels to train on, which the count's noise does not cover."""
+    a_folder(tmp_path, releases=[], readers=0)
+    vault, folder = a_vault(tmp_path), ResultsFolder(tmp_path, sweep="small")
+    bare = vault.release(NoNoise(num_classes=10)).key
+    counts = [vault.release(CorrectCount(epsilon=0.05), np.full(60, g)).key for g in range(3)]
+    for digest, keys in (("0a", [bare, counts[0]]), ("1a", [counts[1]])):
+        folder.keep(a_record(digest, release_keys=tuple(keys)))
+    *found, labels = sentences(read_folder(tmp_path).lines)
+    private, owners = found if "Anybody" in found[0] else reversed(found)
+    assert private.startswith("1 noisy count") and "Anybody may see" in private
+    # The third was asked by a trial that left no record, perhaps the baseline.
+    assert owners.startswith("2 noisy counts of right answers, epsilon 0.05 each, read by 1 ")
+    assert "paid once each" in owners and "owner of the labels only" in owners
+    assert labels.startswith("1 copy of the labels without any noise, no bound on epsilon")
+    assert "owner of the labels only" in labels
+    audiences = [row["who_may_see_it"] for row in rows(account(tmp_path))]
+    assert audiences.count("anybody") == 1 and len(audiences) == 4
+    words = in_words(account(tmp_path))
+    assert "no label has paid more than epsilon 0.15 for those with noise" in words[-2]
+    assert words[-1].startswith("1 release without any noise")
+
+
+def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> None:
+    for name, fingerprint in (("a", "x"), ("b", "x"), ("c", "other")):
+        a_folder(tmp_path / name, fingerprint=fingerprint)
+    a, b, c = (tmp_path / name for name in "abc")
+    assert "In all, 1 release: no label has paid more than epsilon 2" in in_words(account(a))[-1]
+    same = in_words(account(a, b))[-1]
+    assert "2 folders on the same labels" in same and "more than epsilon 4" in same
+    total, unknown = in_words(account(a, b, c))[-2:]
+    assert "3 folders and 3 releases" in total and "more than epsilon 6" in total
+    assert "can't be known" in unknown and unknown.count("more than epsilon 4") == 1
+    found = ledger_report([str(a), str(b), str(c)])
+    assert [folder["group"] for folder in found["folders"]] == [0, 0, 1]
+    assert (found["epsilon"], found["epsilon_private"]) == (6.0, 6.0)
+    assert (found["ok"], found["same_labels"], found["releases"]) == (True, None, 3)
+    assert found["epsilon_if_different"] == 4.0
+    assert ledger_report([str(a), str(b)])["same_labels"] is True
+
+
+def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> None:
+    deep = tmp_path / "studies" / "of" / "mine" / "a"
+    for place in (deep, tmp_path / "b", tmp_path / "b" / "within"):
+        a_folder(place)
+    assert ledger_report([str(tmp_path)])["epsilon"] == 6.0
+    (deep / "vault.db").unlink()
+    found = ledger_report([str(tmp_path)])
+    assert not found["ok"] and "is gone" in found["problems"][0]
+    assert "THIS LEDGER IS NOT WHOLE, and its sums are too low:" in found["words"]
+
+
+def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    for number in range(2):
+        side = PublicSide(rows=str(number), classes="[0, 1]", num_labels=2)
+        vault = LabelVault(labels=[0, 1], num_classes=2, store=shared.store(side))
+        vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
+    found = ledger_report([str(tmp_path / "vault")])
+    assert (found["ok"], found["releases"], found["epsilon"]) == (True, 2, 2.0)
+    next((tmp_path / "vault").rglob("vault.db")).unlink()
+    assert not ledger_report([str(tmp_path / "vault")])["ok"]
+
+
+def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[LAPLACE], readers=2, variant="=1+1")
+    a_vault(tmp_path).release(NoNoise(num_classes=10))
+    table = tmp_path / "table.csv"
+    ledger_report([str(tmp_path)], csv=str(table))
+    assert stat.S_IMODE(table.stat().st_mode) == 0o600
+    first, second = csv.DictReader(io.StringIO(table.read_text()))
+    expected: dict[str, Any] = {
+        "sweep": "small",
+        "line": "1",
+        "what": "release of Laplace noise",
+        "noise": "plain",
+        "epsilon": "2.0",
+        "labels": "60",
+        "trials": "0000000000000000; 0000000000000001",
+        "configurations": "'=1+1",
+        "who_may_see_it": "anybody",
+        "counted": "1",
+    }
+    assert {name: first[name] for name in expected} == expected
+    assert (second["noise"], second["epsilon"]) == ("none", "inf")
+    assert second["who_may_see_it"] == "the owner of the labels only"
+
+
+def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
+    a_folder(tmp_path / "a")
+    with pytest.raises(ValueError, match="there is no folder"):
+        ledger_report([str(tmp_path / "nowhere")])
+    assert ledger_report([str(tmp_path / "a")], delta=0.0)["delta"] == 0.0
+    with pytest.raises(ValueError, match="delta is 2"):
+        ledger_report([str(tmp_path / "a")], delta=2.0)
+    with pytest.raises(ValueError, match=r"table\.csv can't be written"):
+        ledger_report([str(tmp_path / "a")], csv=str(tmp_path / "no" / "table.csv"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, kind in {**vars(mechanisms), **vars(releases)}.items()
+        if isinstance(kind, type)
+        and hasattr(kind, "failure_probability")
+        and hasattr(kind, "release")
+        and name != "Mechanism"
+    ],
+)
+def test_every_mechanism_of_ours_has_words(name: str) -> None:
+    assert name not in what_of(name), f"{name} is released, and no words say what it is"
+
+
+def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:
+    first, second = public_lines(lines(tmp_path, releases=[LAPLACE, GAUSSIAN]))
+    assert first["parameters"] == {"epsilon": 2.0, "num_classes": 10}
+    assert (first["mechanism"], first["noise"], first["labels"]) == ("LaplaceNoise", "plain", 60)
+    assert (first["epsilon"], first["delta"], first["failure_probability"]) == (2.0, 0.0, 0.0)
+    event = read_event(json.dumps(second["event"]))
+    assert epsilon_of([event], delta=second["delta"]) == second["epsilon"]
+    # Times are days, and folders stay.
+    assert len(first["made"]) == 10 and first["made"].count("-") == 2
+    assert str(tmp_path) not in json.dumps(first) and "small" not in json.dumps(first)
+    (seeded,) = public_lines(lines(tmp_path / "seeded", noise=SeededNoise(seed=8124377)))
+    assert seeded["noise"] == "seeded" and "8124377" not in json.dumps(seeded)
+
+
+def test_mechanisms_of_other_code_are_told_by_their_price_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)
+    (line,) = public_lines(lines(tmp_path, releases=[OfSecretProjectX()]))
+    shown = json.dumps(line)
+    assert "SecretProject" not in shown and "s3cr3t" not in shown
+    assert (line["mechanism"], line["parameters"], line["epsilon"]) == ("other", {}, 1.0)
+    assert (line["delta"], line["failure_probability"]) == (8e-6, 4e-6)
+
+
+@pytest.mark.parametrize("planted", ["s3cr3t", ["s3cr3t"], {"s3cr3t": 1}, True])
+def test_parameters_are_numbers(planted: Any, tmp_path: Path) -> None:
+    (line,) = lines(tmp_path)
+    strange = {**line.charge.mechanism, "epsilon": planted, "s3cr3t": 3.0}
+    (shown,) = public_lines([replace(line, charge=replace(line.charge, mechanism=strange))])
+    assert (shown["parameters"], shown["mechanism"]) == ({}, "other")
+    assert "s3cr3t" not in json.dumps(shown)

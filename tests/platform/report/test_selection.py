@@ -93,7 +93,7 @@ def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
         alone = selected(read_folder(place), BEST, at_epsilon=1.0)
         assert (alone.among, alone.cost.epsilon) == (1, 0.5)
         page = public_report(place, to=tmp_path / f"{ending}-public")
-        assert page.epsilon == 6.5
+        assert page["epsilon"] == 6.5
     assert found == [6.5, 6.5, 6.5]
 
 
@@ -171,7 +171,7 @@ def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
 
 def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
     """Whoever takes the keys out of a record may write any epsilon beside them."""
-    keep(sweep.path, sweep.results.records["1a"], release_keys=[])
+    keep(sweep.path, sweep.records["1a"], release_keys=[])
     folder = read_folder(sweep.path)
     for named in ("1a", "0a"):  # as one of those that it is chosen among, too
         with pytest.raises(NotPublishable, match="trial 1a names no release"):
@@ -219,7 +219,7 @@ def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
 def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
     assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).doubt == ""
     close = noisy(sweep, 0.06)
-    record = close.results.trial("0a")
+    record = close.trial("0a")
     figures = {**record.metrics, "accuracy_estimated": 0.61}
     ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
     found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)

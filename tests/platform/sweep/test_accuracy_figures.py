@@ -1,17 +1,20 @@
 """accuracy_figures: classes of figures, accuracies in words, and choices that noise would make."""
 
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
 
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.cli.command_line import PLAN_OPTIONS
 from labeldp.platform.sweep.accuracy_figures import (
     OWNERS,
     PUBLIC,
     ChoiceNoise,
     ChooseBy,
+    chosen_by,
     doubt_of,
     figures_of,
     is_owners,
@@ -53,6 +56,25 @@ def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bo
     found = ChoiceNoise(candidates=candidates, noise=noise)
     with pytest.raises(ValueError, match="held_out_share") if refused else nullcontext():
         found.refuse(instead="toss a coin")
+
+
+def test_trials_are_compared_by_any_figure_that_all_of_them_have() -> None:
+    option: Any = next(each for each in PLAN_OPTIONS if each.name == "choose_by")
+    assert set(option.type.choices) == set(ChooseBy)
+    rare = {"accuracy": 0.98, "accuracy_estimated": 0.98, "roc_auc": 0.8, "log_loss": 0.1}
+    assert chosen_by([rare]) is ChooseBy.TEST
+    assert chosen_by([rare], ChooseBy.LOG_LOSS) is ChooseBy.LOG_LOSS
+    for asked, why in (
+        (ChooseBy.LIFT, "did not measure"),
+        (ChooseBy.ROC_AUC_ESTIMATED, r"evaluation\.estimate=histogram"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            chosen_by([rare], asked)
+    # Of losses the least is the best, and noise decides as it does with accuracies.
+    noisy = [{"log_loss_estimated": each, "log_loss_estimated_noise": 0.3} for each in (0.1, 0.5)]
+    with pytest.raises(ValueError, match="too large to choose by estimated log loss"):
+        refuse_lottery(noisy, by=ChooseBy.LOG_LOSS_ESTIMATED)
+    assert max(0.1, 0.5, key=ChooseBy.LOG_LOSS.rank) == 0.1
 
 
 def test_finished_trials_are_told_apart_only_beyond_their_noise() -> None:

@@ -242,6 +242,8 @@ def test_a_plan_prices_estimates_apart_from_the_training() -> None:
     assert counts.epsilon_total == 3.0  # two counts of 1.5, or trainings of 1 and 2
     dear = cost_of(counted(1.0, evaluation__epsilon=4.0), num_classes=3, with_estimates=True)
     assert dear.epsilon_total == 4.0
+    alike = counted(1.0, 2.0, evaluation__estimate="histogram")  # priced as counts are
+    assert cost_of(alike, num_classes=3, with_estimates=True).epsilons == counts.epsilons
     shared = counted(1.0, 2.0, evaluation__estimate="release")
     free = cost_of([*shared, *shared], num_classes=3, with_estimates=True)
     assert (free.releases, free.epsilon_total) == (4, 3.0)

@@ -25,7 +25,7 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.records.results import read_consensus
+from labeldp.platform.records.results import read_json
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import label_home
@@ -139,8 +139,9 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     answers_alone = epsilon_of_counts([REQUEST], delta=1e-5)
     assert figures["epsilon_of_counts"] > max(answers_alone, home.epsilon(reply.keys, 1e-5)[0])
     seen = reply.values[:, 1] >= 0
-    consensus = read_consensus(tmp_path, TRIAL)
-    assert consensus is not None and sum(consensus["answered"]) == 40
+    (path,) = (tmp_path / "private" / "consensus").iterdir()
+    consensus = read_json(path)
+    assert path.stem == TRIAL and sum(consensus["answered"]) == 40
     assert sum(consensus["refused"]) == seen.sum() - 40
     shares = votes[seen].max(1) / ENSEMBLE.teachers
     together = np.add(consensus["answered"], consensus["refused"])

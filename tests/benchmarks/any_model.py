@@ -1,0 +1,117 @@
+"""Any model on released labels, beside the same model on true ones: the tables of docs/python.md.
+
+    python -m tests.benchmarks.any_model conversions --rows 1000000 --seeds 5
+    python -m tests.benchmarks.any_model adult --data DEST --seeds 5
+
+Prints ROC AUC, log loss and calibration error on test rows, mean and standard deviation over seeds
+of the noise, as Markdown. Two classes: subset selection is randomized response. `--models` and
+`--methods` choose; `network` is the platform's own model.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp import LabelPrivateClassifier, PrivacyAddsUp
+from labeldp.platform.api.two_parties import prepared
+from labeldp.platform.sweep.score_figures import test_figures
+from labeldp.trainers.data.conversions import conversions
+from labeldp.trainers.methods.any_model import named_estimator
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+_SHOWN = {"roc_auc": 4, "log_loss": 4, "calibration_error": 4}
+_ADULT = (
+    "age workclass fnlwgt education years marital occupation relationship race sex gain loss "
+    "hours country income"
+).split()
+Part = tuple[pd.DataFrame, NDArray[np.int64]]
+
+
+def tables(name: str, *, rows: int, folder: Path) -> tuple[Part, Part]:
+    """Return features and labels in 0..1 for training and for testing."""
+    if name == "conversions":
+        train, test = conversions(rows, seed=0), conversions(100_000, seed=1)
+        labels = [(each.pop("bought") == "yes").to_numpy(np.int64) for each in (train, test)]
+        train, test = (each.drop(columns=["id", "probability"]) for each in (train, test))
+    else:
+        train, test = (
+            pd.read_csv(folder / file, names=_ADULT, skipinitialspace=True, skiprows=skipped)
+            for file, skipped in (("adult.data", 0), ("adult.test", 1))
+        )
+        labels = [each.pop("income").str.contains(">").to_numpy(np.int64) for each in (train, test)]
+    return (train, labels[0]), (test, labels[1])
+
+
+def measured(
+    train: Part, test: Part, *, model: str, method: str, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Fit once, and return the figures of the test rows with the seconds of the fit."""
+    rows, labels = train
+    started = time.perf_counter()
+    estimator = None if model == "network" else named_estimator(model, rows=len(rows), seed=seed)
+    if method == "no_privacy" and estimator is not None:
+        numbers, preprocessing = prepared(rows.assign(id=range(len(rows))), "id")
+        fitted, tested = estimator.fit(numbers, labels), preprocessing(test[0])
+    else:
+        fitted = LabelPrivateClassifier(
+            method,
+            epsilon=epsilon if method != "no_privacy" else 1.0,
+            classes=2,
+            random_state=seed,
+            estimator=estimator,
+        ).fit(rows, labels)
+        tested = test[0]
+    seconds = time.perf_counter() - started
+    return test_figures(fitted.predict_proba(tested), test[1])[0] | {"seconds": seconds}
+
+
+def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]:
+    """Yield the rows of the table."""
+    yield f"| model | labels | epsilon | {' | '.join(_SHOWN)} | seconds | seeds |"
+    yield "|---" * (len(_SHOWN) + 5) + "|"
+    for model in options.models.split(","):
+        for method in options.methods.split(","):
+            private = method != "no_privacy"
+            for epsilon in map(float, options.epsilons.split(",")) if private else (np.inf,):
+                seeds = range(options.seeds if private else 1)
+                found = pd.DataFrame(
+                    measured(train, test, model=model, method=method, epsilon=epsilon, seed=seed)
+                    for seed in seeds
+                )
+                cells = [
+                    f"{found[name].mean():.{digits}f}"
+                    + (f" +- {found[name].std():.{digits}f}" if len(seeds) > 1 else "")
+                    for name, digits in _SHOWN.items()
+                ]
+                about = [model, method, f"{epsilon:g}", *cells]
+                yield f"| {' | '.join(about)} | {found.seconds.mean():.1f} | {len(seeds)} |"
+
+
+def main() -> None:
+    """Print the table line by line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=("conversions", "adult"))
+    parser.add_argument("--data", type=Path, default=Path(), help="folder of adult.data")
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
+    parser.add_argument("--models", default="boosting,logistic,network")
+    parser.add_argument("--methods", default="no_privacy,moment_labels,randomized_response")
+    options = parser.parse_args()
+    # Fits on the same rows, for comparison.
+    warnings.simplefilter("ignore", PrivacyAddsUp)
+    train, test = tables(options.name, rows=options.rows, folder=options.data)
+    for line in lines(train, test, options):
+        print(line)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
