@@ -46,7 +46,7 @@ from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.encoders.image_encoder import build
-from labeldp.trainers.encoders.pretraining import Pretraining, described, pretrain
+from labeldp.trainers.encoders.pretraining import described, pretrain
 from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import prior_features
@@ -141,10 +141,7 @@ class Place:
     def finish(
         self, step: "Step", found: Mapping[str, Any], performance: Performance = _FAST
     ) -> bool:
-        """Write a step's result with where it was made, and delete its state.
-
-        Without another word it was learned from images alone.
-        """
+        """Write a step's result with where it was made, and delete its state."""
         cuda = performance.torch_device().type == "cuda"
         every = {
             "step": step.name,
@@ -356,7 +353,7 @@ _PERFORMANCES = {
     "bf16, channels last": _BF16,
     "bf16, channels last, compiled": replace(_BF16, compile=True),
 }
-_LEAST_ROUNDS, _MANY_EPOCHS, _FIXMATCH_STEPS = 3, 10_000, 50
+_LEAST_ROUNDS, _FIXMATCH_STEPS = 3, 50
 
 
 def random_images(count: int, *, num_classes: int) -> PublicData:
@@ -372,58 +369,42 @@ def random_images(count: int, *, num_classes: int) -> PublicData:
     )
 
 
-def _fixmatch(width: int, performance: Performance) -> Callable[[], object]:
-    return FixMatch(
-        FixMatchConfig(width=width, epochs=_MANY_EPOCHS, steps_per_epoch=_FIXMATCH_STEPS),
-        data=random_images(1000, num_classes=10),
-        indices=np.arange(250),
-        labels=np.arange(250) % 10,
-        seed=0,
-        performance=performance,
-    ).epoch
+Speed = tuple[str, str, int, str, Callable[[], Trainer]]
 
 
-def _alibi(
-    config: AlibiConfig, images: int, classes: int, performance: Performance
-) -> Callable[[], object]:
-    data = random_images(images, num_classes=classes)
-    labels = SeededVault(np.arange(images) % classes, classes)
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=performance)
-    return trainer.epoch
-
-
-def _self_supervised(
-    model: ModelName, images: int, performance: Performance
-) -> Callable[[], object]:
-    config = SelfSupervisedConfig(model=model, width=64, epochs=_MANY_EPOCHS)
-    pixels = random_images(images, num_classes=10).train_features
-    return Pretraining(config, images=pixels, seed=0, performance=performance).epoch
-
-
-def planned(small: bool) -> Iterator[tuple[str, str, int, str, Callable[[], Callable[[], object]]]]:
-    """Yield what and how, count and unit of a round, and what prepares a round."""
+def planned(small: bool) -> Iterator[Speed]:
+    """Yield what and how, count and unit of an epoch, and a function that starts the training."""
     width, images = (4, 256) if small else (64, 50_000)
+    epochs: dict[str, Any] = {"epochs": 10_000}
+
+    def alibi(config: AlibiConfig, classes: int, by: Performance) -> Trainer:
+        data = random_images(images, num_classes=classes)
+        labels = SeededVault(np.arange(images) % classes, classes)
+        trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=by)
+        return trainer
+
+    def fixmatch(width: int, by: Performance) -> Trainer:
+        config = FixMatchConfig(width=width, steps_per_epoch=_FIXMATCH_STEPS, **epochs)
+        data, rows = random_images(1000, num_classes=10), np.arange(250)
+        return FixMatch(config, data=data, indices=rows, labels=rows % 10, seed=0, performance=by)
+
     resnet = AlibiConfig(
-        model=ModelName.RESNET18, width=width, epochs=_MANY_EPOCHS, batch_size=128, augment=True
+        model=ModelName.RESNET18, width=width, batch_size=128, augment=True, **epochs
     )
     # Precisions and compilers of a CPU would take more than a minute.
     cuda = Performance().torch_device().type == "cuda"
     for how in _PERFORMANCES if cuda else ["fp32"]:
         by = _PERFORMANCES[how]
-        prepare: Callable[[], Callable[[], object]] = partial(_alibi, resnet, images, 100, by)
-        yield f"ALIBI, ResNet18, width {width}, 100 classes", how, images, "images", prepare
+        start = partial(alibi, resnet, 100, by)
+        yield f"ALIBI, ResNet18, width {width}, 100 classes", how, images, "images", start
         if small:
             continue
         for width in (2, 4, 8):
-            prepare = partial(_fixmatch, width, by)
-            yield f"FixMatch, WRN-28-{width}", how, _FIXMATCH_STEPS, "steps", prepare
+            start = partial(fixmatch, width, by)
+            yield f"FixMatch, WRN-28-{width}", how, _FIXMATCH_STEPS, "steps", start
         for width in WIDTHS:
-            fast = AlibiConfig(**fast_training(epochs=_MANY_EPOCHS, width=width))
-            prepare = partial(_alibi, fast, images, 10, by)
-            yield f"ALIBI, fast network, width {width}", how, images, "images", prepare
-        for model in (ModelName.FAST_CNN, ModelName.RESNET18):
-            prepare = partial(_self_supervised, model, 20_480, by)
-            yield f"self-supervised, {model}, width 64", how, 20_480, "images", prepare
+            start = partial(alibi, AlibiConfig(**fast_training(width=width) | epochs), 10, by)
+            yield f"ALIBI, fast network, width {width}", how, images, "images", start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,12 +420,12 @@ class SpeedStep(Step):
     def advance(self, place: Place, end: float) -> bool:
         """Measure until all is measured or the time is over."""
         speeds: list[dict[str, Any]] = place.state(self.name, repr(self)).get("speeds", [])
-        for what, how, count, unit, prepare in islice(planned(self.small), len(speeds), None):
+        for what, how, count, unit, start in islice(planned(self.small), len(speeds), None):
             if time.monotonic() + self.needs_seconds > end:
                 return False
             speed: dict[str, Any] = {"what": what, "how": how, "unit": unit}
             try:
-                speed["per_second"] = count / self._seconds_of(prepare())
+                speed["per_second"] = count / self._seconds_of(start().epoch)
             except RuntimeError as error:  # a network that does not fit must not end the others
                 speed["failed"] = str(error).splitlines()[0][:200]
             speeds.append(speed)
@@ -638,33 +619,31 @@ _COLUMNS = (
 
 def table(place: Place, steps: Sequence[Step]) -> str:
     """Return all results as Markdown, for docs/reproduction.md; `not run` where there is none."""
-    lines = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
+    rows: list[list[Any]] = [list(_COLUMNS), ["---"] * len(_COLUMNS)]
     for step in steps:
-        if isinstance(step, TrialStep | EncoderStep):
-            found = place.kept("results", step.name)
-            if found is None:
-                failed = place.kept("failed", step.name)
-                why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
-                lines.append(
-                    _row([step.dataset, step.name, step.network, why, *[""] * (len(_COLUMNS) - 4)])
-                )
-                continue
-            if found["accelerator"] == "none":
-                found["accelerator"] = found["machine"].partition(",")[0]
-            cells = [found.get(column, "") for column in _COLUMNS]
-            lines.append(_row([f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells]))
+        if not isinstance(step, TrialStep | EncoderStep):
+            continue
+        if (found := place.kept("results", step.name)) is None:
+            failed = place.kept("failed", step.name)
+            why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
+            found = {"dataset": step.dataset, "method": step.name, "network": step.network}
+            found["epsilon"] = why
+        elif found["accelerator"] == "none":
+            found["accelerator"] = found["machine"].partition(",")[0]
+        rows.append([found.get(column, "") for column in _COLUMNS])
     speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
-    rows = [
-        _row([each["what"], each["how"], f"{each['per_second']:,.4g} {each['unit']}"])
+    measured = [
+        [each["what"], each["how"], f"{each['per_second']:,.4g} {each['unit']}"]
         for each in speeds
         if "failed" not in each
     ]
-    lines += ["", _row(["what", "how", "per second"]), "|---|---|---|"]
-    return "\n".join(lines + (rows or ["| not run | | |"]))
+    rows += [[], ["what", "how", "per second"], ["---"] * 3, *(measured or [["not run", "", ""]])]
+    return "\n".join(_row(row) for row in rows)
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+def _row(cells: Sequence[Any]) -> str:
+    texts = (f"{each:.4g}" if isinstance(each, float) else str(each) for each in cells)
+    return "| " + " | ".join(text.replace("|", "/") for text in texts) + " |" if cells else ""
 
 
 def main() -> int:
