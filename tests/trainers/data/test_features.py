@@ -198,7 +198,6 @@ def test_columns_that_name_rows_are_told_from_features() -> None:
         "customerId": random.permutation(count) * 1.0,
         "note": ids,
         "Unnamed: 0": np.arange(count),
-        "phone": random.integers(10**8, 10**9, count),
         "user_uuid": [None, *ids[1:]],
         "nothing": [None] * count,
     }
