@@ -70,7 +70,7 @@ class PlannedCharge:
     Attributes:
         event: The most that a touched label pays.
         failure_probability: Part of delta that all of its releases take together, since each may
-            fail to be what `event` says; what their mechanisms declare.
+            fail to be as in `event`; what their mechanisms declare.
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
         before: Of another release of the same labels that this one builds on, such as a prior's.
@@ -187,7 +187,7 @@ class TrainerConfig(Protocol):
         """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any trial starts; `prior` is asked beside this."""
+        """Refuse data that do not fit, before any trial starts; `prior` is checked beside this."""
 
     @property
     def epochs(self) -> int:

@@ -31,7 +31,7 @@ _MODEL_ATTEMPTS = 5
 
 
 class ModelNotKept(ValueError):
-    """A trial's model could not be written; the message says why and what to do."""
+    """A trial's model could not be written; the message has cause and fix."""
 
 
 class Keeper:

@@ -27,7 +27,7 @@ def write_model(models: Path, digest: str, files: Mapping[str, bytes]) -> None:
     # A cluster that runs already has an umask of its own.
     for each in (models, folder):
         inner_folder(each)
-    # Of an earlier start of the same trial: until both files are new, there is no model.
+    # Of an earlier start of the same trial: until both files are new, no model exists.
     (folder / DESCRIPTION).unlink(missing_ok=True)
     for name in sorted(files, key=lambda name: name == DESCRIPTION):
         with replacing(folder / name) as file:

@@ -50,7 +50,7 @@ _STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
 
 
 class ResultsFolderError(ValueError):
-    """A results folder that can't be used; the message says why and what to do."""
+    """A results folder that can't be used; the message has cause and fix."""
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
@@ -258,7 +258,7 @@ class SweepIdentity:
 
 
 def identity_of(path: Path) -> SweepIdentity:
-    """Return the identity in the `sweep.json` at `path`; an empty one where there is no file."""
+    """Return the identity in the `sweep.json` at `path`; an empty one without a file."""
     if not path.exists():
         return SweepIdentity()
     facts = read_json(path)
@@ -390,7 +390,7 @@ class KeptResults:
 
     @property
     def sweep(self) -> str:
-        """Name of the sweep, or of the folder where nothing says it."""
+        """Name of the sweep, or of the folder if it is unknown."""
         return self.identity.sweep or self.path.name
 
     @property
@@ -415,7 +415,7 @@ def read_results(path: Path) -> KeptResults:
     """Return the content of the results folder at `path`, without changing anything in it."""
     folder = path.expanduser().absolute()
     if not folder.is_dir():
-        raise ResultsFolderError(f"there is no folder {folder}; name the results of a sweep")
+        raise ResultsFolderError(f"folder {folder} does not exist; name the results of a sweep")
     identity, records = identity_of(folder / "sweep.json"), _records_in(folder)
     kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
     if not (identity or records or kept):

@@ -116,7 +116,7 @@ def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
 
 
 def _quality(point: Point) -> str:
-    """What a sentence says of a model: its accuracy, or before it what a rare class asks for."""
+    """Describe a model by its accuracy, and before it by the figures of a rare class."""
     seeds, by = len(point.hashes), point.accuracy_by
     if by.of_scores:
         spread = f" (standard deviation {point.accuracy_std:.3f}, {seeds} seeds)"
@@ -133,7 +133,7 @@ def _rare(rivals: Sequence[Point]) -> str:
         return ""
     end = "_estimated" if rivals[0].accuracy_by.estimated else ""
     return (
-        " A class is rare, so that accuracy says little: it chose this one, and --choose-by "
+        " A class is rare, so that accuracy means little: it chose this one, and --choose-by "
         f"roc_auc{end} would choose by ROC AUC."
     )
 

@@ -21,7 +21,7 @@ ANY = Budget(epsilon=math.inf)
 
 
 class NotPublishable(ValueError):
-    """Something that must stay with the owner of the labels; the message says what to do."""
+    """Something that must stay with the owner of the labels; the message has the fix."""
 
 
 class Reservation(StrEnum):
@@ -152,7 +152,7 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise NotPublishable(
-            f"the record of trial {record.hash} says epsilon {stated:g}, and by the ledger of "
+            f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "
             f"{folder.path} the releases that it read cost {paid.epsilon:g}; find out which is "
             "right before you publish anything"
         )
@@ -203,7 +203,7 @@ def within(
 
 
 def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
-    """Return the source of a trial's noise: SEEDED if its record, or any line of it, says so."""
+    """Return the source of a trial's noise: SEEDED if its record, or any line of it, is."""
     lines = folder.lines_of(record.release_keys)
     seeded = any(line.noise is NoiseKind.SEEDED for line in lines)
     return NoiseKind.SEEDED if seeded else record.noise

@@ -2,7 +2,7 @@
 
 Numbers are standardized and text becomes one column per category, both as the training rows have
 them. A number that is missing becomes the median of its column; where training rows lack some, an
-indicator column says so. Missing text is a category of its own. Dates are days since 1970.
+indicator column marks them. Missing text is a category of its own. Dates are days since 1970.
 
 Their preparation is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
 prepares these rows, testing rows, and every row that a model predicts later.
@@ -43,7 +43,7 @@ _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "identifier", "rowid", "ssn"
 
 
 class RowsRefused(ValueError):
-    """Rows that are not of the kind that the training rows were; the message says what differs."""
+    """Rows of another kind than the training rows; the message names the difference."""
 
 
 class ColumnsIgnored(UserWarning):

@@ -140,7 +140,7 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
-    """Which rows are a public test split [N]."""
+    """Select the rows of a public test split [N]."""
     split, count = rows.split, len(rows)
     if split is None:
         if source.hold_out is None:
@@ -344,7 +344,7 @@ def _features(features: Any, drop: Sequence[str], what: str) -> RawFeatures:
         )
     columns = {name: column_values(name, each) for name, each in named.items() if name not in drop}
     if not columns:
-        raise ValueError(f"{what}X has no column; there must be one at least")
+        raise ValueError(f"{what}X has no column; give at least one")
     return columns
 
 
@@ -621,7 +621,7 @@ def with_embeddings(
 
 
 def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Where own features come from, as far as what lies beside their files says."""
+    """Where own features come from, from the description beside their files."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
     if features.ndim != 2 or any(file.suffix.lower() not in (".npy", ".npz") for file in files):

@@ -242,7 +242,7 @@ class Preprocessing:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the features of a row; () where there are no steps."""
+        """Of the features of a row; () without steps."""
         return self.steps[-1].shape if self.steps else ()
 
     def then(self, step: Step) -> "Preprocessing":

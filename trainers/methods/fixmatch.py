@@ -89,11 +89,11 @@ class ShuffledStream:
         return positions[:size]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of what the stream will go on from."""
+        """Return a copy of the stream's state, to continue from."""
         return {"generator": self._generator.get_state(), "rest": self._rest.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Continue where `state` was taken."""
         self._generator.set_state(state["generator"].cpu())
         self._rest = state["rest"].cpu().clone()
 
@@ -161,7 +161,7 @@ class FixMatch(Trainer):
         self.network.train()
         for step in range(first, first + self.steps_per_epoch):
             total += self._step(step)
-            # On an accelerator to look is to wait: there the end of the epoch tells.
+            # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not total.isfinite():
                 break
         loss = float(total / self.steps_per_epoch)

@@ -1,4 +1,4 @@
-"""Training in stages, where each stage's model decides what the next stage asks.
+"""Training in stages, where each stage's model decides the next request.
 
 LP-MST is Algorithm 3 of Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label
 Differential Privacy", NeurIPS 2021. The examples are cut into parts without looking at labels. The
@@ -13,9 +13,9 @@ et al., appendices F and G). FORWARD sends the prediction through the mechanism 
 comes out, -log sum_c p_c Pr[y~ | c] (Patrini et al., CVPR 2017); its gradient is that of ALIBI, the
 posterior under the model's own prediction.
 
-`StagedMoments` divides the budget of moment labels (`priors`): the first stage asks about
-label-free features; a network learns from the answer; the next stage asks again, about those
-features and the network's own side by side; the last network is the model. Every stage asks for all
+`StagedMoments` divides the budget of moment labels (`priors`): the first stage requests sums
+along label-free features; a network learns from them; the next requests sums along those
+features and the network's own side by side; the last network is the model. Every stage uses all
 labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsConfig.mechanism`).
 
 >>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
@@ -87,7 +87,7 @@ class _Part:
 
 
 class Stages(Trainer):
-    """A sequence of networks, where the network of a stage decides what the next one asks."""
+    """A sequence of networks, where the network of a stage decides the next request."""
 
     #: In training, counted from 0.
     stage: int

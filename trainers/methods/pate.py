@@ -280,7 +280,7 @@ class Pate(Trainer):
     def figures(self) -> dict[str, float]:
         """How far the students are apart, and how many labels they had."""
         accuracies = [student.evaluate() for student in self.students]
-        if math.isnan(accuracies[0]):  # there is no public test split
+        if math.isnan(accuracies[0]):  # without a public test split
             return {"answered": float(self._answered)}
         spread = stdev(accuracies) if len(accuracies) > 1 else 0.0
         return {"answered": float(self._answered), "student_accuracy_std": spread}

@@ -168,7 +168,7 @@ class Learner(Trainer):
             if share < 1:
                 inputs = share * inputs + (1 - share) * inputs.flip(0)
             logits = logits_of(self._forward, inputs, self.performance)
-            # On an accelerator to look is to wait: there the end of the epoch tells.
+            # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise self._diverged()
             loss = self._loss_of(logits, rows)

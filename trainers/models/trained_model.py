@@ -142,7 +142,7 @@ class TrainedModel:
                 f"SHA-256 {made_by.weights[:16]}..."
             ) from error
         if not len(features):
-            raise ValueError("there are no rows to predict; give at least one")
+            raise ValueError("rows are empty; give at least one to predict")
         return self.predictor.predict(features)
 
     def predict(self, rows: Any) -> NDArray[Any]:

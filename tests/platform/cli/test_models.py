@@ -127,7 +127,7 @@ def test_bad_input_is_refused_by_name(table: Model, capsys: pytest.CaptureFixtur
         ("less.csv", "found.csv", "no column 'size'"),
         ("inf.csv", "found.csv", "row 0, column 'size' is inf"),
         ("when.parquet", "found.csv", "column 'size' holds dates"),
-        ("headless.csv", "found.csv", "there are no rows"),
+        ("headless.csv", "found.csv", "rows are empty"),
         ("matrix.npy", "found.csv", "without names of columns"),
         ("damaged.parquet", "found.csv", "can't be read"),
         ("empty.csv", "found.csv", "can't be read as CSV"),

@@ -188,7 +188,7 @@ def test_a_write_that_fails_leaves_the_old_file(
 
 
 def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
-    with pytest.raises(ResultsFolderError, match="there is no folder"):
+    with pytest.raises(ResultsFolderError, match="does not exist"):
         read_results(folder.path / "nowhere")
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_results(folder.path / "trials")

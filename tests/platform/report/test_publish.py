@@ -675,7 +675,7 @@ def test_a_record_that_the_ledger_contradicts_is_not_shown(
     metrics = {**record.metrics, "epsilon": 0.01}
     keys = record.release_keys if changed == "less" else []
     keep(sweep, record, metrics=metrics, release_keys=keys)
-    with pytest.raises(NotPublishable, match=r"says epsilon 0\.01|names no release"):
+    with pytest.raises(NotPublishable, match=r"states epsilon 0\.01|names no release"):
         public_report(sweep, to=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -173,8 +173,8 @@ def test_unusable_stores_and_folders_are_refused(
     newer, out = of_newer_schema(tmp_path / "newer"), str(tmp_path / "out")
     for experiment, uri, words in (
         ("smal", tracked, "has no experiment 'smal'; it has small"),
-        ("small", None, r"no results/small/mlflow\.db here"),
-        ("small", default_uri(tmp_path / "nowhere"), r"there is no file .*nowhere"),
+        ("small", None, r"results/small/mlflow\.db does not exist"),
+        ("small", default_uri(tmp_path / "nowhere"), r"file .*nowhere\S* does not exist"),
         ("small", default_uri(newer.parent), "can't be read"),
     ):
         with pytest.raises(TrackingUnusable, match=words):

@@ -170,7 +170,7 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
         (four(test_features=TABLE[:5, :2]), "they must agree"),
         (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
-        (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "there are no rows"),
+        (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "has no rows"),
         (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
         (four(train_features=TABLE * 1j, test_features=TABLE[:5]), "real numbers"),
         (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),

@@ -82,7 +82,7 @@ def test_facts_and_files(tmp_path: Path) -> None:
     assert set(chosen) <= {"small", "middling", "large"}
     for wrong, message in (
         (rows.drop(columns="size"), "no column 'size'"),
-        (rows[:0], "there are no rows"),
+        (rows[:0], "rows are empty"),
         (np.ones((3, 4)), "without names of columns"),
     ):
         with pytest.raises(ValueError, match=message):
