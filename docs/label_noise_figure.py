@@ -14,7 +14,7 @@ COLORS = {"Laplace noise": "#7a7a7a", "randomized response": "#b0562c", "subset"
 
 
 def laplace_nats(epsilon: float, classes: int, draws: int = 20_000) -> float:
-    """Estimate the nats that a one-hot label with Laplace noise tells about a uniform label."""
+    """Estimate the nats that a one-hot label with Laplace noise has about a uniform label."""
     mechanism = LaplaceNoise(epsilon=epsilon, num_classes=classes)
     total, rows = 0.0, max(1, 2_000_000 // classes)
     generator = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def laplace_nats(epsilon: float, classes: int, draws: int = 20_000) -> float:
 
 
 def subset_nats(epsilon: float, classes: int, size: int | None = None) -> float:
-    """Return the nats that a set tells; of one class it is randomized response."""
+    """Return the nats of a set; of one class it is randomized response."""
     return SubsetSelection(epsilon=epsilon, num_classes=classes, subset_size=size).information
 
 

@@ -20,7 +20,7 @@ from labeldp.platform.sweep.key_reference import KeyFacts, all_keys
 #: Headings of a docstring.
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
 
-#: What Python is promised: module -> names. Those of `labeldp` are all that it exports.
+#: Promised names of Python: module -> names. Those of `labeldp` are all that it exports.
 _PROMISED = {
     "labeldp": tuple(name for name in labeldp.__all__ if not name.startswith("_")),
     "labeldp.trainers.models.trained_model": ("load_model", "TrainedModel"),
@@ -120,7 +120,7 @@ def _described(thing: Any, name: str, *, level: int) -> list[str]:
 def _signature(thing: Any) -> str:
     try:
         return re.sub(r"labeldp(\.\w+)*\.|typing\.|numpy\.", "", str(inspect.signature(thing)))
-    except ValueError:  # of a class that says nothing
+    except ValueError:  # of a class without a docstring
         return "(...)"
 
 

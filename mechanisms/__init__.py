@@ -1,16 +1,16 @@
 """Mechanisms on labels, their price, and how leaky they prove. NumPy and SciPy only.
 
-| question | modules |
+| topic | modules |
 |---|---|
-| Where do labels live, what leaves? | `vault`, `release_store`, `release_address`, `ledger` |
-| Where does noise come from? | `randomness`, `secure_noise` |
-| What is done to each label? | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
+| the home of labels, their way out | `vault`, `release_store`, `release_address`, `ledger` |
+| sources of noise | `randomness`, `secure_noise` |
+| noise on each label | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
-| How is a noisy label read? | `posterior` |
-| How accurate, without test labels? | `accuracy_estimate`, `score_histogram` |
-| What does it cost? | `accounting`, `calibration`, `selection` |
-| How do votes become answers, what do they cost? | `pate` |
-| How leaky does it prove? | `auditing` |
+| reading a noisy label | `posterior` |
+| accuracy without test labels | `accuracy_estimate`, `score_histogram` |
+| cost | `accounting`, `calibration`, `selection` |
+| votes, answers and their cost | `pate` |
+| proofs of leaks | `auditing` |
 
 Each module begins with its purpose, its paper, and an example. The names below are those to build
 on; all else is imported from its module. `posterior` is the function here, not its module.

@@ -133,7 +133,7 @@ def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
             f"{truth.size} labels; give one for each"
         )
     if predictions.size == 0:
-        raise ValueError("there are no predictions; at least one label and one model are needed")
+        raise ValueError("predictions are empty; give at least one label and one model")
     if not np.issubdtype(predictions.dtype, np.integer):
         raise ValueError(
             f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
@@ -246,7 +246,7 @@ class BestOf:
     def among(cls, estimates: Sequence[AccuracyEstimate], *, confidence: float = 0.95) -> "BestOf":
         """Choose; of equal ones the first wins."""
         if not estimates:
-            raise ValueError("there are no estimates to choose among; give at least one")
+            raise ValueError("estimates are empty; give at least one to choose from")
         place = max(range(len(estimates)), key=lambda each: estimates[each].accuracy)
         won = estimates[place]
         low, high = won.interval(confidence=confidence, choices=len(estimates))

@@ -148,7 +148,7 @@ class SubsetSelection(PurePerLabel):
 
     @property
     def information(self) -> float:
-        """Nats that a set tells about a label under a flat prior."""
+        """Nats that a set has about a label under a flat prior."""
         sizes = np.array([self.size])
         nats = subset_information(epsilon=self.epsilon, num_classes=self.num_classes, sizes=sizes)
         return float(nats[0])

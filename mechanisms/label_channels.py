@@ -258,7 +258,7 @@ class ThreePointChannel(Channel):
 
 
 def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
-    """Nats that a set of k classes tells about a label that is uniform among K, for each k."""
+    """Nats that a set of k classes has about a label that is uniform among K, for each k."""
     rest = (num_classes - sizes) * math.exp(-epsilon)  # in units of e^epsilon
     nats: Floats = math.log(num_classes) - np.log(sizes + rest) - epsilon * rest / (sizes + rest)
     return nats

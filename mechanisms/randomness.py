@@ -1,7 +1,7 @@
 """Where noise comes from: the operating system's entropy, unless an experiment is seeded.
 
 A privacy guarantee assumes that nobody can predict the noise. A published seed voids it, so seeds
-for noise and seeds for training are different arguments, and a seeded run says so on its card.
+for noise and seeds for training are different arguments, and the card of a seeded run states it.
 
 Nor may the rest of the noise reveal it: the adversary of differential privacy knows all labels but
 one, and so all noise but one label's. The state of PCG64, NumPy's default, can be
@@ -203,7 +203,7 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
 
 
 def as_noise_generator(generator: AnyGenerator) -> NoiseGenerator:
-    """As `as_numpy_generator`, for mechanisms that draw secure noise too: the type says when."""
+    """As `as_numpy_generator`, for mechanisms that draw secure noise too: the type decides."""
     return generator if isinstance(generator, SecureGenerator) else as_numpy_generator(generator)
 
 

@@ -6,7 +6,7 @@ Two classes mirror each other, so that the second alone is counted: a substitute
 one count by 1, and two counts with more classes.
 
 `ScoreEstimates` reads figures off the noisy counts. Where in its bin a label lies is not released;
-it is taken to be as likely at an example as the model says, relative to the others of the bin. The
+it is taken to be as likely at an example as in the model, relative to the others of the bin. The
 figures are linear in the counts (log loss, Brier score, accuracy) or ratios of such sums (AUC,
 average precision, lift, where the number of positives is noisy itself). A ratio's interval has the
 values that the counts do not refute (Fieller, 1954): it is [0, 1] where noise swamps the positives,
@@ -244,7 +244,7 @@ class ScoreEstimates:
 
     @property
     def threshold(self) -> float:
-        """Of two classes: the score from which as many are the second as the prior says."""
+        """Of two classes: the score from which as many are the second as by the prior."""
         ordered = np.sort(self.scores[:, 1])[::-1]
         return float(ordered[max(0, round(self.prior[1] * self.size) - 1)])
 
@@ -359,7 +359,7 @@ class _Class:
         return chance
 
     def per_bin(self, values: Numbers) -> Numbers:
-        """What a label in each bin adds, if examples add these values [H]: [B]."""
+        """Return what a label in each bin adds, if examples add these values [H]: [B]."""
         return np.asarray(np.bincount(self.bins, self.weights * values), dtype=np.float64)
 
     def _ratio(

@@ -65,7 +65,7 @@ class Mechanism(Protocol):
     def failure_probability(self) -> float:
         """The probability that a release costs more than `event`, in [0, 1), taken off delta.
 
-        There is no default: a mechanism that declares none is refused.
+        It has no default: a mechanism that declares none is refused.
         """
 
     @property

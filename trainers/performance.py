@@ -1,6 +1,6 @@
 """How fast, never how private: device, precision, memory layout, compilation, threads.
 
-Whatever is chosen here, the same releases are read and the same epsilon is paid. Results differ in
+With any choice here, the same releases are read and the same epsilon is paid. Results differ in
 the last digits between devices and precisions, not in what they promise.
 """
 

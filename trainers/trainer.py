@@ -7,7 +7,7 @@ of releases; true labels it never sees.
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,20 @@ class LabelSource(Protocol):
         """Return the release of `mechanism`, drawn and charged once."""
 
 
+class Given(TypedDict):
+    """What a trainer is started with, beside its settings."""
+
+    data: "PublicData"
+    labels: LabelSource
+    seed: int
+    performance: Performance
+
+
+def without_labels(given: Given) -> dict[str, Any]:
+    """Return what a network is started with."""
+    return {name: of for name, of in given.items() if name != "labels"}
+
+
 def released(labels: LabelSource, mechanism: Mechanism, data: "PublicData") -> Release:
     """Return a release of the labels of these data, or refuse one of other labels."""
     release = labels.release(mechanism)
@@ -56,7 +70,7 @@ class PlannedCharge:
     Attributes:
         event: The most that a touched label pays.
         failure_probability: Part of delta that all of its releases take together, since each may
-            fail to be what `event` says; what their mechanisms declare.
+            fail to be as in `event`; what their mechanisms declare.
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
         before: Of another release of the same labels that this one builds on, such as a prior's.
@@ -173,7 +187,7 @@ class TrainerConfig(Protocol):
         """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any trial starts; `prior` is asked beside this."""
+        """Refuse data that do not fit, before any trial starts; `prior` is checked beside this."""
 
     @property
     def epochs(self) -> int:

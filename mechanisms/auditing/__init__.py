@@ -1,17 +1,17 @@
 """All audits in one place. They take scores and counts only: no model, no data.
 
-| question | audit | answer |
+| to | audit | answer |
 |---|---|---|
-| What do published tables report as epsilon_m? | `memorization_interval(...).paper` | estimate |
-| What do the same confidences prove? | `memorization_interval(...).corrected` | bound at delta 0 |
-| What does a run with coin canaries prove? | `one_run_audit`, `one_run_lower_bound` | lower bound |
-| ... if the mechanism's own curve is known? | `f_dp_lower_bound` | tighter lower bound |
-| ... if each label got noise of a known family? | `tight_lower_bound` | tightest lower bound |
-| What does a release prove, without any model? | `audit_release` | lower bounds |
-| Is the noise of moment labels as charged? | `audit_moments` | lower bound |
-| What shows without spoiling a label, given how wrong a proxy is? | `observational_audit` | ... |
-| How much better than chance can any attack guess labels? | `advantage_bound` | upper bound |
-| What do repeated PATE answers give away? | `mechanisms.pate.vote_leakage` | vote histograms |
+| compare with published epsilon_m | `memorization_interval(...).paper` | estimate |
+| prove a leak from confidences | `memorization_interval(...).corrected` | bound at delta 0 |
+| prove a leak from coin canaries | `one_run_audit`, `one_run_lower_bound` | lower bound |
+| ... if the mechanism's own curve is known | `f_dp_lower_bound` | tighter lower bound |
+| ... if each label got noise of a known family | `tight_lower_bound` | tightest lower bound |
+| audit a release without a model | `audit_release` | lower bounds |
+| test the noise of moment labels | `audit_moments` | lower bound |
+| audit without canaries, given a proxy's error | `observational_audit` | ... |
+| bound the advantage of guessing labels | `advantage_bound` | upper bound |
+| reconstruct votes from repeated answers | `mechanisms.pate.vote_leakage` | vote histograms |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.

@@ -23,7 +23,7 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
     """Largest advantage of any attack on a label drawn uniformly from m `candidates`.
 
     Let P be the mean over the m candidates y of Pr[guess y | label y]. Label DP, for every other
-    candidate z, says Pr[guess y | label y] <= e^epsilon Pr[guess y | label z] + delta. Summed over
+    candidate z, has Pr[guess y | label y] <= e^epsilon Pr[guess y | label z] + delta. Summed over
     all pairs, where the guesses made under one label have probability 1 together:
 
         m (m - 1) P <= e^epsilon (m - m P) + m (m - 1) delta,

@@ -182,7 +182,7 @@ def _corrected(
     error = 1 - confidence
     shares_won, shares_lost = won / alternatives, lost / alternatives
     low = max(0.0, _bound_by_betting(shares_won, shares_lost, error))
-    if low > 0:  # show the threshold that earned most at the bound, else the one that tells most
+    if low > 0:  # show the threshold that earned most at the bound, else the most informative one
         shown = [int(np.argmax(_log_capital(low, shares_won, shares_lost).max(axis=1)))]
     else:
         shown = list(range(len(THRESHOLDS)))
@@ -216,7 +216,7 @@ def _log_average_capital(
 ) -> float:
     """Log of what one unit grows to that is spread over all stakes and thresholds.
 
-    If the odds are no better than `log_odds` its expectation is at most 1, which the best of the
+    If the odds are at most `log_odds`, its expectation is at most 1, which the best of the
     bets, picked afterwards, would exceed.
     """
     capital = _log_capital(log_odds, won, lost)

@@ -2,7 +2,7 @@
 
 After Kalemaj et al. 2025, "Observational auditing of label privacy" (arXiv:2511.14084). For each
 audited example a proxy q, made without its label, draws another label; where the two differ, the
-attacker is shown both and says which one the model was trained on. Nothing is planted, so the
+attacker is shown both and names the one the model was trained on. Nothing is planted, so the
 coin between them is as fair as the proxy is right: if true labels are drawn from p(y|x), the odds
 of two labels before the model is looked at are
 
@@ -10,7 +10,7 @@ of two labels before the model is looked at are
 
 and after it, under epsilon-label-DP, at most exp(epsilon + 2 tau). So the one-run bound is one on
 epsilon + 2 tau, whatever the attacker does, and 2 tau is its slack. **Tau is an assumption**: no
-data can show it. Where it is not known there is no bound, and the published figure, a percentile
+data can show it. Without it nothing is bounded, and the published figure, a percentile
 at the best of many thresholds, is not a bound either.
 
 >>> generator = np.random.default_rng(0)

@@ -60,7 +60,7 @@ from labeldp.mechanisms.label_channels import Channel, Family, mean_error
 _NODES, _WEIGHTS = roots_legendre(64)
 #: Probabilities of W at which the mean over W is taken, and their weights.
 _PLACES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
-#: The search's least strength, which tells nothing, and how near it comes to its end.
+#: The search's least strength, which shows nothing, and how near it comes to its end.
 _WEAKEST, _SLACK = 1e-6, 1e-10
 
 
@@ -80,7 +80,7 @@ def tight_lower_bound(
     It is infinite where they refute all: sets of several classes leave some guesses to chance at
     any epsilon.
 
-    Of M `canaries` R were guessed, `correct` of them rightly; `guesses_fixed` says that R was fixed
+    Of M `canaries` R were guessed, `correct` rightly; `guesses_fixed` means that R was fixed
     without looking at the outputs, which Gaussian noise requires, as a delta above 0. The bound
     exceeds the true epsilon with probability at most 1 - confidence.
     """

@@ -1,15 +1,15 @@
 """PATE's theory: votes, aggregators, what answers cost and what they leak, without teachers.
 
-| question | modules |
+| topic | modules |
 |---|---|
-| What are votes, and how do they become answers? | `votes`, `aggregators` |
-| How do answers leave the vault, what does the ledger charge? | `releases` |
-| What does a decision cost, for any votes and for these? | `decisions`, with the table that |
+| votes, and how they become answers | `votes`, `aggregators` |
+| the way out of the vault, the charge | `releases` |
+| cost of a decision, for any votes and for these | `decisions`, with the table that |
 | | `decision_certificate` proves |
-| What do the answers of a run cost? | `accounting`, by `published_bounds` or `decisions` |
-| Which noise for which epsilon? | `calibration` |
-| What of a cost may be published? | `published_cost` |
-| What do repeated answers give away? | `vote_leakage` |
+| cost of the answers of a run | `accounting`, by `published_bounds` or `decisions` |
+| the noise for an epsilon | `calibration` |
+| the part of a cost that may be published | `published_cost` |
+| leaks of repeated answers | `vote_leakage` |
 """
 
 # isort: off

@@ -99,7 +99,7 @@ class _Aggregator(ABC):
     ) -> tuple[Event, ...]:
         """Events of every label, for any votes: fit for a ledger and for publication.
 
-        `checked` are the queries looked at, all of them where there is no check. Laplace noise has
+        `checked` are the queries looked at, all of them without a check. Laplace noise has
         one price by any accounting.
         """
         _validate.whole(checked=checked, answered=answered)

@@ -15,8 +15,8 @@ is private, but a bound on D read from it needs SS, which is secret too. Here in
    falls short, privacy is given up: tail/2, part of delta.
 3. Raised by z standard deviations again, the noisy cost is a bound but for a probability of tail/2,
    part of delta too.
-4. D is the *realised* cost: every check, and the answers that were given. Which queries were
-   answered is public, so given that, D depends on the votes through the prices alone.
+4. D is the *realised* cost: every check, and the answers that were given. It is public
+   which queries were answered; given that, D depends on the votes through the prices alone.
 
 **Meaning.** The number is random and known only after the answers: not a guarantee, but an upper
 bound, after the fact, on the cost of this run. But for a probability of `tail` it is at least the

@@ -320,7 +320,7 @@ class AnsweringService:
         self.drawn = 0
 
     def answer(self, features: Array) -> NDArray[np.int64]:
-        """Answer questions [N, ...] in order; labels [N], -1 where there is no answer."""
+        """Answer questions [N, ...] in order; labels [N], -1 without an answer."""
         inputs = as_numpy(features)
         answers = zip(map(self._fingerprint, inputs), self._vote(inputs), strict=True)
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)

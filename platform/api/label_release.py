@@ -1,4 +1,4 @@
-"""What a mechanism released about labels, and how a learner reads it: the output of `privatize`.
+"""A release about labels, and how a learner reads it: the output of `privatize`.
 
 >>> release = privatize(["no", "yes", "yes", "no"], epsilon=2.0, classes=["no", "yes"])
 >>> release.values.shape, release.soft_labels().shape, release.epsilon
@@ -60,12 +60,12 @@ def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelRelease:
-    """What was released about N labels of K classes, each row by itself.
+    """A release about N labels of K classes, each row by itself.
 
     Attributes:
         values: Sets of classes bool [N, K], noisy labels [N] as 0..K-1, or noisy vectors [N, K].
         classes: Their names in order.
-        ledger: What it cost.
+        ledger: Its price.
     """
 
     mechanism: Any
@@ -85,7 +85,7 @@ class LabelRelease:
 
     @property
     def log_likelihood(self) -> NDArray[np.float64]:
-        """What is released of each row says of each class [N, K], up to a term of the row."""
+        """Log-likelihood of the release of each row by class [N, K], up to a term of the row."""
         return np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
 
     def soft_labels(self, prior: Any = None) -> NDArray[np.float64]:

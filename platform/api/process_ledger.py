@@ -189,7 +189,7 @@ class ProcessLedger:
         """Charges that each of these people may have had [N or 1, E]."""
         if people.unknown:  # each of them may have any key
             times = self._times.to_numpy(dtype=np.int32)
-            if self._named or not len(times):  # one person has several keys, or there is no key
+            if self._named or not len(times):  # one person has several keys, or none
                 times = times.max(0, keepdims=True, initial=0)
         else:
             named = self._of(people.rows ^ _NAMED_ROW)

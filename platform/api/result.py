@@ -100,7 +100,7 @@ class Result:
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
         A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
-        more than its row says where a search chose its settings. `by` is the figure to compare:
+        more than its row states where a search chose its settings. `by` is the figure to compare:
         `test` or `estimated` accuracy, or as in `--choose-by`.
 
         Raises:

@@ -2,12 +2,12 @@
 
 The party with features writes a request (`write_request`): whose labels, by what method, and for
 moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
-id, works out the sensitivity of what is asked by itself, charges its own vault, and writes a
+id, computes the sensitivity of the request itself, charges its own vault, and writes a
 release. The first party reads that (`read_release`) and fits a model to it (`fit_release`). Both
 files are folders of a `.json` with the digests of everything beside it. No code is in them, and
 nothing here loads torch, Ray or MLflow.
 
-Nothing in a request is trusted. Whatever directions it has, their longest row decides about the
+Nothing in a request is trusted. The longest row of its directions, whatever they are, sets the
 noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
 another order, or of some of them, add up person by person.
 """
@@ -78,11 +78,11 @@ class FileNotAsWritten(ValueError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """What the party with features asks.
+    """A request of the party with features.
 
     Attributes:
         ids: Whose labels, as text, each once [N].
-        weights: Of the sums, in units of the question [N, M]; None where no sums are asked for.
+        weights: Of the sums, in units of the question [N, M]; None without sums.
         prior: Of each label in whole shares of `_PRIOR_STEPS` [N, K]; None for a flat one.
         digest: Of the whole request.
     """
@@ -163,7 +163,7 @@ def write_request(
     Args:
         features: One row per id; no label has a part in it.
         to: A new folder.
-        id_column: Names the rows; it is no feature.
+        id_column: Names the rows; not a feature.
         method: One of `METHODS`.
         classes: All classes, as the labels are written.
         epsilon: At which an answer is expected, by which the number of directions is chosen. The
@@ -172,7 +172,7 @@ def write_request(
         after: Releases of other ids of this table, for the second round of `stages`: a model of
             them gives each of the remaining labels its prior.
         estimator: The model of that round.
-        seed: Chooses the half that the first round of `stages` asks for, and landmarks.
+        seed: Chooses the half that the first round of `stages` requests, and landmarks.
     """
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
@@ -237,7 +237,7 @@ def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32
 
 
 def read_request(folder: str | Path) -> Request:
-    """Return a request, or refuse one that was altered or that asks for too much."""
+    """Return a request, or refuse one that was altered or is too large."""
     place = Path(folder)
     with _as_written(place, _REQUEST):
         facts, files = _read(place, _REQUEST)
@@ -245,12 +245,12 @@ def read_request(folder: str | Path) -> Request:
         method, ids = str(facts.get("method")), files[_IDS]
         if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
             raise FileNotAsWritten(
-                f"{place} asks for method {method!r} of {len(classes)} classes; an answer takes "
+                f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
                 f"one of {', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
             )
         if not len(ids) or len(np.unique(ids)) < len(ids):
             raise FileNotAsWritten(
-                f"{place} names an id twice, or none; each label is asked for once"
+                f"{place} has an id twice, or none; each label is requested once"
             )
         weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
         if (method == "moments") != (weights is not None):
@@ -260,7 +260,7 @@ def read_request(folder: str | Path) -> Request:
             width = len(question.units)
             if width > _MOST_DIRECTIONS:
                 raise FileNotAsWritten(
-                    f"{place} asks for {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
+                    f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
                 )
             _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
             weights = unpacked(weights, width)
@@ -288,7 +288,7 @@ def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...])
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """What an answer costs, or would cost.
+    """The cost of an answer, drawn or planned.
 
     Attributes:
         rows: Labels that it is of.
@@ -330,7 +330,7 @@ def answer(
     missing: str | None = None,
     relabel: bool = False,
 ) -> Answered:
-    """Draw, charge and write the release that a request asks for, or state its price.
+    """Draw, charge and write the requested release, or state its price.
 
     Args:
         labels: Secret: one row per id.

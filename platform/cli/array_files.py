@@ -12,7 +12,7 @@ from labeldp.trainers.data.files import FileRefused, check_unpacked, open_regula
 
 
 class ArrayFileError(ValueError):
-    """A file that can't be read as an array; the message names it and says why."""
+    """A file that can't be read as an array; the message names it and the cause."""
 
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:

@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
     """How a command ended.
 
     DONE: all is well. NOT_OK: it ran, and something in it failed. BAD_INPUT: nothing was done, the
-    message says why. CANNOT_FIT: no machine is large enough. OVER_BUDGET: it would cost more
+    message has the cause. CANNOT_FIT: no machine is large enough. OVER_BUDGET: it would cost more
     privacy than is allowed. INTERRUPTED: Ctrl-C or SIGTERM.
     """
 

@@ -34,7 +34,7 @@ _EXTRAS = {"dp-accounting": "accounting", "timm": "encoders", "transformers": "e
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that sweeps need; `fix` says how to get it and is empty if that is not needed."""
+    """One thing that sweeps need; `fix` explains how to get it, or is empty."""
 
     name: str
     detail: str

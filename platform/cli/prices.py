@@ -256,7 +256,7 @@ def _sanitized(
     max_answers: int | None,
     conversion: Conversion,
 ) -> dict[str, Any]:
-    # As a sweep asks and publishes, so that both print one number for the same answers.
+    # As a sweep requests and publishes, so that both print one number for the same answers.
     request = PateAnswers(
         aggregator=aggregator, queries=len(votes), max_answers=max_answers or len(votes)
     )

@@ -62,7 +62,7 @@ def is_results(named: str) -> bool:
     if "/" not in named and named not in (".", "..", "~"):
         return False
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {named}; name the results of a sweep")
+        raise ValueError(f"folder {named} does not exist; name the results of a sweep")
     return True
 
 
@@ -97,7 +97,7 @@ def totals_of(folder: FolderLedger) -> dict[str, Any] | None:
 def _is_held(folder: Path) -> bool:
     try:
         with open_regular(folder / "driver.lock") as lock:
-            # Let go of at once: a driver that starts in this very moment is refused, and says so.
+            # Let go of at once: a driver that starts in this very moment is refused.
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -119,7 +119,7 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///"):
         if not path.exists():  # MLflow would make a new one there
-            raise TrackingUnusable(f"there is no file {path}; check --tracking-uri")
+            raise TrackingUnusable(f"file {path} does not exist; check --tracking-uri")
         check_file(uri)
         if _is_sweep(path.parent, experiment):
             return report_folder(path.parent, out=out)
@@ -150,8 +150,8 @@ def _beside_results(experiment: str) -> str:
         if (folder / "mlflow.db").exists():
             return default_uri(folder.absolute())
     raise TrackingUnusable(
-        f"there is no results/{experiment}/mlflow.db here; name the store with --tracking-uri or "
-        "MLFLOW_TRACKING_URI"
+        f"results/{experiment}/mlflow.db does not exist here; name the store with --tracking-uri "
+        "or MLFLOW_TRACKING_URI"
     )
 
 

@@ -18,7 +18,7 @@ DRAFT_ENDING = ".draft"
 
 
 class NotOurs(ValueError):
-    """A file or folder of another user, a shared one, or a link; the message says what to do."""
+    """A file or folder of another user, a shared one, or a link; the message has the fix."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ _SQLITE = "sqlite:///"
 
 
 class TrackingUnusable(ValueError):
-    """A tracking store or server that can't be used; the message says why and what to do."""
+    """A tracking store or server that can't be used; the message has cause and fix."""
 
 
 def default_uri(results: Path) -> str:

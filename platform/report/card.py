@@ -180,7 +180,7 @@ def facts(
 
 
 def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
-    """What scores are worth; the class prior, and the threshold that follows from it."""
+    """Figures of scores; the class prior, and the threshold that follows from it."""
     found = {SCORES[name]: f"{metrics[name]:.4f}" for name in SCORES if name in metrics}
     words = {**SCORES, "positive_share": "share of the second class"}
     for name in words:

@@ -72,20 +72,21 @@ class MethodStyle(NamedTuple):
     glyph: str
 
 
-def style_of(place: int, *, baseline: bool = False) -> MethodStyle:
-    """Return the style of a page's method; baselines are grey."""
-    name = "mb" if baseline else f"m{place % _METHODS}"
-    # From the ninth method on, a color comes with another marker.
-    mark = (place + place // _METHODS) % _METHODS
-    return MethodStyle(name, COLORS[name], _MARKERS[mark], _GLYPHS[mark])
-
-
 def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
-    """Return each method's style: private ones first, by name; `others` have no point."""
+    """Return each method's style: private ones first, by name; baselines are grey.
+
+    `others` have no point.
+    """
     private = {point.variant for point in found if math.isfinite(point.epsilon)}
     baselines = {point.variant for point in found} - private
     names = sorted({*private, *baselines, *others}, key=lambda x: (x in baselines, x.casefold(), x))
-    return {name: style_of(place, baseline=name in baselines) for place, name in enumerate(names)}
+    styles = {}
+    for place, name in enumerate(names):
+        css = "mb" if name in baselines else f"m{place % _METHODS}"
+        # From the ninth method on, a color comes with another marker.
+        mark = (place + place // _METHODS) % _METHODS
+        styles[name] = MethodStyle(css, COLORS[css], _MARKERS[mark], _GLYPHS[mark])
+    return styles
 
 
 def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Markup:

@@ -4,8 +4,8 @@ The same words stand in the terminal and on the report's page. The first sentenc
 about the baseline without noise, the second about private trials. Beside what an attack proved
 stands what it could have proven, without which a bound of 0 would say nothing.
 
->>> finding([]).text
-'No trial has finished, and 0 failed.'
+>>> finding([]).sentences
+('No trial has finished, and 0 failed.',)
 """
 
 import math
@@ -37,11 +37,6 @@ class Finding:
     sentences: tuple[str, ...]
     cost: str = ""
     spoiled: str = ""
-
-    @property
-    def text(self) -> str:
-        """All of it, as one paragraph."""
-        return " ".join(part for part in (*self.sentences, self.cost, self.spoiled) if part)
 
 
 def finding(
@@ -116,7 +111,7 @@ def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
 
 
 def _quality(point: Point) -> str:
-    """What a sentence says of a model: its accuracy, or before it what a rare class asks for."""
+    """Describe a model by its accuracy, and before it by the figures of a rare class."""
     seeds, by = len(point.hashes), point.accuracy_by
     if by.of_scores:
         spread = f" (standard deviation {point.accuracy_std:.3f}, {seeds} seeds)"
@@ -133,7 +128,7 @@ def _rare(rivals: Sequence[Point]) -> str:
         return ""
     end = "_estimated" if rivals[0].accuracy_by.estimated else ""
     return (
-        " A class is rare, so that accuracy says little: it chose this one, and --choose-by "
+        " A class is rare, so that accuracy means little: it chose this one, and --choose-by "
         f"roc_auc{end} would choose by ROC AUC."
     )
 

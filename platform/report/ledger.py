@@ -5,7 +5,7 @@ Where one of them has a line that the other lacks, the folder has a problem, and
 
 A sweep that learns (a search, a scheduler) takes settings from what earlier trials found. Two
 things follow. A trial depends on the releases of others, and its price includes them
-(`FolderLedger.keys_behind`). And the sum of what was asked is itself an outcome, no guarantee: the
+(`FolderLedger.keys_behind`). And the sum of the requests is itself an outcome, not a guarantee: the
 plan that the driver wrote before the first trial counts, the dearest way that the sweep could have
 gone (`spent_by`).
 
@@ -135,7 +135,7 @@ class LedgerLine:
         number: Position in the folder's ledger, from 1.
         made: Time of the release, in UTC.
         labels: Number of labels touched; None for all of an unknown number.
-        of_baseline: Whether only trials without noise read it, or may have, where no record says. A
+        of_baseline: Whether only trials without noise read it, or may have, without a record. A
             noisy count of a baseline's right answers is private for held-out labels alone: the
             answers were made of the labels to train on.
         repeats: Path of an earlier copy of this folder that has the same line; that one counts.
@@ -226,7 +226,7 @@ class FolderLedger(KeptResults):
     def depends_on_all(self) -> bool:
         """Whether each trial depends on all releases.
 
-        That is so where a searched axis touches a release, and where nothing says which labels are
+        That is so where a searched axis touches a release, and where it is unknown which labels are
         held out: then no release can be left out of a trial's price.
         """
         identity = self.identity
@@ -302,7 +302,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         delta = max(known, default=USUAL_DELTA)
     whole = partial(FolderLedger, **vars(results), delta=delta)
     if not results.store.exists():
-        return whole(problems=_gone(results))
+        return whole(problems=_problems(results, None))
     kept = read_ledger(results.store)
     bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -326,37 +326,33 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
                 of_baseline=all(read) if read else bool(bare),
             )
         )
-    problems = (*kept.problems, *_contradictions(results, kept))
-    return whole(lines=tuple(lines), problems=problems, kept=kept)
+    return whole(lines=tuple(lines), problems=_problems(results, kept), kept=kept)
 
 
-def _gone(results: KeptResults) -> tuple[str, ...]:
-    spent = any(record.release_keys for record in results.records.values())
-    named = results.identity.vault is not None or results.store.with_suffix(".lines").exists()
-    if not spent and not named:
-        return ()
-    return (
-        f"{results.store} is gone, and with it the ledger of what this folder spent; restore it "
-        "from a copy: until then no sum here is complete",
-    )
-
-
-def _contradictions(results: KeptResults, kept: KeptLedger) -> list[str]:
-    found = []
-    if results.identity.vault not in (None, kept.vault):
+def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
+    """Signs of lines that are missing beside what the vault's store itself reports."""
+    records, named = results.records.values(), results.identity.vault
+    if kept is None:
+        trace = named is not None or results.store.with_suffix(".lines").exists()
+        gone = (
+            f"{results.store} is gone, and with it the ledger of what this folder spent; restore "
+            "it from a copy: until then no sum here is complete"
+        )
+        return (gone,) if trace or any(record.release_keys for record in records) else ()
+    found = [*kept.problems]
+    if named not in (None, kept.vault):
         found.append(
             f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
             "spent is not in any sum"
         )
     known = {charge.key for charge, _ in kept.lines}
-    for record in results.records.values():
-        missing = [key for key in record.release_keys if key not in known]
-        if missing:
+    for record in records:
+        if missing := [key for key in record.release_keys if key not in known]:
             found.append(
                 f"trial {record.hash} of {results.path} read release {missing[0]}, which the "
                 "ledger lacks; its cost is not in any sum"
             )
-    return found
+    return tuple(found)
 
 
 def plan_of(identity: SweepIdentity) -> Total:
@@ -418,8 +414,8 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         if each.learned:
             plan = each.dearest(delta=at)
             notes.append(
-                f"{folder.path} is a sweep that learned: earlier results decided what was asked "
-                "next, so the sum of its releases is an outcome, and no guarantee can be read off "
+                f"{folder.path} is a sweep that learned: earlier results decided later requests, "
+                "so the sum of its releases is an outcome, and no guarantee can be read off "
                 "it. It counts as the dearest way that it could have gone, epsilon "
                 f"{plan.epsilon:.4g}" + (f" at delta {plan.delta:g}" if plan.delta else "")
             )

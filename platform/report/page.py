@@ -173,7 +173,7 @@ def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
 
 
 def _scores(found: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
-    """Columns of what points are compared by, and of what a rare class asks for."""
+    """Columns of the figure that compares points, and of those of a rare class."""
     shown = [found[0].accuracy_by.metric] if found and found[0].accuracy_by.of_scores else []
     if any(is_rare(point.scores) for point in found):
         for name in ("roc_auc", "average_precision"):

@@ -1,6 +1,6 @@
 """Publishing: a folder with a trial's model, card and ledger, or the public page of a sweep.
 
-    run_card.md   what it is and what is guaranteed
+    run_card.md   the model and its guarantee
     config.json   settings and figures
     ledger.json   what was released of the labels, and what that cost
     model/        the trained model, if one was kept
@@ -36,8 +36,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import labeldp
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import (
     Audience,
@@ -56,6 +55,7 @@ from labeldp.platform.report.selection import (
     Selected,
     check_record,
     check_whole,
+    cost_of,
     cost_of_page,
     noise_of,
     price_of,
@@ -81,7 +81,7 @@ _SECRET_NAMES = ("TOKEN", "SECRET", "PASS", "PWD", "CREDENTIAL", "KEY", "AUTH")
 _NO_SECRETS = ("PWD", "OLDPWD")
 #: A password within an address.
 _IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
-#: A finished record must have the attack's interval, which is the owner's: one that says nothing.
+#: A finished record must have the attack's interval, which is the owner's: an empty one.
 _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
 #: Figures of an epoch: on public test labels.
 _PUBLIC_CURVES = ("epoch", "val_accuracy")
@@ -154,7 +154,7 @@ def publish(
 def _files(
     folder: FolderLedger, chosen: Selected, public: TrialRecord, *, with_model: bool
 ) -> dict[str, bytes]:
-    lines = _seen_by(folder, chosen.keys, [chosen.record])
+    lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
     model: Mapping[str, bytes] = {}
@@ -165,7 +165,7 @@ def _files(
             public=public,
             fingerprint=fingerprint,
             cost=cost,
-            own=chosen.own,
+            own=cost_of(folder, [chosen.record]),
         )
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
@@ -219,7 +219,7 @@ def _seen_by(
 ) -> list[LedgerLine]:
     """Return lines as if only the published trials had read them.
 
-    That another trial has read a line too, a baseline say, tells of that trial: two share a count
+    Another reader of a line, such as a baseline, reveals that trial: two share a count
     if they predict alike on held-out labels, which a published epsilon does not pay for.
     """
     return [
@@ -389,7 +389,7 @@ def public_record(
     for key, what in (("method", "method"), ("data.name", "data set")):
         if key not in config:
             raise ValueError(
-                f"trial {record.hash} has a {what} that is not known here, so that nothing says "
+                f"trial {record.hash} has a {what} that is not known here, so that nothing shows "
                 "which of its settings are public; install the package that brings it"
             )
     releases = [key for key in record.release_keys if _HASH.fullmatch(key)]
@@ -534,7 +534,7 @@ def public_model(
             )
     if not Budget(epsilon=origin.epsilon, delta=origin.delta).allows(own.epsilon):
         raise NotPublishable(
-            f"the model in {folder} says that it cost epsilon {origin.epsilon:g}, and by the "
+            f"the model in {folder} states that it cost epsilon {origin.epsilon:g}, and by the "
             f"ledger its releases cost {own.epsilon:g}; find out which is right before you "
             "publish anything"
         )

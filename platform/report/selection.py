@@ -21,7 +21,7 @@ ANY = Budget(epsilon=math.inf)
 
 
 class NotPublishable(ValueError):
-    """Something that must stay with the owner of the labels; the message says what to do."""
+    """Something that must stay with the owner of the labels; the message has the fix."""
 
 
 class Reservation(StrEnum):
@@ -47,7 +47,6 @@ class Selected:
 
     Attributes:
         cost: Price of the releases on which it depends, by the ledger, or by its record if more.
-        own: Price of those that it read itself: as `cost`, unless its sweep learns.
         by: The accuracy that decided; empty where the owner named the trial.
         among: Number of trials that could have been published in its place, itself and failed ones
             included: a trial may fail because of its releases.
@@ -58,8 +57,6 @@ class Selected:
 
     record: TrialRecord
     cost: Total
-    own: Total
-    keys: tuple[str, ...]
     by: str
     among: int
     together: Total
@@ -107,7 +104,6 @@ def selected(
         )
     else:
         chosen = folder.trial(trial)
-    own = cost_of(folder, [chosen])
     left = [each for each in reservations(folder, chosen) if each not in accepted]
     if left:
         why = "; ".join(_MEANING[each] for each in left)
@@ -124,8 +120,6 @@ def selected(
     return Selected(
         record=chosen,
         cost=cost,
-        own=own,
-        keys=folder.keys_behind(chosen),
         by=by,
         among=len(among),
         together=together.at_least(Total(epsilon=cost.epsilon)),
@@ -158,7 +152,7 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise NotPublishable(
-            f"the record of trial {record.hash} says epsilon {stated:g}, and by the ledger of "
+            f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "
             f"{folder.path} the releases that it read cost {paid.epsilon:g}; find out which is "
             "right before you publish anything"
         )
@@ -169,10 +163,18 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
         )
 
 
-def cost_of(folder: FolderLedger, records: Iterable[TrialRecord]) -> Total:
-    """Return what trials' releases cost together, at the largest delta that one was given."""
+def cost_of(
+    folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str] | None = None
+) -> Total:
+    """Return what trials' releases, or those at `keys`, cost together.
+
+    It is stated at the largest delta that one of the trials was given.
+    """
     every = list(records)
-    return _paid(folder, every, (key for each in every for key in each.release_keys))
+    given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
+    read = (key for each in every for key in each.release_keys)
+    lines = [line.charge for line in folder.lines_of(set(read if keys is None else keys))]
+    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
 
 
 def cost_of_page(
@@ -181,22 +183,16 @@ def cost_of_page(
     """Return the price of seeing all of these trials, and so what a sweep that learns has found."""
     every = list(records)
     behind = (key for each in every for key in folder.keys_behind(each))
-    return _paid(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
+    return cost_of(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
 
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     """Return the price of seeing one trial: all releases on which it depends, or its record's."""
-    behind, plan = _paid(folder, [record], folder.keys_behind(record)), folder.plan_behind
+    behind, plan = cost_of(folder, [record], folder.keys_behind(record)), folder.plan_behind
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
         behind = behind.at_least(plan)
     return behind.at_least(Total(epsilon=record.metrics.get("epsilon", 0.0)))
-
-
-def _paid(folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str]) -> Total:
-    given = max((each.metrics.get("delta", 0.0) for each in records), default=0.0)
-    lines = [line.charge for line in folder.lines_of(set(keys))]
-    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
 
 
 def within(
@@ -207,18 +203,14 @@ def within(
 
 
 def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
-    """Return the source of a trial's noise: SEEDED if its record, or any line of it, says so."""
+    """Return the source of a trial's noise: SEEDED if its record, or any line of it, is."""
     lines = folder.lines_of(record.release_keys)
     seeded = any(line.noise is NoiseKind.SEEDED for line in lines)
     return NoiseKind.SEEDED if seeded else record.noise
 
 
 def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
-    """Return why a trial is published only if its owner confirms it, by its record or the ledger.
-
-    FAILED: it did not finish. NON_PRIVATE: it saw labels without noise. SEEDED: its noise can be
-    repeated from a seed.
-    """
+    """Return why a trial is published only if confirmed, by its record or the ledger."""
     epsilon = max(cost_of(folder, [record]).epsilon, record.metrics.get("epsilon", 0.0))
     found = {
         Reservation.FAILED: not record.finished,

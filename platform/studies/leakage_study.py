@@ -1,6 +1,6 @@
 """The study of vote leakage: real votes recovered, an attribute inferred, defences compared.
 
-It trains forests and simulates answers; there is no sweep in it, and no Ray.
+It trains forests and simulates answers; it uses neither a sweep nor Ray.
 """
 
 import argparse
@@ -148,9 +148,9 @@ def tables(outcome: Mapping[str, Any]) -> str:
     """Return the outcome as Markdown."""
     parts = ["# What repeated PATE answers give away\n"]
     for title, columns, rows in (
-        ("Who holds a PhD?", _ATTRIBUTE, outcome["attribute_inference"]),
+        ("PhD holders", _ATTRIBUTE, outcome["attribute_inference"]),
         ("Histograms recovered", _RECONSTRUCTION, outcome["reconstruction"]),
-        (f"Defences ({outcome['defended_votes']} votes)", _DEFENCES, outcome["defences"]),
+        (f"Defenses ({outcome['defended_votes']} votes)", _DEFENCES, outcome["defences"]),
     ):
         if rows:
             parts += [f"## {title}\n", _table(columns, rows)]

@@ -120,13 +120,13 @@ class ChooseBy(StrEnum):
 
     @property
     def words(self) -> str:
-        """What it is, in words."""
+        """Its name."""
         name = SCORES.get(self.value.removesuffix("_estimated"), "accuracy")
         return f"estimated {name}" if self.estimated else name
 
     @property
     def long_words(self) -> str:
-        """What it is, and on which labels."""
+        """Its name, and its labels."""
         name = self.words.removeprefix("estimated ")
         where = "estimated on held-out labels" if self.estimated else "on the public test split"
         return f"{name} {where}"
@@ -152,7 +152,7 @@ def resolve(
     has_histogram: bool = True,
     learns: bool = False,
 ) -> ChooseBy:
-    """Return `asked`, or the default: TEST where test labels are public.
+    """Return the given figure, or the default: TEST where test labels are public.
 
     A sweep that `learns` tunes on the labels that it reads: test labels serve only on request.
     """
@@ -183,7 +183,7 @@ def resolve(
 
 
 def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
-    """Return the accuracy that all of these finished trials [T] have; `asked` if it is given."""
+    """Return the accuracy that all of these finished trials [T] have; or the given one."""
     every = list(figures)
     found = resolve(
         asked,
@@ -200,7 +200,7 @@ def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = N
 
 
 def is_rare(figures: Mapping[str, float]) -> bool:
-    """Whether a class is so rare that a trial's accuracy says little.
+    """Whether a class is so rare that a trial's accuracy means little.
 
     It has fewer than a tenth of the labels, and fewer than a quarter of the largest class's.
 

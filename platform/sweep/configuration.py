@@ -147,14 +147,14 @@ class DataSettings:
     limit: Count | None = key(
         None, "Use that many training examples only, chosen at random once and for all."
     )
-    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "What models see of the set.")
+    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "Features of the set that models see.")
     hold_out: HoldOut | None = key(
         None,
-        "What becomes of labels for testing where the user's own file brings no split: PUBLIC "
+        "Labels for testing where the user's own file brings no split: PUBLIC "
         "**publishes** one in five of them, NONE publishes none. If not given, such a file is "
         "refused.",
     )
-    hold_out_seed: Whole = key(0, "Which of them PUBLIC takes; public.")
+    hold_out_seed: Whole = key(0, "Seed that selects the rows of PUBLIC; public.")
     classes: Text | None = key(
         None,
         "How many classes the user's own file has, or their names in order, separated by commas; "
@@ -211,11 +211,11 @@ class AuditSettings:
     )
     canary_seed: Whole = key(
         11337,
-        "Which ones; 11337 gives the positions and labels of the published attack.",
+        "Seed that selects them; 11337 gives those of the published attack.",
     )
     canary_block: Whole | None = key(
         None,
-        "Which of several disjoint sets of canaries; the first and only one if not given.",
+        "Number of one of several disjoint sets of canaries. Not given: the only one.",
     )
     coin_canaries: Whole | None = key(
         None,
@@ -267,7 +267,7 @@ class AuditSettings:
 
 
 def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
-    """Return how many labels were spoiled for audits, or why there is no epsilon_m."""
+    """Return how many labels were spoiled for audits, or why epsilon_m is missing."""
     spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
@@ -277,7 +277,7 @@ def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = 
             f"for the memorization attack, {coin_canaries:,} for the one-run audit"
         )
     return (
-        f"none{of_all} was made wrong for audits, so there is no epsilon_m "
+        f"none{of_all} was made wrong for audits, so epsilon_m is missing "
         "(audit.coin_canaries=100 spoils 100 for them)"
     )
 
@@ -340,10 +340,10 @@ class EvaluationSettings:
 
     held_out_share: Share | None = key(
         None,
-        "Share of the training examples that no trial trains on; null for a tenth where there is "
-        "no public test split, and for none where there is one.",
+        "Share of the training examples that no trial trains on; null for a tenth without "
+        "a public test split, and for none with one.",
     )
-    held_out_seed: Whole = key(0, "Which ones; public.")
+    held_out_seed: Whole = key(0, "Seed that selects them; public.")
     estimate: Estimate = key(Estimate.COUNT, "Where the estimate comes from.")
     epsilon: Positive | None = key(
         None,
@@ -445,7 +445,7 @@ class TrialConfig:
 
     method: Text = key("alibi", "It decides which keys `trainer` has.")
     seed: Whole = key(0, "Of training: initialization, order of batches, augmentation.")
-    data: DataSettings = key(DataSettings(), "Which data set.")
+    data: DataSettings = key(DataSettings(), "The data set.")
     audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
     noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")
     trainer: Any = key(AlibiConfig(), "The method's settings: a `TrainerConfig`.")
@@ -484,7 +484,7 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
         below = is_dataclass(getattr(section, head, None))
         if head not in known or (dot and not below):
             hint = near_miss(name, flatten(root))
-            raise ConfigurationError(f"there is no key {prefix + name!r}; {hint}")
+            raise ConfigurationError(f"unknown key {prefix + name!r}; {hint}")
         if dot:
             inner.setdefault(head, {})[rest] = value
         elif below:

@@ -1,4 +1,4 @@
-"""What a model's scores are worth, where accuracy says little: on test labels, and estimated.
+"""Figures of a model's scores, for when accuracy means little: on test labels, and estimated.
 
 On public test labels scikit-learn measures. On held-out labels a charged histogram is read; its
 shares of the classes are the prior, too. More than two classes are each held against the rest, and

@@ -217,7 +217,7 @@ class PlantedCanaries:
     ) -> float | None:
         """How often a reader of the model guesses planted labels, knowing which ones are wrong.
 
-        For labels drawn at random the best guess without the model is known, so that there is no
+        For labels drawn at random the best guess without the model is known, without
         bias.
         """
         if self.num_classes > 2 and self.mislabeled is not None:
@@ -328,7 +328,7 @@ def _keyed_generator(secret: bytes, stream: bytes) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
-#: epsilon_m where there was no attack, or none that could have found anything.
+#: epsilon_m without an attack, or without one that could have found anything.
 _NO_ATTACK = {
     "epsilon_m_low": 0.0,
     "epsilon_m_high": math.inf,
@@ -341,7 +341,7 @@ _NO_ATTACK = {
 def _memorization(
     own: NDArray[np.float64], others: NDArray[np.float64], confidence: float
 ) -> dict[str, float]:
-    # Of two classes one is wrong: there is no other wrong label to compare it with.
+    # Of two classes one is wrong: no other wrong label exists to compare it with.
     if own.size == 0 or others.shape[1] == 0:
         return dict(_NO_ATTACK)
     interval = memorization_interval_from_pairs(own, others, confidence)

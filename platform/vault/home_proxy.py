@@ -20,7 +20,7 @@ DEATHS_ALLOWED = 5
 
 
 class VaultLost(Unfinished):
-    """The vault's home has ended; the message says what to do."""
+    """The vault's home has ended; the message has the fix."""
 
 
 class HomeProxy:

@@ -226,7 +226,7 @@ class SharedVault:
             if side.key != folder.name.rpartition("-")[0]:
                 raise StoreUnusable(
                     f"{folder} is not what it was when its labels were locked away: fit.json or "
-                    "people.npy there was changed or is gone, and says whose labels paid; restore "
+                    "people.npy there was changed or is gone; it lists whose labels paid; restore "
                     "them from a copy"
                 )
             yield side, self._opened(folder)

@@ -53,7 +53,7 @@ _PART_BYTES = 900_000_000
 
 
 class StoreUnusable(ValueError):
-    """A vault store that can't be used as it is; the message says why and what to do."""
+    """A vault store that can't be used as it is; the message has cause and fix."""
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _SYNC_SECONDS = 1.0
 
 
 class VoteStoreUnusable(ValueError):
-    """A folder or file of votes that can't be used; the message says why and what to do."""
+    """A folder or file of votes that can't be used; the message has cause and fix."""
 
 
 @contextmanager

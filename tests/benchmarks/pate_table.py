@@ -87,7 +87,7 @@ def main() -> None:
     records = read(wanted.results)
     if not records:
         parser.error(
-            f"there is no record of a finished trial in {wanted.results / 'trials'}; name the "
+            f"no record of a finished trial is in {wanted.results / 'trials'}; name the "
             "folder that a sweep of PATE wrote"
         )
     table = facts_table(records) if wanted.facts else settings_table(records)

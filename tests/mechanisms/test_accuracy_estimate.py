@@ -150,7 +150,7 @@ def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_correct
             ),
             r"predictions\[2\] is 11",
         ),
-        (lambda: BestOf.among([]), "no estimates to choose among"),
+        (lambda: BestOf.among([]), "estimates are empty"),
         (
             lambda: AccuracyEstimate(accuracy=0.5, sampling_error=0.1).interval(choices=0),
             "choices is 0",
@@ -261,7 +261,7 @@ def test_predictions_that_do_not_fit_are_refused(
 
 
 def test_nothing_to_choose_among_and_epsilons_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match="no predictions"):
+    with pytest.raises(ValueError, match="predictions are empty"):
         nobody = np.empty((0, 12), dtype=int)
         MostCorrect(epsilon=1.0).release(LABELS, nobody, generator=np.random.default_rng())
     for kind in (CorrectCount, MostCorrect):

@@ -183,5 +183,5 @@ def test_a_method_that_a_sweep_does_not_have_runs_on_the_axes_that_it_has() -> N
     assert [(trial.variant, trial.config.method, dict(trial.point)) for trial in trials] == [
         ("convex", "convex", {"trainer.epsilon": epsilon}) for epsilon in (1.0, 2.0)
     ]
-    with pytest.raises(ConfigurationError, match=r"no key 'trainer\.width'"):
+    with pytest.raises(ConfigurationError, match=r"unknown key 'trainer\.width'"):
         plan_trials(sweep, {"method": "convex", "trainer.width": 8})

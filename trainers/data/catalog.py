@@ -7,7 +7,7 @@ KMNIST's those of the compressed files, which are checked as they come.
 >>> find("mnits")
 Traceback (most recent call last):
     ...
-ValueError: there is no data set 'mnits'; did you mean mnist?
+ValueError: unknown data set 'mnits'; did you mean mnist?
 """
 
 import contextlib
@@ -386,11 +386,11 @@ def find(name: str) -> DataSet:
         return DATASETS[name]
     close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(DATASETS)}"
-    raise ValueError(f"there is no data set {name!r}; {hint}")
+    raise ValueError(f"unknown data set {name!r}; {hint}")
 
 
 class FetchFailed(ValueError):
-    """A data set could not be downloaded; the message says why and what else can be done."""
+    """A data set could not be downloaded; the message has the cause and another way."""
 
 
 def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:

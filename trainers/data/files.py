@@ -25,7 +25,7 @@ _KINDS = (
 
 
 class FileRefused(ValueError):
-    """A path that is not a regular file, or a file too large to read; the message says why."""
+    """A path that is not a regular file, or a file too large to read."""
 
 
 def memory_bytes() -> int:

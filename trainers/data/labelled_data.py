@@ -62,7 +62,7 @@ class PublicData:
     Attributes:
         train_features: uint8 [N, C, H, W] for images, float32 [N, D] for tables, int64 [N, D] for
             identifiers, counted from 0.
-        test_features: Likewise [M, ...]; no rows where there is no public test split.
+        test_features: Likewise [M, ...]; no rows without a public test split.
         test_labels: Public labels, int64 [M]; none likewise.
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     Columns,
-    Number,
     Numbers,
     RowsRefused,
     array_of,
@@ -141,7 +140,7 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
-    """Which rows are a public test split [N]."""
+    """Select the rows of a public test split [N]."""
     split, count = rows.split, len(rows)
     if split is None:
         if source.hold_out is None:
@@ -345,7 +344,7 @@ def _features(features: Any, drop: Sequence[str], what: str) -> RawFeatures:
         )
     columns = {name: column_values(name, each) for name, each in named.items() if name not in drop}
     if not columns:
-        raise ValueError(f"{what}X has no column; there must be one at least")
+        raise ValueError(f"{what}X has no column; give at least one")
     return columns
 
 
@@ -483,15 +482,13 @@ def _without_identifiers(
 
 def _narrowed(fitted: Fitted) -> Fitted:
     """The same with wide rows scaled down to the largest mean squared norm."""
-    numbers: list[Numbers | Number] = [fitted] if isinstance(fitted, Numbers) else []
-    if isinstance(fitted, Columns):
-        numbers = [each for each in fitted.columns.values() if isinstance(each, Number)]
-    moving = sum(int(np.isfinite(each.std).sum()) for each in numbers)
+    parts = fitted.columns.values() if isinstance(fitted, Columns) else [fitted]
+    moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
     if isinstance(fitted, Numbers):
         return replace(fitted, std=fitted.std * factor)
     columns = {
-        name: replace(each, std=each.std * factor) if isinstance(each, Number) else each
+        name: replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
         for name, each in fitted.columns.items()
     }
     return replace(fitted, columns=columns)
@@ -624,7 +621,7 @@ def with_embeddings(
 
 
 def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Where own features come from, as far as what lies beside their files says."""
+    """Where own features come from, from the description beside their files."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
     if features.ndim != 2 or any(file.suffix.lower() not in (".npy", ".npz") for file in files):

@@ -85,7 +85,7 @@ class HoldOut(StrEnum):
     """The fate of labels for testing where a file brings no split of its own.
 
     PUBLIC holds one row in five out and **publishes their true labels**: every trial sees them.
-    NONE publishes none: there is no public test split.
+    NONE publishes none, and no test split is public.
     """
 
     PUBLIC = "public"
@@ -384,7 +384,7 @@ def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
 
 
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    """Return the number of classes or their names, as far as the file says."""
+    """Return the number of classes or their names, if the file states them."""
     names, count = found.get("class_names"), found.get("num_classes")
     if not isinstance(names, list | None) or type(count) not in (int, type(None)):
         raise DataFileError(
@@ -495,7 +495,7 @@ def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
 
 def _damaged(file: Path, error: Exception, writer: str) -> DataFileError:
     reason = first_line(error)
-    # NumPy takes what it does not know for a pickle, and says how to load that unsafely.
+    # NumPy takes unknown bytes for a pickle, and explains how to load that unsafely.
     reason = "it is not in NumPy's format" if "pickled" in reason else reason
     return DataFileError(
         f"{file} ({file.stat().st_size:,} bytes) can't be read ({reason}); write it with {writer}, "
@@ -511,7 +511,7 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
             "be [N], one for each of N rows"
         )
     if len(labels) == 0:
-        raise DataFileError(f"{file}: there are no rows; training and testing need some each")
+        raise DataFileError(f"{file} has no rows; training and testing need some each")
 
 
 # Nothing below shows a label, or counts them by class: how many there are of each is secret.
@@ -606,7 +606,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         ("data.split_column", [source.split_column] if source.split_column else []),
     ):
         for name in set(names) - set(table.column_names):
-            missing.append(Missing(key=key, value="NAME", why=f"there is no column {name!r}"))
+            missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
     if bad := [column.name for column in columns if not column.usable]:
         why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
@@ -671,7 +671,7 @@ def _column_seen(
 
 
 def _kind_of_labels(column: Any) -> str:
-    """Names or numbers, as far as a column's type says so; the values stay secret."""
+    """Names or numbers, as far as a column's type shows; the values stay secret."""
     kind = str(column.type)
     if kind.startswith(("int", "uint")):
         return "whole numbers"

@@ -128,7 +128,7 @@ def embed(
 
 
 def _existing(out: Path, key: str) -> EmbeddingRecord | None:
-    """The record of an existing file of the same vectors; None where there is no file."""
+    """The record of an existing file of the same vectors; None without a file."""
     if not out.exists():
         return None
     record = checked_record(out)

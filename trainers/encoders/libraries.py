@@ -101,7 +101,7 @@ def _from_library(request: EncoderRequest, *, named: str = "") -> bool:
     if request.random or request.file is not None:
         return False
     if request.weights is not None:
-        raise WeightsRefused(f"--weights is {request.weights}, and there is no such file{named}")
+        raise WeightsRefused(f"--weights is {request.weights}, which is not a file{named}")
     return True
 
 

@@ -224,7 +224,7 @@ def _pixels_of(images: Tensor) -> Pixels:
         )
     data = PublicData(
         name="images",
-        num_classes=2,  # there are no labels
+        num_classes=2,  # a head of any size, never used
         train_features=images,
         test_features=images[:0],
         test_labels=np.zeros(0, dtype=np.int64),

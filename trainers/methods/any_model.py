@@ -84,7 +84,7 @@ def fit_to_single_labels(
 ) -> Any:
     """Return a clone of the estimator fitted to released labels of rows [N, D].
 
-    `log_likelihood` [N, K] is what the release says of each row and class, from 0..K-1.
+    `log_likelihood` [N, K] is that of the release for each row and class, from 0..K-1.
     """
     flat = posterior(log_likelihood, np.zeros(log_likelihood.shape[-1]))
     folds = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS

@@ -17,7 +17,7 @@ from torch.nn import functional
 from labeldp.mechanisms import _validate
 from labeldp.trainers.settings.pate import MOST_CLASSES, ForestSettings
 
-#: Teachers that are trained or asked at once, and queries of one matrix product.
+#: Teachers that are trained or vote at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100
 _QUERIES_AT_ONCE = 2000
 
@@ -33,7 +33,7 @@ def train_probes(
     """Train a ridge regression on each shard; return weights [T, D + 1, K], the bias last.
 
     Each minimizes sum_i |y_i - W x_i|^2 + ridge |W|^2 over its own examples, where x ends with a
-    constant 1 and y is the one-hot label less 1/K. What comes out of a shard depends on the labels
+    constant 1 and y is the one-hot label less 1/K. The result of a shard depends on the labels
     of that shard alone.
 
     `features` [N, D] are computed without labels, centered and with a mean squared norm of about 1,
@@ -100,10 +100,7 @@ def _groups_of_one_size(rows: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
 def fit_forest(
     features: torch.Tensor, labels: NDArray[np.int64], *, settings: ForestSettings, seed: int
 ) -> Any:
-    """Fit a forest of scikit-learn to features [N, D], or to images pixel by pixel, and labels [N].
-
-    `ForestPredictor.of` gives its predictions.
-    """
+    """Fit a forest to features [N, D], or to images pixel by pixel, and labels [N]."""
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(

@@ -279,7 +279,7 @@ def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]
     """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
 
     Lengths were summed in single precision, which errs by more than a release allows where a
-    thousand directions are asked about, and a later stage asks when earlier ones are paid for.
+    thousand directions are requested, and a later stage follows when earlier ones are paid.
     Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
     """
     longer = rows_too_long(weights)

@@ -1,6 +1,6 @@
 """Directions for label sums of a table in NumPy, packed, and the way to read the answer.
 
-The party that has the features asks for sums of labels along smooth functions of them
+The party that has the features requests sums of labels along smooth functions of them
 (`LabelMoments`), and learns a smooth function from the answer. Here are the functions: the
 strongest of a Gaussian kernel between rows and some landmarks among them. Each column of numbers
 counts as itself and as its rank, so that heavy tails neither dominate nor vanish. Noise goes into
@@ -8,8 +8,8 @@ one sum per function and class. A logistic model needs nothing else of the label
 depends on them by these sums alone. Its prior is the kernel's, and noise makes it count for more.
 Everything in this module is public: labels have no part in it.
 
-The functions are learned from a sample of the rows, so that a million rows take one pass. What was
-asked, entry by entry, are the packed weights; `SumQuestion` holds what the answer needs.
+The functions are learned from a sample of the rows, so that a million rows take one pass. The
+packed weights are the request, entry by entry; `SumQuestion` holds what the answer needs.
 
 >>> rows = np.random.default_rng(0).normal(size=(500, 3))
 >>> weights, question = SumQuestion.asked(rows, count=40, seed=0)
@@ -52,7 +52,7 @@ _MOST_FUNCTIONS = 400
 _ROWS_AT_ONCE = 8192
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
-#: them exactly, and the answer is read with what was asked.
+#: them exactly, and the answer is read with the requested weights.
 _LARGEST = 7
 
 
@@ -236,7 +236,7 @@ class SumQuestion:
         """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
 
         A logistic model along the weights: the sums are all that its likelihood takes of labels.
-        The rows are all of the `count` rows that were asked about, or a random sample of them.
+        The rows are all of the `count` rows that were requested, or a random sample of them.
         """
         num_classes, noise_std = sums.shape[1], noise_std * length
         known = np.asarray(sums, np.float64) * length
@@ -259,7 +259,7 @@ class SumQuestion:
         )
 
     def _of(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
-        """Values of the functions at rows [N, M], and the weights that were asked for them."""
+        """Values of the functions at rows [N, M], and the weights requested for them."""
         values = self.functions(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
@@ -356,7 +356,7 @@ def _logistic(
         return -float((np.log(spread) + found / spread).sum())
 
     factor = max(np.geomspace(1e-3, 1e4, 71), key=evidence)
-    # Noise in a sum weakens what it says by as much as a stronger prior would.
+    # Noise in a sum weakens it by as much as a stronger prior would.
     penalty = share / (factor * prior[:, None]) * (1 + noise_variance / chance)
     scale = 1 / np.sqrt(share * chance + penalty)
     offsets = 1 / np.sqrt(size * variance)

@@ -402,7 +402,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 #: Of the embeddings' first values: products of two entries must not be lost at once.
 _INITIAL_STD = 0.1
-#: A batch holds few ratings of any one user, and its mean gradient says little about each. Weights
+#: A batch holds few ratings of any one user, and its mean gradient has little about each. Weights
 #: that are a fifth of what they stand for get five times the gradient, and every change of theirs
 #: counts five times: 25 times the learning rate of the layers above, which theirs would destroy.
 _GAIN = 5.0

@@ -57,7 +57,7 @@ class OwnModel(str):
         return self.partition(":")[2]
 
     def kind(self) -> "type[nn.Module]":
-        """Import the class; `OwnModuleMissing` if there is no such `torch.nn.Module`."""
+        """Import the class; `OwnModuleMissing` if it is not a `torch.nn.Module` there."""
         from torch import nn
 
         try:
@@ -75,7 +75,7 @@ class OwnModel(str):
     def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> "nn.Module":
         """Return the network with weights that depend on `seed` alone.
 
-        A ValueError says that it can't be constructed, or does not map features to logits.
+        A ValueError means that it can't be constructed, or does not map features to logits.
         """
         import torch
 

@@ -166,7 +166,7 @@ class Flip(StrEnum):
 class Recipe:
     """Pieces of training that a network may have; by default none of them."""
 
-    flip: Flip = key(Flip.RANDOM, "Which images are mirrored, where `augment` is set.")
+    flip: Flip = key(Flip.RANDOM, "Images to mirror, where `augment` is set.")
     crop: Whole = key(4, "Pixels that a random crop may move an image, where `augment` is set.")
     bias_rate: Positive = key(
         1.0, "Times the learning rate, for biases and other parameters of one dimension."

@@ -93,7 +93,7 @@ class Randomizer(StrEnum):
 
 
 class PriorSource(StrEnum):
-    """Where a prior comes from; `methods.priors` says what each is."""
+    """Where a prior comes from; `methods.priors` explains each."""
 
     UNIFORM = "uniform"
     CLUSTERS = "clusters"
@@ -394,18 +394,16 @@ class ConvexConfig(NoisyLabels):
         50.0,
         "D of the ball around 0 that weights are projected to, for features of norm 1.",
     )
-    step_factor: Positive = key(
-        1.0, "What the steps D / (G sqrt(t)) of the theorems are multiplied by."
-    )
+    step_factor: Positive = key(1.0, "Factor of the theorems' steps D / (G sqrt(t)).")
     batch_size: Count = key(16, "Examples in a step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes; the theorems speak of one. More cost no privacy, for no noise is new."
     )
-    iterate: Iterate = key(Iterate.AVERAGE, "Which weights predict.")
+    iterate: Iterate = key(Iterate.AVERAGE, "Weights that predict.")
 
 
 class RobustLoss(StrEnum):
-    """How noisy labels are learned from; `methods.lp_mst` says what each does.
+    """How noisy labels are learned from; `methods.lp_mst` explains each.
 
     FORWARD uses most of what is known. DEBIASED has a large variance at a small epsilon, and is
     not bounded below: it wants few epochs or strong weight decay.
@@ -524,7 +522,7 @@ class RecommenderConfig(LpMstConfig):
 
     started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"
 
-    model: Model = key(ModelName.TWO_BRANCH, "Which network.")
+    model: Model = key(ModelName.TWO_BRANCH, "The network.")
     epochs: Count = key(20, "Passes over the training examples.")
     learning_rate: Positive = key(0.1, "Highest rate of SGD.")
     schedule: Schedule = key(Schedule.COSINE, "How the rate moves after its warm-up.")
@@ -584,8 +582,8 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay: every label pays for as many releases as there are stages.
 
-        The first is that of the prior's own features, which others may share. What a later stage
-        asks follows from the network of the one before, hence from everything that went into that.
+        The first is that of the prior's own features, which others may share. A later stage's
+        request follows from the network before it, hence from everything that went into that.
         """
         mechanism = self.mechanism(num_classes)
         charge = self.prior.planned_release(mechanism)

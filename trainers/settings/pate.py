@@ -103,7 +103,7 @@ class _Models:
 class EnsembleConfig(_Models):
     """Everything that decides an ensemble's votes, except data and labels."""
 
-    kind: TeacherKind = key(TeacherKind.PROBE, "What a teacher is.")
+    kind: TeacherKind = key(TeacherKind.PROBE, "Kind of the teachers.")
     teachers: Count = key(250, "How many teachers (T).")
     queries: Count = key(3000, "How many training examples the teachers vote on (Q).")
     seed: Whole = key(0, "Of the shards, the choice of queries and the teachers' training.")
@@ -151,7 +151,7 @@ class EnsembleConfig(_Models):
 class StudentConfig(_Models):
     """A student's settings."""
 
-    kind: StudentKind = key(StudentKind.PROBE, "What it is.")
+    kind: StudentKind = key(StudentKind.PROBE, "Kind of the student.")
     rounds: Count = key(5, "Rounds of self-training.")
     trusted: Share = key(
         0.8,
@@ -216,7 +216,7 @@ class PateConfig(StartedMethod):
         "Release, with noise and a charge of its own, a bound on what the answers really cost "
         "(`epsilon_sanitized`). If not given: only where all noise is given, without a prior.",
     )
-    student: StudentConfig = key(StudentConfig(), "What learns from the answers.")
+    student: StudentConfig = key(StudentConfig(), "The model that learns from the answers.")
     students: Count = key(3, "How many of them; mean and spread are reported.")
     prior: PriorSettings = key(
         PriorSettings(),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
 
 #: One of our networks, or `module:Name` of the user's.
 Model = Annotated[ModelName | str, PlainValidator(chosen_model)]
-_MODEL = "Which network; `module:Name` for one of the user's own."
+_MODEL = "The network; `module:Name` for one of the user's own."
 _WIDTH = "Its width; null for the network's own."
 
 
@@ -135,9 +135,7 @@ class SelfSupervisedConfig:
     choose any of it: the rate was chosen by the loss.
     """
 
-    model: ModelName = key(
-        ModelName.FAST_CNN, "Which network of convolutions; its head is taken off."
-    )
+    model: ModelName = key(ModelName.FAST_CNN, "The convolutional network; its head is removed.")
     width: Count | None = key(None, _WIDTH)
     projection: Count = key(
         1024,

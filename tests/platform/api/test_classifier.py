@@ -277,7 +277,7 @@ def test_published_labels_have_no_bound() -> None:
         ({"delta": 1.0}, X, Y, "delta is 1.0"),
         ({"delta": 0.0, "method": "moment_labels"}, X, Y, "holds at a delta above 0 only"),
         ({"method": "moment_label"}, X, Y, "did you mean moment_labels"),
-        ({"settings": {"epoch": 3}}, X, Y, "there is no key 'trainer.epoch'"),
+        ({"settings": {"epoch": 3}}, X, Y, "unknown key 'trainer.epoch'"),
         ({"settings": {"epsilon": 3}}, X, Y, "the estimator's own parameter"),
         ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "a fit costs epsilon"),
         ({"canaries": 300}, X, Y, "there are 400 training examples"),

@@ -59,7 +59,7 @@ def test_missing_files_and_trials_are_named(folder: Path, tmp_path: Path) -> Non
         result.model("ffff")
     with pytest.raises(ModelFileError, match="is not there"):
         result.model(result.best())
-    with pytest.raises(ResultsFolderError, match="there is no folder"):
+    with pytest.raises(ResultsFolderError, match="does not exist"):
         load(tmp_path / "nothing")
     with pytest.raises(ValueError, match=r"no trial is within epsilon 0\.01; the cheapest costs 2"):
         result.best(at_epsilon=0.01)

@@ -10,8 +10,7 @@ import torch
 from pyarrow import parquet
 
 from labeldp.platform.cli.models import read_rows
-from labeldp.platform.records.kept_models import write_model
-from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.results import ResultsFolder, write_model
 from labeldp.trainers.data.columns import Numbers
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
@@ -127,7 +126,7 @@ def test_bad_input_is_refused_by_name(table: Model, capsys: pytest.CaptureFixtur
         ("less.csv", "found.csv", "no column 'size'"),
         ("inf.csv", "found.csv", "row 0, column 'size' is inf"),
         ("when.parquet", "found.csv", "column 'size' holds dates"),
-        ("headless.csv", "found.csv", "there are no rows"),
+        ("headless.csv", "found.csv", "rows are empty"),
         ("matrix.npy", "found.csv", "without names of columns"),
         ("damaged.parquet", "found.csv", "can't be read"),
         ("empty.csv", "found.csv", "can't be read as CSV"),

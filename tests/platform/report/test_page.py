@@ -1,16 +1,29 @@
-"""page: what it says of any sweep, to both audiences, at any size, whatever users have named."""
+"""Points, figures and pages: any sweep can be drawn and shown, to both audiences."""
 
+import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+from matplotlib.image import imread
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES, anchor
+from labeldp.platform.report.figures import MOST_PANELS, Line, curves_of, png, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page
+from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.trainers.encoders.provenance import FeatureProvenance, League
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
@@ -39,19 +52,6 @@ def comparison() -> list[TrialRecord]:
     baseline = a_record("z", variant="none", epsilon=math.inf, epsilon_m_low=2.5, accuracy=0.97)
     failed = a_record("f", variant="ALIBI", finished=False, reason="the loss is not finite")
     return [*records, baseline, failed]
-
-
-def test_seeds_share_a_row_and_its_spread() -> None:
-    found = made(comparison())
-    assert found.column("method")[0].startswith("● AGIBI")
-    assert found.column("accuracy, %")[0] == "81.25 ± 0.35"
-    assert found.column("seeds") == ["2", "2", "2", "2", "1"]
-    assert found.column("epsilon") == ["1", "1", "4", "4", "∞"]
-    assert found.column("ceiling")[0] == "3"
-    # On a screen of 400 pixels three columns are seen, and a reader needs these two together.
-    assert found.tables[0][0][:3] == ["method", "epsilon", "accuracy, %"]
-    assert "learning rate" in found.tables[0][0], "a setting that is the same in all rows stays"
-    assert "trainer.epsilon" not in found.text.partition("All settings")[2].partition("Run c")[0]
 
 
 def test_the_public_page_has_nothing_of_the_owners() -> None:
@@ -85,13 +85,10 @@ def test_names_are_shown_and_never_run() -> None:
 @pytest.mark.parametrize(
     ("records", "facts", "words"),
     [
-        ([], {}, "0 trials finished, 0 failed"),
-        ([], {"running": True, "left": 3}, "0 failed, 3 left; the sweep is running"),
+        ([], {"running": True, "left": 3}, "0 trials finished, 0 failed, 3 left; the sweep is"),
         ([a_record(finished=False, reason="too large")], {}, "1 failed"),
-        ([a_record()], {}, "1 trial finished, 0 failed"),
         ([a_record(epsilon=math.inf)], {}, "1 trial finished"),
-        ([a_record(epsilon=0.0)], {}, "1 trial finished"),
-        ([a_record(epsilon_m_ceiling=0.0, epsilon_m_high=math.inf)], {}, "not measured"),
+        ([a_record(epsilon=0.0, epsilon_m_ceiling=0.0)], {}, "not measured"),
         (
             comparison(),
             {"ledger": {"releases": 1, "epsilon_total": 2.5, "delta": 0.0}},
@@ -125,3 +122,184 @@ def test_links_lead_somewhere_and_names_are_given_once() -> None:
     assert {f"#{anchor('ceiling')}", "#trial-z", "#cost", "#failed"} <= links
     assert {str(link)[1:] for link in links} <= set(names)
     assert len({anchor(word) for word in GLOSSARY}) == len(GLOSSARY)
+
+
+def a_point(epsilon: float, accuracy: float) -> Point:
+    (found,) = points([a_record(epsilon=epsilon, accuracy=accuracy)])
+    return found
+
+
+def a_seed(seed: int, figures: Mapping[str, float]) -> TrialRecord:
+    point = {"seed": seed, "noise.draw": seed, "trainer.epsilon": 1.0}
+    return a_record(str(seed), point=point, figures=figures)
+
+
+def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
+    (found,) = points(
+        [
+            a_seed(0, {"accuracy": 0.8, "epsilon": 1, "epsilon_m_low": 0.5, "epsilon_m_high": 2}),
+            a_seed(1, {"accuracy": 0.9, "epsilon": 1.5, "epsilon_m_low": 0.1, "epsilon_m_high": 4}),
+        ]
+    )
+    assert found.accuracy == pytest.approx(0.85)
+    assert found.accuracy_std == pytest.approx(0.1 / math.sqrt(2))
+    assert (found.epsilon, found.epsilon_m_low, found.epsilon_m_high) == (1.5, 0.1, 4.0)
+    assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), max_size=25))
+def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> None:
+    base = a_point(1.0, 0.5)
+    candidates = [
+        replace(base, epsilon=math.inf if e == 9 else e / 2, accuracy=a / 20) for e, a in places
+    ]
+
+    def beaten(point: Point) -> bool:
+        return any(
+            other.epsilon <= point.epsilon
+            and other.accuracy >= point.accuracy
+            and (other.epsilon, other.accuracy) != (point.epsilon, point.accuracy)
+            for other in candidates
+        )
+
+    expected = {(p.epsilon, p.accuracy) for p in candidates if not beaten(p)}
+    found = front(candidates)
+    assert {(p.epsilon, p.accuracy) for p in found} == expected
+    assert len(found) == len(expected)
+    assert all(
+        a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
+    )
+
+
+def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> None:
+    better, worse = a_point(0.2, 0.9), a_point(0.2 - 1e-15, 0.8)
+    assert front([worse, better]) == [better]
+    cheaper = a_point(0.2 - 1e-6, 0.8)
+    assert front([cheaper, better]) == [cheaper, better]
+
+
+def estimated(digest: str, accuracy: float | None, estimate: float, epsilon: float) -> TrialRecord:
+    """A record whose accuracy is estimated, and measured only if that is given."""
+    found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
+    record = a_record(digest, point={"x": digest}, epsilon=epsilon, figures=figures_of(found))
+    metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
+    measured = {} if accuracy is None else {"accuracy": accuracy}
+    return replace(record, metrics={**metrics, **measured})
+
+
+def test_the_front_goes_by_the_accuracy_that_is_chosen() -> None:
+    records = [estimated("a", 0.9, 0.7, 1.0), estimated("b", 0.8, 0.8, 2.0)]
+    assert [point.hashes for point in front(points(records))] == [("a",)]
+    by_estimate = front(points(records, choose_by=ChooseBy.ESTIMATED))
+    assert [point.hashes for point in by_estimate] == [("a",), ("b",)]
+    assert [point.accuracy for point in by_estimate] == [0.7, 0.8]
+    assert [point.accuracy_test for point in by_estimate] == [0.9, 0.8]
+    with pytest.raises(ValueError, match="no public test split"):
+        points([estimated("a", None, 0.7, 1.0)], choose_by=ChooseBy.TEST)
+
+
+def test_leagues_are_not_compared_with_each_other() -> None:
+    plain = [
+        a_record("a", accuracy=0.6, point={"trainer.epsilon": 1.0}),
+        a_record("b", accuracy=0.8, epsilon=2.0, point={"trainer.epsilon": 2.0}),
+    ]
+    made = FeatureProvenance(league=League.PUBLIC_ENCODER, encoder="timm:net").described()
+    strong = replace(a_record("c", accuracy=0.95), features=made)
+    found = points([*plain, strong])
+    assert {point.hashes for point in front(found)} == {("a",), ("b",), ("c",)}
+    assert leagues_of(found) == ["no outside data", "public encoder"]
+    rows = front_rows([*plain, strong], choose_by=None, run_id=str)
+    assert {row["run_id"]: row["league"] for row in rows}["c"] == "public encoder"
+    # Equal but for the league is not a seed of the same.
+    assert len(points([plain[0], replace(plain[0], hash="d", features=made)])) == 2
+    mixed, alone = (Page(page(each, title="x")) for each in ([*plain, strong], plain))
+    assert mixed.tables[0][0][-1] == "league" and "Rows are of several leagues" in mixed.text
+    assert alone.tables[0][0][-1] == "noise" and "several leagues" not in alone.text
+
+
+def test_errors_of_several_seeds_are_not_averaged_away() -> None:
+    records = [estimated("a", None, 0.7, 1.0), estimated("b", None, 0.8, 1.0)]
+    (point,) = points(replace(r, point={"seed": number}) for number, r in enumerate(records))
+    assert point.estimate is not None
+    assert point.estimate.accuracy == pytest.approx(0.75)
+    assert point.estimate.error == pytest.approx(0.01)  # they share the held-out examples
+
+
+SWEEP = [
+    a_record("a", point={"x": 1}, epsilon=0.5, accuracy=0.6, epsilon_m_low=0.0),
+    a_record("b", point={"x": 2}, epsilon=2.0, accuracy=0.8, epsilon_m_low=0.5),
+    a_record("c", point={"x": 3}, epsilon=8.0, accuracy=0.9, epsilon_m_low=1.0),
+    a_record("d", variant="none", epsilon=math.inf, accuracy=0.95, epsilon_m_low=2.0),
+]
+
+
+def panels(records: Sequence[TrialRecord], **how: Any) -> list[Axes]:
+    found = points(records)
+    return trade_off(found, styles_of(found), **{"attack": True, **how}).axes
+
+
+def markers(axes: Axes) -> list[tuple[float, float]]:
+    """Places of the points' markers."""
+    lines = (line for line in axes.get_lines() if line.get_markersize() == 9)
+    places: list[Any] = [place for line in lines for place in np.asarray(line.get_xydata())]
+    return [(float(x), float(y)) for x, y in places]
+
+
+def test_markers_are_where_their_numbers_are() -> None:
+    upper, lower = panels(SWEEP)
+    above, below = markers(upper), markers(lower)
+    assert [round(y) for _, y in above] == [60, 80, 90, 95]
+    assert [y for _, y in below] == [0.0, 0.5, 1.0, 2.0]
+    places = [x for x, _ in above]
+    assert places == [x for x, _ in below], "panels share their axis"
+    assert places[:3] == [0.5, 2.0, 8.0] and places[3] > 8, "a baseline is beyond all"
+    left, right = upper.get_xlim()
+    assert upper.get_xscale() == "log" and left < 0.5 < places[3] < right
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        a_record(epsilon=0.0, accuracy=0.0),
+        a_record(epsilon=math.inf, epsilon_m_high=math.inf),
+        a_record(epsilon=1e9, epsilon_m_ceiling=0.01, epsilon_m_low=0.0),
+        *(a_record(variant=name) for name in ("$x", r"\$\frac$", "_hidden")),
+    ],
+)
+def test_anything_can_be_drawn(record: TrialRecord, tmp_path: Path) -> None:
+    found = points([record])
+    how = {"attack": True, "title": record.variant}
+    png(tmp_path / "a.png", trade_off, found, styles_of(found), **how)
+    assert imread(tmp_path / "a.png").std() > 0
+
+
+def of_curves(record: TrialRecord, values: list[float]) -> TrialRecord:
+    curves = [{"epoch": n, "loss": 3.0 - n, "val_accuracy": v} for n, v in enumerate(values, 1)]
+    return replace(record, curves=curves)
+
+
+def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
+    def curves(*records: TrialRecord) -> tuple[str, list[Line]]:
+        shows, lines = curves_of(points(records), {record.hash: record for record in records})
+        return shows, [line for mine in lines.values() for line in mine]
+
+    seeds = [
+        of_curves(a_record(str(n), point={"seed": n}), [0.2 * n, 0.4 + 0.2 * n]) for n in (0, 1)
+    ]
+    shows, (curve,) = curves(*seeds)
+    assert shows == "accuracy" and curve.heights == pytest.approx([10, 50])
+    assert curves(of_curves(a_record(), [math.nan, math.nan]))[0] == "loss"
+    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is no line"
+    _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
+    assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
+
+
+def test_what_is_too_much_is_counted() -> None:
+    records = [
+        of_curves(a_record(f"{v}-{e}", variant=f"m{v:02}", point={"x": e}), [0.5, 0.6])
+        for v in range(MOST_PANELS + 1)
+        for e in range(10)
+    ]
+    text = page(records, title="x")
+    assert text.count('aria-label="Learning curves of') == MOST_PANELS
+    assert f"{len(records) - MOST_PANELS * 8} further settings not drawn" in text

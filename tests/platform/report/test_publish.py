@@ -134,24 +134,16 @@ def test_what_is_left_out_is_told_by_name_and_never_by_value() -> None:
 
 def test_settings_and_figures_that_are_public_come_through() -> None:
     changes = {"trainer.epsilon": 2.0, "data.limit": 500}
-    found = public(a_record(changes=changes, figures={"extra": 1.0}))
-    expected = {
+    found = public(a_record(changes=changes, figures={"answered_by_teachers": 1.0}))
+    expected: dict[str, Any] = {
         "method": "alibi",
-        "data.name": "digits",
-        "data.limit": 500,
         "data.features": "as_they_are",
-        "seed": 0,
-        "noise.secure": None,
-        "trainer.epsilon": 2.0,
         "trainer.noise": "laplace",
-        "trainer.width": None,
-        "trainer.nesterov": True,
     }
+    expected |= {"trainer.width": None, "trainer.nesterov": True, **changes}
     assert {key: found.config[key] for key in expected} == expected
     assert public_metrics(found.metrics) == {"accuracy": 0.9, "epsilon": 1.0, "delta": 0.0}
-    assert found.noise is NoiseKind.PLAIN
     assert not any(name.startswith(("private/", "epsilon_m")) for name in PUBLIC)
-    assert public_metrics({"accuracy": 0.5, "answered_by_teachers": 3.0}) == {"accuracy": 0.5}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -683,7 +675,7 @@ def test_a_record_that_the_ledger_contradicts_is_not_shown(
     metrics = {**record.metrics, "epsilon": 0.01}
     keys = record.release_keys if changed == "less" else []
     keep(sweep, record, metrics=metrics, release_keys=keys)
-    with pytest.raises(NotPublishable, match=r"says epsilon 0\.01|names no release"):
+    with pytest.raises(NotPublishable, match=r"states epsilon 0\.01|names no release"):
         public_report(sweep, to=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -1,9 +1,10 @@
-"""report: a page, a table, a figure, and audits in `private/`; the same from tracking."""
+"""The owner's report, the cards for both audiences, and the finding in two sentences."""
 
 import csv
 import math
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,18 @@ from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
-from labeldp.platform.report.card import audits_of
+from labeldp.platform.report.card import audits_of, public_card, run_card
+from labeldp.platform.report.finding import finding
+from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
+from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.report import Report, write_report
-from labeldp.platform.sweep.accuracy_figures import figures_of
+from labeldp.platform.report.selection import Reservation, Selected, selected
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from tests.platform.report.folders import a_folder
 from tests.platform.report.reading import Page
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import a_charge, a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
+from tests.trainers.encoders.test_provenance import MADE
 
 LEDGER = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
 AUDITS: dict[str, Any] = {
@@ -166,8 +173,8 @@ def test_unusable_stores_and_folders_are_refused(
     newer, out = of_newer_schema(tmp_path / "newer"), str(tmp_path / "out")
     for experiment, uri, words in (
         ("smal", tracked, "has no experiment 'smal'; it has small"),
-        ("small", None, r"no results/small/mlflow\.db here"),
-        ("small", default_uri(tmp_path / "nowhere"), r"there is no file .*nowhere"),
+        ("small", None, r"results/small/mlflow\.db does not exist"),
+        ("small", default_uri(tmp_path / "nowhere"), r"file .*nowhere\S* does not exist"),
         ("small", default_uri(newer.parent), "can't be read"),
     ):
         with pytest.raises(TrackingUnusable, match=words):
@@ -230,3 +237,262 @@ def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(
     assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
     assert ("0.250 to 1.5† (lower end" in page) == (delta > 0)
     assert "proven for delta 0 only" in page
+
+
+ESTIMATE = figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01))
+
+
+class Folder:
+    """A results folder's published trial."""
+
+    def __init__(self, path: Path, *, trial: str = "best", **facts: Any) -> None:
+        a_folder(path, epsilon=2.0, **facts)
+        folder = read_folder(path)
+        self.chosen = selected(folder, trial, accepted=frozenset(Reservation))
+        self.public = public_record(self.chosen.record, fingerprint=folder.fingerprint)
+        self.lines = folder.lines_of(self.chosen.record.release_keys)
+
+    def card(
+        self,
+        *,
+        public: TrialRecord | None = None,
+        chosen: Selected | None = None,
+        lines: Sequence[LedgerLine] | None = None,
+        **facts: Any,
+    ) -> str:
+        known = {"fingerprint": "f" * 64, "replaced": 200, "num_labels": 60, "has_model": True}
+        return public_card(
+            public or self.public,
+            chosen or self.chosen,
+            self.lines if lines is None else lines,
+            **{**known, **facts},
+        )
+
+
+def has(card: str, *words: str) -> bool:
+    missing = [each for each in words if each not in card]
+    assert not missing, (missing, card)
+    return True
+
+
+def test_a_pure_trial() -> None:
+    card = run_card(a_record(), [a_charge()])
+    assert card.startswith("# ALIBI\n") and card.endswith("\n") and "nan" not in card.lower()
+    assert has(
+        card,
+        "Trial `0123456789abcdef` of method `alibi` on `digits`, training seed 0",
+        "| accuracy, public test split, last epoch | 90.00% |",
+        "| epsilon, provable | 1 |",
+        "| delta | 0 |",
+        "0.250 to 1.5",
+        "(1, 0)-label differential privacy (pure)",
+        "operating system's entropy",
+        "- `r1`: LaplaceNoise {'epsilon': 1.0, 'num_classes': 10} on all labels, charged",
+        "says nothing of stronger attacks",
+        "| league | no outside data |",
+    )
+    assert "\n\n\n" not in card and "## Audits" not in card
+    guarantee = card.partition("## What is guaranteed")[2].partition("## What was released")[0]
+    assert has(guarantee, "made of the releases below", "Not covered", "epsilon_m", "`private/`")
+
+
+@pytest.mark.parametrize(("accuracy", "named"), [(0.728, True), (0.9, False)])
+def test_the_card_names_the_largest_class_where_it_is_as_good(accuracy: float, named: bool) -> None:
+    card = run_card(a_record(accuracy=accuracy, figures={"majority_share": 0.771}), [a_charge()])
+    assert ("| largest class |" in card) == ("77.1%" in card) == named
+
+
+def test_an_attack_that_can_find_nothing_says_so() -> None:
+    """Of two classes one is wrong: no bound from 0 to infinity is passed off as a finding."""
+    figures = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf, "epsilon_m_ceiling": 0.0}
+    card = run_card(a_record(figures=figures), [a_charge()])
+    assert "epsilon_m says nothing here" in card and "stronger attacks" not in card
+
+
+def test_a_baseline_promises_nothing() -> None:
+    card = run_card(a_record(epsilon=math.inf, epsilon_m_high=math.inf), [a_charge()])
+    assert has(
+        card, "Nothing: this baseline trains on the true", "| epsilon, provable | infinite |"
+    )
+    assert "label differential privacy (" not in card
+
+
+@pytest.mark.parametrize(
+    ("canaries", "coins", "words"),
+    [
+        (0, 0, "none of 800 labels was made wrong"),
+        (0, 14, "14 of 800 labels were made wrong"),
+        (20, 20, "40 of 800 labels were made wrong"),
+    ],
+)
+def test_the_card_says_how_many_labels_were_spoiled(canaries: int, coins: int, words: str) -> None:
+    changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
+    figures = {"epsilon_m_paper_low": 0.0, "epsilon_m_paper_high": 1.0}
+    card = run_card(a_record(changes=changes, figures=figures), [a_charge()], num_labels=800)
+    assert words in card
+    assert ("| epsilon_m | none" in card) == ("no epsilon_m: this attack" in card) == (not canaries)
+    assert ("## Audits, for the owner" in card) == (canaries + coins > 0)
+
+
+def test_every_audit_is_on_the_owners_card() -> None:
+    assert has(
+        run_card(audited("a"), [a_charge()]),
+        "## Audits, for the owner of the labels and not for release",
+        "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
+        "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
+        "f-DP audit (the curve that is claimed): at least | 0.877 (ceiling 3.570) |",
+        "tight audit (the noise that is claimed): at least | 0.917 (ceiling 9.910) |",
+        "(the noisy labels alone): at least | 0.959 (48 of 60 coins right; ceiling 8.910) |",
+        "advantage over guessing | 0.123 (0.234 right; label DP allows an advantage of 0.142) |",
+    )
+
+
+def test_an_ordinary_trial_in_public(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, readers=9)
+    card = folder.card()
+    assert card.startswith("# alibi, trained on digits\n") and "\n\n\n" not in card
+    assert has(
+        card,
+        f"Trial `{folder.public.hash}`, trainer `alibi`, training seed 0, data ffffffffffffffff.",
+        "| epsilon with the choice of this trial | 2 at delta 0 |",
+        "| accuracy, public test split, last epoch | 90.00% |",
+        "| epsilon, provable | 2 |",
+        "| labels that were replaced on purpose, to audit it | 200 of 60 |",
+        "(2, 0)-label differential privacy",
+        "by a factor of e^2 at most. Features",
+        "chosen for the best accuracy on the public test split of 9 trials",
+        "with the choice, all those releases cost epsilon 2.",
+        "- 1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; of 60 labels",
+        "The trained model is in `model/`",
+        "| league | no outside data |",
+    )
+    assert "NO PRIVACY" not in card and "FAILED" not in card
+    made = replace(folder.public, features=MADE.described())
+    words = "| league | public encoder: timm:net (weights abababab), trained on ImageNet-1k"
+    assert words in folder.card(public=made)
+
+
+def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "nine", readers=9)
+    config = {**folder.public.config, "trainer.noise": "randomized_response"}
+    dearer = replace(folder.chosen, together=replace(folder.chosen.together, epsilon=3.0))
+    card = folder.card(public=replace(folder.public, config=config), chosen=dearer)
+    assert card.startswith("# alibi_randomized_response, trained on digits\n")
+    assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
+    card = folder.card(chosen=replace(folder.chosen, learned=True))
+    assert has(card, "Its sweep learned", "not of its own alone", "9 trials, their releases cost")
+    named = Folder(tmp_path / "named", trial="0" * 15 + "1", readers=3).card()
+    assert "one of 3 trials, and its owner named it" in named and "cost epsilon 2." in named
+    alone = Folder(tmp_path / "alone").card()
+    assert "No other trial of its sweep could have been chosen." in alone
+
+
+def test_a_baseline_and_a_failed_trial_are_shouted_about(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    bare = Total(releases=1, epsilon=math.inf, handed_out=1)
+    card = folder.card(chosen=replace(folder.chosen, cost=bare))
+    assert "**NO PRIVACY: what is here was made of the true labels" in card
+    assert "## What is guaranteed\n\nNothing.\n" in card and "e^" not in card
+    failed = replace(folder.public, finished=False, metrics={})
+    assert "**This trial FAILED" in folder.card(public=failed)
+
+
+def test_missing_facts_are_not_made_up(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, figures={**ESTIMATE, "epsilon_sanitized": 1.25})
+    card = folder.card(replaced=None, fingerprint="", num_labels=None, has_model=False)
+    assert "replaced on purpose" not in card and ", data" not in card
+    assert "There is no model" in card and "`model/`" not in card
+    assert "95% interval 78.04% to 81.96% |" in card
+    (row,) = [line for line in card.splitlines() if line.endswith("| 1.25 |")]
+    assert "one direction" in row and "bound" not in row, "the sanitized price is not a bound"
+    approximate = replace(folder.chosen, cost=replace(folder.chosen.cost, delta=1e-5))
+    assert "but for a probability of 1e-05" in folder.card(chosen=approximate)
+
+
+COST = {
+    **{"releases": 3, "epsilon_total": math.inf, "delta": 1e-5},
+    **{"epsilon_private": 46.2, "delta_private": 1e-5},
+}
+
+
+def trial(digest: str, variant: str, **metrics: Any) -> TrialRecord:
+    point = metrics.pop("point", None) or {"trainer.epsilon": metrics.get("epsilon", 1.0)}
+    return a_record(digest * 16, variant=variant, point=point, **metrics)
+
+
+def baseline(**metrics: Any) -> TrialRecord:
+    figures = {"accuracy": 0.956, "epsilon_m_low": 1.78, "epsilon_m_ceiling": 3.49, **metrics}
+    return trial("a", "no privacy", epsilon=math.inf, point={"x": 1}, **figures)
+
+
+def private(digest: str = "b", variant: str = "ALIBI", /, **metrics: Any) -> TrialRecord:
+    figures = {"epsilon_m_low": 0.0, "epsilon_m_ceiling": 3.49, **metrics}
+    return trial(digest, variant, **figures)
+
+
+def estimated(digest: str, variant: str, accuracy: float, noise: float) -> TrialRecord:
+    found = AccuracyEstimate(accuracy=accuracy, sampling_error=0.03, count_scale=noise)
+    return trial(digest, variant, **figures_of(found))
+
+
+def test_baseline_private_trials_and_cost() -> None:
+    records = [baseline(), private(accuracy=0.903)]
+    found = finding(records, ledger=COST)
+    assert found.sentences == (
+        "Without privacy the model is 95.6% accurate, and the attack proves that it leaks labels: "
+        "its epsilon is at least 1.78.",
+        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak, though it could have "
+        "proven 3.49.",
+    )
+    assert found.cost == (
+        "The 1 private trial cost epsilon 46.2 at delta 1e-05; the baseline without noise "
+        "publishes its labels."
+    )
+    public = finding(records, with_attack=False)
+    text = " ".join(public.sentences)
+    assert "attack" not in text and "1.78" not in text and len(public.sentences) == 2
+
+
+def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> None:
+    records = [
+        private("b", "ALIBI", accuracy=0.90),
+        private("c", "RR", accuracy=0.93),
+        private("d", "AGIBI", accuracy=0.91, epsilon=1 + 1e-13, delta=1e-5),
+        private("e", "ALIBI", accuracy=0.99, epsilon=8.0),
+        private("f", "ALIBI", accuracy=0.99, epsilon=0.25),
+    ]
+    (sentence,) = finding(records).sentences
+    assert sentence.startswith("At epsilon 1 the best of 3 lines (RR) is 93.0% accurate")
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (private(epsilon_m_low=0.4), "proves an epsilon of at least 0.40."),
+        (private(epsilon_m_low=1.4), "at least 1.40, which is above the guarantee"),
+        (private(epsilon_m_low=1.4, delta=1e-5), "at epsilon 1 and delta 1e-05 ALIBI"),
+        (private(epsilon_m_low=1.4, delta=1e-5), "at least 1.40 at delta 0."),
+        (private(epsilon_m_ceiling=0.0), "; no memorization attack was made that could prove a"),
+        (baseline(epsilon_m_low=0.0), "proves no leak, though it could have proven 3.49."),
+        (
+            a_record("a", accuracy=0.728, figures={"majority_share": 0.771}),
+            "no better than always answering the largest class (77.1% of the public test split).",
+        ),
+    ],
+)
+def test_what_the_attack_proved_and_what_is_trivial_is_said(
+    record: TrialRecord, words: str
+) -> None:
+    (sentence,) = finding([record]).sentences
+    assert words.lower() in sentence.lower()
+
+
+def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
+    loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
+    (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
+    assert "is about 100% (106.0% with its noise) accurate" in sentence
+    assert "Which of them is best, noise decides: " in sentence and "28.3 points" in sentence
+    clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
+    (text,) = finding(clear, choose_by=ChooseBy.ESTIMATED).sentences
+    assert "is about 90.0% accurate" in text and "noise" not in text
+    assert "noise decides" not in finding(loud, choose_by=ChooseBy.TEST).sentences[0]

@@ -157,7 +157,7 @@ def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -
 
 def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
     a_folder(tmp_path / "less", epsilon=1.0)
-    with pytest.raises(NotPublishable, match=r"says epsilon 1, and by the ledger .* cost 2"):
+    with pytest.raises(NotPublishable, match=r"states epsilon 1, and by the ledger .* cost 2"):
         selected(read_folder(tmp_path / "less"), "0")
     a_folder(tmp_path / "more", epsilon=3.0)
     assert selected(read_folder(tmp_path / "more"), "0").cost.epsilon == 3.0

@@ -64,7 +64,7 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
     asked = {"trainer.epsilon": [1, 2], "trainer.epochs": 8}
     pate = [trial for trial in plan_trials(SWEEP, asked) if trial.variant == PATE]
     assert cost_of(pate, num_classes=10).epsilons == pytest.approx([1, 2] * REPETITIONS, rel=1e-6)
-    with pytest.raises(ConfigurationError, match=r"no key 'trainer.epocs'; did you mean"):
+    with pytest.raises(ConfigurationError, match=r"unknown key 'trainer.epocs'; did you mean"):
         plan_trials(SWEEP, {"trainer.epocs": 3})
 
 

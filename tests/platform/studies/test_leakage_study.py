@@ -60,7 +60,7 @@ def test_everything_is_measured(
     assert found["defences"][0]["defence"] == "none"
     assert found["defended_votes"] == "published mnist"
     report = Path(found["report"]).read_text()
-    for heading in ("Who holds a PhD?", "Histograms recovered", "Defences (published mnist votes)"):
+    for heading in ("PhD holders", "Histograms recovered", "Defenses (published mnist votes)"):
         assert f"## {heading}" in report
 
 

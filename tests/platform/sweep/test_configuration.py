@@ -145,7 +145,7 @@ def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
 def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
     assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
     for changes, words in {
-        ("trainer.noise", "gaussian"): "no key 'trainer.lambda'",
+        ("trainer.noise", "gaussian"): "unknown key 'trainer.lambda'",
         ("trainer.epsilon", 4.0): "set one of them",
         ("trainer.lambda", 0): "must be a finite number above 0",
     }.items():

@@ -174,7 +174,7 @@ def test_whose_labels_paid_is_not_changed_afterwards(changed: str, tmp_path: Pat
     names.unlink()
     if changed == "renumbered":
         np.save(names, np.arange(100, 106))
-    with pytest.raises(StoreUnusable, match="says whose labels paid"):
+    with pytest.raises(StoreUnusable, match="lists whose labels paid"):
         SharedVault(tmp_path / "vault").epsilon()
 
 

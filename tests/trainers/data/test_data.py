@@ -115,7 +115,7 @@ def test_what_is_no_data_set_is_refused(changes: dict[str, object], message: str
 
 
 def test_unknown_names_and_arguments_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="no data set 'cifar-10'; did you mean cifar10"):
+    with pytest.raises(ValueError, match="unknown data set 'cifar-10'; did you mean cifar10"):
         load("cifar-10")
     with pytest.raises(ValueError, match="known are digits, mnist"):
         load("???")

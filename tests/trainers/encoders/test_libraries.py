@@ -74,7 +74,7 @@ def test_a_failed_download_names_the_file_to_fetch(
         (f"{ROOM}:nothing", {}, "returns 3; it must return what maps a batch"),
         (SMALL, {"weights": "random"}, "leave --weights out"),
         (SMALL, {"weights": "nowhere.pt"}, "nowhere.pt can't be read"),
-        (SMALL, {"weights": "V2"}, "V2, and there is no such file"),
+        (SMALL, {"weights": "V2"}, "V2, which is not a file"),
         ("not a module:net", {}, "named module:Name"),
     ],
 )
@@ -145,7 +145,7 @@ def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
     torch.save({"x": torch.ones(1)}, tmp_path / "w.pt")
     with pytest.raises(WeightsRefused, match="do not fit"):
         loaded(address, weights=str(tmp_path / "w.pt"))
-    with pytest.raises(WeightsRefused, match="there is no such file"):
+    with pytest.raises(WeightsRefused, match="which is not a file"):
         loaded(address, weights="V2")
     (folder / "model.safetensors").unlink()
     with pytest.raises(WeightsRefused, match=r"fetch config.json.* --encoder huggingface:FOLDER"):
