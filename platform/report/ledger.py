@@ -302,7 +302,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         delta = max(known, default=USUAL_DELTA)
     whole = partial(FolderLedger, **vars(results), delta=delta)
     if not results.store.exists():
-        return whole(problems=_gone(results))
+        return whole(problems=_problems(results, None))
     kept = read_ledger(results.store)
     bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -326,37 +326,33 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
                 of_baseline=all(read) if read else bool(bare),
             )
         )
-    problems = (*kept.problems, *_contradictions(results, kept))
-    return whole(lines=tuple(lines), problems=problems, kept=kept)
+    return whole(lines=tuple(lines), problems=_problems(results, kept), kept=kept)
 
 
-def _gone(results: KeptResults) -> tuple[str, ...]:
-    spent = any(record.release_keys for record in results.records.values())
-    named = results.identity.vault is not None or results.store.with_suffix(".lines").exists()
-    if not spent and not named:
-        return ()
-    return (
-        f"{results.store} is gone, and with it the ledger of what this folder spent; restore it "
-        "from a copy: until then no sum here is complete",
-    )
-
-
-def _contradictions(results: KeptResults, kept: KeptLedger) -> list[str]:
-    found = []
-    if results.identity.vault not in (None, kept.vault):
+def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
+    """Signs of lines that are missing beside what the vault's store itself reports."""
+    records, named = results.records.values(), results.identity.vault
+    if kept is None:
+        trace = named is not None or results.store.with_suffix(".lines").exists()
+        gone = (
+            f"{results.store} is gone, and with it the ledger of what this folder spent; restore "
+            "it from a copy: until then no sum here is complete"
+        )
+        return (gone,) if trace or any(record.release_keys for record in records) else ()
+    found = [*kept.problems]
+    if named not in (None, kept.vault):
         found.append(
             f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
             "spent is not in any sum"
         )
     known = {charge.key for charge, _ in kept.lines}
-    for record in results.records.values():
-        missing = [key for key in record.release_keys if key not in known]
-        if missing:
+    for record in records:
+        if missing := [key for key in record.release_keys if key not in known]:
             found.append(
                 f"trial {record.hash} of {results.path} read release {missing[0]}, which the "
                 "ledger lacks; its cost is not in any sum"
             )
-    return found
+    return tuple(found)
 
 
 def plan_of(identity: SweepIdentity) -> Total:

@@ -127,25 +127,27 @@ def leagues_of(found: Iterable[Point]) -> list[str]:
     return sorted({point.league for point in found})
 
 
+def row_of(point: Point) -> dict[str, Any]:
+    """Return a point as tables have it; what was not measured is absent."""
+    row: dict[str, Any] = {"variant": point.variant, "league": point.league}
+    if point.accuracy_test is not None:
+        row["accuracy"] = point.accuracy_test
+    if point.estimate is not None:
+        row["accuracy_estimated"] = point.estimate.accuracy
+        row["accuracy_estimated_error"] = point.estimate.error
+    if point.accuracy_by.of_scores:
+        row[point.accuracy_by.metric] = point.accuracy
+    figures = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
+    names = (*figures, "epsilon_m_ceiling", "noise")
+    return row | {name: getattr(point, name) for name in names}
+
+
 def front_rows(
     records: Iterable[TrialRecord], *, choose_by: ChooseBy | None, run_id: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return the front as a sweep's JSON has it; what was not measured is absent."""
-    rows = []
-    for point in front(points(records, choose_by=choose_by)):
-        row: dict[str, Any] = {"run_id": run_id(point.hashes[0]), "variant": point.variant}
-        row["league"] = point.league
-        if point.accuracy_test is not None:
-            row["accuracy"] = point.accuracy_test
-        if point.estimate is not None:
-            row["accuracy_estimated"] = point.estimate.accuracy
-            row["accuracy_estimated_error"] = point.estimate.error
-        if point.accuracy_by.of_scores:
-            row[point.accuracy_by.metric] = point.accuracy
-        for name in ("epsilon", "epsilon_m_low", "epsilon_m_high"):
-            row[name] = getattr(point, name)
-        rows.append(row)
-    return rows
+    """Return the front as a sweep's JSON has it."""
+    found = front(points(records, choose_by=choose_by))
+    return [{"run_id": run_id(point.hashes[0]), **row_of(point)} for point in found]
 
 
 def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:

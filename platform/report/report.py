@@ -16,7 +16,7 @@ from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.report.card import attack_of, audits_of, render
 from labeldp.platform.report.figures import png, styles_of, trade_off
 from labeldp.platform.report.page import page, title_of
-from labeldp.platform.report.pareto import Point, front, points
+from labeldp.platform.report.pareto import Point, front, points, row_of
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 
@@ -58,29 +58,12 @@ def write_report(
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
-    axes = dict.fromkeys(key for point in found for key, _ in point.point)
     best = {point.hashes for point in front(found)}
-    columns = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
     rows = []
     for point in found:
-        estimate = {}
-        if point.estimate is not None:
-            estimate["accuracy_estimated"] = point.estimate.accuracy
-            estimate["accuracy_estimated_error"] = point.estimate.error
-        rows.append(
-            {
-                "variant": point.variant,
-                **{axis: dict(point.point).get(axis) for axis in axes},
-                "accuracy": point.accuracy_test,
-                **{column: getattr(point, column) for column in columns},
-                "trials": len(point.hashes),
-                "pareto": int(point.hashes in best),
-                "noise": point.noise,
-                **estimate,
-                "epsilon_m_ceiling": point.epsilon_m_ceiling,
-                "league": point.league,
-            }
-        )
+        first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
+        own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
+        rows.append({**first, **row_of(point), **own})
     # Nine digits, without those that sums of floats leave behind.
     write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
