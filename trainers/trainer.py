@@ -7,7 +7,7 @@ of releases; true labels it never sees.
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,20 @@ class LabelSource(Protocol):
         indices: NDArray[np.integer[Any]] | None = None,
     ) -> Release:
         """Return the release of `mechanism`, drawn and charged once."""
+
+
+class Given(TypedDict):
+    """What a trainer is started with, beside its settings."""
+
+    data: "PublicData"
+    labels: LabelSource
+    seed: int
+    performance: Performance
+
+
+def without_labels(given: Given) -> dict[str, Any]:
+    """Return what a network is started with."""
+    return {name: of for name, of in given.items() if name != "labels"}
 
 
 def released(labels: LabelSource, mechanism: Mechanism, data: "PublicData") -> Release:

@@ -94,7 +94,8 @@ def _inputs(step: Mapping[str, Any], folder: Path) -> tuple[Schema, Any, dict[st
     """Raw rows by the first step of a preprocessing; a row with usual values; and its form."""
     match step["kind"]:
         case "columns":
-            return _table({each["name"]: _usual(each) for each in step["columns"]})
+            columns = enumerate(step["columns"])
+            return _table({each["name"]: _usual(each, place, folder) for place, each in columns})
         case "numbers":
             row = _array(folder, "preprocessing.0.mean").astype(np.float64)
             if step["names"]:
@@ -119,13 +120,12 @@ def _table(row: Mapping[str, Any]) -> tuple[Schema, Any, dict[str, str]]:
     return Schema([ColSpec(kinds[name], name) for name in row]), content, form
 
 
-def _usual(column: Mapping[str, Any]) -> Any:
+def _usual(column: Mapping[str, Any], place: int, folder: Path) -> Any:
     """A value that a column may have; dates are texts."""
     if "categories" in column:
         return column["categories"][0] if column["categories"] else ""
-    if column["dates"]:
-        return str(np.datetime64(int(column["mean"]), "D"))
-    return float(column["mean"])
+    (mean,) = _array(folder, f"preprocessing.0.{place}.mean").tolist()
+    return str(np.datetime64(int(mean), "D")) if column["dates"] else mean
 
 
 def _array(folder: Path, name: str) -> Any:

@@ -8,11 +8,9 @@ import argparse
 import time
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.training import LearnerConfig
@@ -26,7 +24,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
     data = load("cifar10")
-    labels = torch.from_numpy(data.train_labels)
     performance = Performance(
         device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1
     )
@@ -36,14 +33,15 @@ def main() -> None:
     config = LearnerConfig(
         **fast_training(width=wanted.width, epochs=wanted.epochs, label_smoothing=LABEL_SMOOTHING)
     )
-    smoothing = config.recipe.label_smoothing
-    learner = Learner(config, data=data.public, seed=wanted.seed, performance=performance)
-
-    def loss(logits: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(logits, labels[rows], label_smoothing=smoothing)
-
+    learner = OnLabels(
+        config,
+        labels=data.train_labels,
+        data=data.public,
+        seed=wanted.seed,
+        performance=performance,
+    )
     for _ in range(config.epochs):
-        each = learner.epoch(loss)
+        each = learner.epoch()
         print(
             f"epoch {each.epoch}: accuracy {each.val_accuracy:.4f}, {each.seconds:.0f} s; in all "
             f"{time.perf_counter() - start:.0f} s, {time.process_time() - cpu:.0f} of a processor",

@@ -16,22 +16,19 @@ torch, torchvision, numpy and scipy, and the data sets in the folder that LABELD
 Releases are in the vault's file and are not drawn again. A later stage's release (LP-MST, moment
 labels in stages) depends on a trained network, so the state is written right before it: if a
 resumed network gave another last digit, the ledger would charge a second release.
-
-The step `speeds` times each kind of training on random images.
 """
 
 import argparse
 import io
 import json
-import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from itertools import accumulate, islice
+from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +43,8 @@ from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.encoders.image_encoder import build
-from labeldp.trainers.encoders.pretraining import Pretraining, described, pretrain
+from labeldp.trainers.encoders.pretraining import described, pretrain
 from labeldp.trainers.encoders.provenance import League
-from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
@@ -64,10 +60,9 @@ from labeldp.trainers.settings.methods import (
     PriorSource,
     StagedMomentsConfig,
 )
-from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig
-from labeldp.trainers.trainer import Trainer, TrainerConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.trainer import TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
-from tests.trainers.small_data import SeededVault
 
 _SMALL_LIMIT = 100
 #: States are written at most so often, and at the end of a call.
@@ -350,122 +345,6 @@ class FeaturesStep(Step):
         return place.finish(self, found, Performance(device=Device.CPU))
 
 
-_BF16 = Performance(precision=Precision.BF16, channels_last=True)
-_PERFORMANCES = {
-    "fp32": Performance(),
-    "bf16, channels last": _BF16,
-    "bf16, channels last, compiled": replace(_BF16, compile=True),
-}
-_LEAST_ROUNDS, _MANY_EPOCHS, _FIXMATCH_STEPS = 3, 10_000, 50
-
-
-def random_images(count: int, *, num_classes: int) -> PublicData:
-    """Return noise of the shape of CIFAR with a single test image: accuracy does not matter."""
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    return PublicData(
-        name="noise",
-        num_classes=num_classes,
-        train_features=pixels,
-        test_features=pixels[:1].clone(),
-        test_labels=np.zeros(1, dtype=np.int64),
-    )
-
-
-def _fixmatch(width: int, performance: Performance) -> Callable[[], object]:
-    return FixMatch(
-        FixMatchConfig(width=width, epochs=_MANY_EPOCHS, steps_per_epoch=_FIXMATCH_STEPS),
-        data=random_images(1000, num_classes=10),
-        indices=np.arange(250),
-        labels=np.arange(250) % 10,
-        seed=0,
-        performance=performance,
-    ).epoch
-
-
-def _alibi(
-    config: AlibiConfig, images: int, classes: int, performance: Performance
-) -> Callable[[], object]:
-    data = random_images(images, num_classes=classes)
-    labels = SeededVault(np.arange(images) % classes, classes)
-    trainer: Trainer = config.start(data=data, labels=labels, seed=0, performance=performance)
-    return trainer.epoch
-
-
-def _self_supervised(
-    model: ModelName, images: int, performance: Performance
-) -> Callable[[], object]:
-    config = SelfSupervisedConfig(model=model, width=64, epochs=_MANY_EPOCHS)
-    pixels = random_images(images, num_classes=10).train_features
-    return Pretraining(config, images=pixels, seed=0, performance=performance).epoch
-
-
-def planned(small: bool) -> Iterator[tuple[str, str, int, str, Callable[[], Callable[[], object]]]]:
-    """Yield what and how, count and unit of a round, and what prepares a round."""
-    width, images = (4, 256) if small else (64, 50_000)
-    resnet = AlibiConfig(
-        model=ModelName.RESNET18, width=width, epochs=_MANY_EPOCHS, batch_size=128, augment=True
-    )
-    # Precisions and compilers of a CPU would take more than a minute.
-    cuda = Performance().torch_device().type == "cuda"
-    for how in _PERFORMANCES if cuda else ["fp32"]:
-        by = _PERFORMANCES[how]
-        prepare: Callable[[], Callable[[], object]] = partial(_alibi, resnet, images, 100, by)
-        yield f"ALIBI, ResNet18, width {width}, 100 classes", how, images, "images", prepare
-        if small:
-            continue
-        for width in (2, 4, 8):
-            prepare = partial(_fixmatch, width, by)
-            yield f"FixMatch, WRN-28-{width}", how, _FIXMATCH_STEPS, "steps", prepare
-        for width in WIDTHS:
-            fast = AlibiConfig(**fast_training(epochs=_MANY_EPOCHS, width=width))
-            prepare = partial(_alibi, fast, images, 10, by)
-            yield f"ALIBI, fast network, width {width}", how, images, "images", prepare
-        for model in (ModelName.FAST_CNN, ModelName.RESNET18):
-            prepare = partial(_self_supervised, model, 20_480, by)
-            yield f"self-supervised, {model}, width 64", how, 20_480, "images", prepare
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpeedStep(Step):
-    """Speeds of the trainers on this machine's accelerator, one measurement at a time."""
-
-    seconds: float = 6.0
-    small: bool = False
-    name: str = "speeds"
-    dataset: str = ""
-    needs_seconds: float = 60.0  # the slowest measurement, with compilation
-
-    def advance(self, place: Place, end: float) -> bool:
-        """Measure until all is measured or the time is over."""
-        speeds: list[dict[str, Any]] = place.state(self.name, repr(self)).get("speeds", [])
-        for what, how, count, unit, prepare in islice(planned(self.small), len(speeds), None):
-            if time.monotonic() + self.needs_seconds > end:
-                return False
-            speed: dict[str, Any] = {"what": what, "how": how, "unit": unit}
-            try:
-                speed["per_second"] = count / self._seconds_of(prepare())
-            except RuntimeError as error:  # a network that does not fit must not end the others
-                speed["failed"] = str(error).splitlines()[0][:200]
-            speeds.append(speed)
-            place.keep_state(self.name, repr(self), {"speeds": speeds})
-        return place.finish(self, {"speeds": speeds}, Performance())
-
-    def _seconds_of(self, work: Callable[[], object]) -> float:
-        """Return the median of rounds, with the accelerator's queue empty before and after."""
-        cuda = Performance().torch_device().type == "cuda"
-        wait = torch.cuda.synchronize if cuda else int
-        work()  # allocations, choice of kernels, compilation
-        rounds: list[float] = []
-        while len(rounds) < _LEAST_ROUNDS or sum(rounds) < self.seconds:
-            wait()
-            start = time.perf_counter()
-            work()
-            wait()
-            rounds.append(time.perf_counter() - start)
-        return statistics.median(rounds)
-
-
 # The steps, ordered by their worth: an accelerator's first minutes go to the first ones.
 
 #: Half and full width of the fast network.
@@ -482,8 +361,6 @@ def campaign() -> Iterator[Step]:
     for dataset in ("cifar10", "cifar100"):
         first = dataset == "cifar10"
         yield from _fast_steps(dataset, priors=False)
-        if first:
-            yield SpeedStep()
         yield from _encoder_steps(dataset, ModelName.RESNET18, None, epochs=200)
         yield FeaturesStep(name=f"{dataset}-random-patches", dataset=dataset, prior=_MOMENTS)
         yield from _fast_steps(dataset, priors=True)
@@ -505,7 +382,6 @@ def small_campaign() -> tuple[Step, ...]:
     tiny: dict[str, Any] = {"batch_size": 50, "projection": 8, "epsilons": (1.0,), "landmarks": 20}
     steps = (
         fast,
-        SpeedStep(seconds=0.01, small=True),
         *_encoder_steps("cifar10", ModelName.FAST_CNN, 2, epochs=2, **tiny),
         replace(fast, name="cifar10-lp-2st", row="LP-2ST", config=staged),
     )
@@ -653,14 +529,7 @@ def table(place: Place, steps: Sequence[Step]) -> str:
                 found["accelerator"] = found["machine"].partition(",")[0]
             cells = [found.get(column, "") for column in _COLUMNS]
             lines.append(_row([f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells]))
-    speeds = (place.kept("results", "speeds") or {"speeds": []})["speeds"]
-    rows = [
-        _row([each["what"], each["how"], f"{each['per_second']:,.4g} {each['unit']}"])
-        for each in speeds
-        if "failed" not in each
-    ]
-    lines += ["", _row(["what", "how", "per second"]), "|---|---|---|"]
-    return "\n".join(lines + (rows or ["| not run | | |"]))
+    return "\n".join(lines)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ import difflib
 import numbers
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -321,15 +321,63 @@ def _listed(values: Sequence[Any]) -> str:
 # ------------------------------------------------------------------------------------- encoders
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Step:
-    """One thing that is done to rows, fitted on training rows; it can be written down.
+class Stored:
+    """A dataclass that is written as plain values and arrays, and read back without code.
 
-    `kind` names it in files. The first step of a preprocessing takes rows as people have them, each
-    further one the output of the step before it.
+    `kind` names it in files.
     """
 
     kind: ClassVar[str]
+
+    def described(self) -> dict[str, Any]:
+        """Return its kind and the fields that are not arrays, as values that JSON has."""
+        plain = {name: of for name, of in vars(self).items() if not hasattr(of, "__array__")}
+        return {
+            "kind": self.kind,
+            **{name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()},
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields that are arrays, by name."""
+        found = {name: of for name, of in vars(self).items() if hasattr(of, "__array__")}
+        return {name: np.asarray(of).copy(order="C") for name, of in found.items()}
+
+    @classmethod
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the object that `described` and `arrays` were taken of.
+
+        Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
+        """
+        found = {**described, **arrays}
+        given = {each.name: found[each.name] for each in fields(cls)}  # type: ignore[arg-type]
+        return cls(
+            **{name: tuple(of) if isinstance(of, list) else of for name, of in given.items()}
+        )
+
+
+def arrays_of(parts: Iterable[Stored]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of several parts, named by the parts' places."""
+    return {
+        f"{place}.{name}": array
+        for place, part in enumerate(parts)
+        for name, array in part.arrays().items()
+    }
+
+
+def below(arrays: Mapping[str, Any], start: object) -> dict[str, Any]:
+    """Return the arrays whose names begin with `start` and a dot, by the rest of their names."""
+    begin = f"{start}."
+    return {
+        name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)
+    }
+
+
+class Step(Stored):
+    """A transformation of rows, fitted on training rows.
+
+    The first step of a preprocessing takes rows as people have them, each further one the output of
+    the step before it.
+    """
 
     def __call__(self, rows: Any) -> Any:
         """Return the rows after this step."""
@@ -339,24 +387,6 @@ class Step:
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
         raise NotImplementedError
-
-    def described(self) -> dict[str, Any]:
-        """Return the fields that are not arrays, as values that JSON has."""
-        plain = {name: of for name, of in vars(self).items() if not isinstance(of, np.ndarray)}
-        return {name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields that are arrays, by name."""
-        return {name: of for name, of in vars(self).items() if isinstance(of, np.ndarray)}
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the step that `described` and `arrays` were taken of."""
-        found = {**described, **arrays}
-        given = {each.name: found[each.name] for each in fields(cls)}
-        return cls(
-            **{name: tuple(of) if isinstance(of, list) else of for name, of in given.items()}
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -369,6 +399,7 @@ class Numbers(Step):
         median: Replacement of a missing number [D].
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
+        dates: Whether it is one column of dates, taken as days.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -378,10 +409,13 @@ class Numbers(Step):
     median: NDArray[np.float64]
     indicated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     names: tuple[str, ...] | None = None
+    dates: bool = False
 
     @classmethod
     def fit(cls, train: NDArray[Any], *, names: Sequence[str] | None = None) -> "Numbers":
-        """Return what the training rows [N, D] say, NaN where a number is missing."""
+        """Learn from the training rows: numbers [N, D], NaN where one is missing, or dates."""
+        if dates := train.dtype.kind == "M":
+            train = _days(train)
         median, gaps = _medians(train)
         if gaps.any():
             train = np.where(np.isnan(train), median.astype(train.dtype), train)
@@ -402,18 +436,19 @@ class Numbers(Step):
             median=median,
             indicated=np.flatnonzero((gaps > 0) & (gaps < len(train))),
             names=None if names is None else tuple(names),
+            dates=dates,
         )
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
-        """Return features, float32 [N, D + I], of rows of numbers [N, D].
+        """Return features, float32 [N, D + I], of rows [N, D] or of columns by name.
 
-        Args:
-            rows: An array, or columns by name; NaN where a number is missing.
-            what: Noun for messages.
+        `what` is a noun for messages.
         """
-        matrix = matrix_of(rows, width=len(self.mean), names=self.names)
-        refuse_infinite(matrix, what=what, names=self.names)
+        if self.dates:
+            rows = {name: _as_days(name, column) for name, column in rows.items()}
         width = len(self.mean)
+        matrix = matrix_of(rows, width=width, names=self.names)
+        refuse_infinite(matrix, what=what, names=self.names)
         result = np.empty((len(matrix), *self.shape), dtype=np.float32)
         for some, target in zip(_chunks(matrix), _chunks(result), strict=True):
             gaps = np.isnan(some) if matrix.dtype.kind == "f" else None
@@ -444,49 +479,6 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
     return median, gaps
 
 
-@dataclass(frozen=True, kw_only=True)
-class Number:
-    """A column of numbers: less its mean, over its deviation (infinity makes it zeros)."""
-
-    mean: float
-    std: float
-    median: float
-    indicated: bool = False
-    dates: bool = False
-
-    @classmethod
-    def fit(cls, name: str, column: NDArray[Any]) -> "Number":
-        """Return what the training rows [N] say."""
-        dates = column.dtype.kind == "M"
-        of_one = Numbers.fit((_days(column) if dates else column)[:, None], names=[name])
-        return cls(
-            mean=float(of_one.mean[0]),
-            std=float(of_one.std[0]),
-            median=float(of_one.median[0]),
-            indicated=bool(len(of_one.indicated)),
-            dates=dates,
-        )
-
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-        return 1 + self.indicated
-
-    def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
-        """Return the column's features [N, width]."""
-        if self.dates:
-            column = _as_days(name, column)
-        _refuse_other_kind(name, column)
-        fitted = Numbers(
-            mean=np.array([self.mean]),
-            std=np.array([self.std]),
-            median=np.array([self.median]),
-            indicated=np.flatnonzero([self.indicated]),
-            names=(name,),
-        )
-        return fitted(column[:, None], what=what)
-
-
 def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
     missing = is_missing(column)
     if missing.all():
@@ -502,21 +494,18 @@ def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
     return _days(dates)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Categories:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Categories(Step):
     """A column of text: one feature per category of the training rows, in alphabetical order."""
+
+    kind: ClassVar[str] = "categories"
 
     categories: tuple[str, ...]
     indicated: bool = False
 
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-        return len(self.categories) + self.indicated
-
     @classmethod
-    def fit(cls, name: str, column: NDArray[Any]) -> "Categories":
-        """Return what the training rows [N] say."""
+    def fit(cls, column: NDArray[Any], *, name: str) -> "Categories":
+        """Learn from the training rows [N]."""
         missing = is_missing(column)
         categories = sorted(set(column[~missing].tolist()))
         if len(categories) > MOST_CATEGORIES:
@@ -527,8 +516,11 @@ class Categories:
             )
         return cls(categories=tuple(categories), indicated=bool(missing.any()))
 
-    def __call__(self, name: str, column: NDArray[Any], what: str) -> NDArray[np.float32]:
-        """Return the column's features [N, width]; zeros for a category that is not known."""
+    def __call__(
+        self, rows: Mapping[str, NDArray[Any]], *, what: str = "features"
+    ) -> NDArray[np.float32]:
+        """Return a named column's features [N, D]; zeros for a category that is not known."""
+        ((name, column),) = rows.items()
         missing = is_missing(column)
         if column.dtype.kind == "b":
             column = column.astype(str).astype(object)
@@ -537,7 +529,7 @@ class Categories:
                 held = "dates" if column.dtype.kind == "M" else "numbers"
                 raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
             column = np.full(len(column), None)
-        one_hot = np.zeros((len(column), self.width), dtype=np.float32)
+        one_hot = np.zeros((len(column), *self.shape), dtype=np.float32)
         place = {category: number for number, category in enumerate(self.categories)}
         places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
         known = np.flatnonzero(places >= 0)
@@ -546,83 +538,80 @@ class Categories:
             one_hot[missing, -1] = 1
         return one_hot
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of a row that comes out."""
+        return (len(self.categories) + self.indicated,)
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Columns(Step):
     """The columns of a table as features: numbers standardized, text one-hot."""
 
     kind: ClassVar[str] = "columns"
 
-    columns: Mapping[str, Number | Categories]
+    columns: Mapping[str, Numbers | Categories]
 
     @classmethod
     def fit(cls, train: Mapping[str, Any]) -> "Columns":
-        """Return what the training rows say.
-
-        Args:
-            train: Column name -> values [N], as `column_values` takes them.
-        """
-        fitted: dict[str, Number | Categories] = {}
+        """Learn from training rows: column name -> values [N], as `column_values` takes them."""
+        fitted: dict[str, Numbers | Categories] = {}
         for name, given in train.items():
             column = learned_values(name, given)
             if column.dtype.kind == "b":
                 column = column.astype(str).astype(object)
-            of_text = column.dtype.kind == "O"
-            fitted[name] = (Categories if of_text else Number).fit(name, column)
+            if column.dtype.kind == "O":
+                fitted[name] = Categories.fit(column, name=name)
+            else:
+                fitted[name] = Numbers.fit(column[:, None], names=[name])
         return cls(columns=fitted)
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
-        """Return features, float32 [N, D], of a table's rows.
+        """Return features, float32 [N, D], of a DataFrame or of columns by name.
 
         A category that no training row has is a row of zeros among its column's features.
-
-        Args:
-            rows: A DataFrame, or column name -> values [N].
-            what: Noun for messages.
         """
         found = named_columns(rows, names=tuple(self.columns))
         count = len(next(iter(found.values()))) if found else 0
         result = np.empty((count, *self.shape), dtype=np.float32)
         start = 0
         for name, encode in self.columns.items():
+            (width,) = encode.shape
             # A column without rows is of no type in most tables.
             if count:
-                result[:, start : start + encode.width] = encode(name, found[name], what)
-            start += encode.width
+                result[:, start : start + width] = encode({name: found[name]}, what=what)
+            start += width
         return result
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
-        return (sum(each.width for each in self.columns.values()),)
+        return (sum(each.shape[0] for each in self.columns.values()),)
 
     def described(self) -> dict[str, Any]:
-        """Return all of it as plain values; infinity as None, which JSON has."""
-        return {"columns": [_described(name, each) for name, each in self.columns.items()]}
+        """Return its kind and its columns."""
+        columns = [{"name": name, **each.described()} for name, each in self.columns.items()]
+        return {"kind": self.kind, "columns": columns}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of all columns."""
+        return arrays_of(self.columns.values())
 
     @classmethod
     def restored(
         cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> "Columns":
-        """Return what `described` was taken of."""
-        del arrays
-        columns: dict[str, Number | Categories] = {}
-        for each in described["columns"]:
-            said = {name: value for name, value in each.items() if name != "name"}
-            if "categories" in said:
-                said["categories"] = tuple(said["categories"])
-                columns[each["name"]] = Categories(**said)
-            else:
-                said["std"] = np.inf if said["std"] is None else said["std"]
-                columns[each["name"]] = Number(**said)
-        return cls(columns=columns)
-
-
-def _described(name: str, column: Number | Categories) -> dict[str, Any]:
-    said = {"name": name, **vars(column)}
-    if isinstance(column, Categories):
-        return {**said, "categories": list(column.categories)}
-    return {**said, "std": None if np.isinf(column.std) else column.std}
+        """Return the columns that both were taken of."""
+        kinds: dict[str, type[Numbers | Categories]] = {
+            "numbers": Numbers,
+            "categories": Categories,
+        }
+        return cls(
+            columns={
+                its["name"]: kinds[its["kind"]].restored(its, below(arrays, place))
+                for place, its in enumerate(described["columns"])
+            }
+        )
 
 
 def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     Columns,
-    Number,
     Numbers,
     RowsRefused,
     array_of,
@@ -483,15 +482,13 @@ def _without_identifiers(
 
 def _narrowed(fitted: Fitted) -> Fitted:
     """The same with wide rows scaled down to the largest mean squared norm."""
-    numbers: list[Numbers | Number] = [fitted] if isinstance(fitted, Numbers) else []
-    if isinstance(fitted, Columns):
-        numbers = [each for each in fitted.columns.values() if isinstance(each, Number)]
-    moving = sum(int(np.isfinite(each.std).sum()) for each in numbers)
+    parts = fitted.columns.values() if isinstance(fitted, Columns) else [fitted]
+    moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
     if isinstance(fitted, Numbers):
         return replace(fitted, std=fitted.std * factor)
     columns = {
-        name: replace(each, std=each.std * factor) if isinstance(each, Number) else each
+        name: replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
         for name, each in fitted.columns.items()
     }
     return replace(fitted, columns=columns)

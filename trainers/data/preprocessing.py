@@ -28,6 +28,8 @@ from labeldp.trainers.data.columns import (
     Numbers,
     RowsRefused,
     Step,
+    arrays_of,
+    below,
     matrix_of,
     refuse_infinite,
 )
@@ -128,8 +130,8 @@ class Places(Step):
         return (len(self.known),)
 
     def described(self) -> dict[str, Any]:
-        """Return all that is not an array."""
-        return {"columns": len(self.known)}
+        """Return its kind and how many columns there are."""
+        return {"kind": self.kind, "columns": len(self.known)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name."""
@@ -186,8 +188,8 @@ class SklearnStep(Step):
         return ()
 
     def described(self) -> dict[str, Any]:
-        """Return nothing: the transformers are bytes."""
-        return {}
+        """Return its kind; the transformers are bytes."""
+        return {"kind": self.kind}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
@@ -249,15 +251,11 @@ class Preprocessing:
 
     def described(self) -> dict[str, Any]:
         """Return all that is not an array, as values that JSON has."""
-        return {"steps": [{"kind": step.kind, **step.described()} for step in self.steps]}
+        return {"steps": [step.described() for step in self.steps]}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of all steps by name."""
-        return {
-            f"{number}.{name}": array
-            for number, step in enumerate(self.steps)
-            for name, array in step.arrays().items()
-        }
+        return arrays_of(self.steps)
 
     @classmethod
     def restored(
@@ -272,13 +270,7 @@ class Preprocessing:
                     f"step {number} of the preprocessing is of kind {its['kind']!r}; this version "
                     f"knows {', '.join(kinds)}"
                 )
-            start = f"{number}."
-            own = {
-                name.removeprefix(start): array
-                for name, array in arrays.items()
-                if name.startswith(start)
-            }
-            steps.append(kinds[its["kind"]].restored(its, own))
+            steps.append(kinds[its["kind"]].restored(its, below(arrays, number)))
         return cls(steps=tuple(steps))
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
 from labeldp.trainers.data.splits import digest_of_images
@@ -34,7 +33,7 @@ from labeldp.trainers.encoders.image_encoder import (
     read_whole,
     write_encoder,
 )
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Performance, Precision
@@ -173,17 +172,12 @@ def _trained(
     performance: Performance,
     report: Callable[[str], None],
 ) -> ImageEncoder:
-    learner = Learner(recipe, data=data.public, seed=seed, performance=performance)
-    labels = torch.from_numpy(data.train_labels).to(learner.device)
-
-    def loss(logits: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(
-            logits, labels[rows], label_smoothing=recipe.recipe.label_smoothing
-        )
-
+    learner = OnLabels(
+        recipe, labels=data.train_labels, data=data.public, seed=seed, performance=performance
+    )
     report(f"training the fast network on {data.public.name} and its labels")
     for epoch in range(1, recipe.epochs + 1):
-        figures = learner.epoch(loss)
+        figures = learner.epoch()
         report(
             f"epoch {epoch} of {recipe.epochs}: loss {figures.loss:.4f}, {figures.seconds:.0f} s"
         )

@@ -24,8 +24,7 @@ j], with q the probability of a flip: the largest one is the likeliest class.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -33,40 +32,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner, OneNetwork
+from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import soft_cross_entropy
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
     BitFlipConfig,
     LabelMechanism,
+    Noise,
     PriorLabelsConfig,
 )
-from labeldp.trainers.trainer import LabelSource, released
-
-
-@dataclass(frozen=True, kw_only=True)
-class Targets:
-    """Training material of a network, in the order of the release.
-
-    `rows` [M, K] are soft labels; with `bayes` they are log-likelihoods of every class, and the
-    target is the posterior under the model's prediction.
-    """
-
-    rows: Tensor
-    bayes: bool = False
-
-    def batch(self, rows: Tensor, *, log_prior: Tensor) -> Tensor:
-        """Return the targets of these rows [B] under the prior [B, K], as constants [B, K]."""
-        chosen = self.rows[rows]
-        return posterior(chosen, log_prior.detach()) if self.bayes else chosen
+from labeldp.trainers.trainer import Given, released, without_labels
 
 
 def targets_of(
@@ -74,28 +56,35 @@ def targets_of(
     mechanism: LabelMechanism,
     post_processing: PostProcessing,
     *,
-    device: torch.device | None = None,
     smoothing: float = 0.0,
-) -> Targets:
-    """Turn a release into targets, in single precision on the device.
+) -> Tensor:
+    """Return the rows [M, K] that a network learns from, in single precision.
+
+    They are soft labels; with a rule that uses a prior, log-likelihoods of every class.
 
     `values` are noisy vectors [M, K], sets of classes bool [M, K], or labels [M], which count as
     one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
     every rule, but for the share that `smoothing` spreads over all classes.
     """
-    noisy = _vectors(values, mechanism)
+    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    if of_labels:
+        noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
+    else:
+        noisy = values.astype(np.float64)
+        if noisy.shape[1:] != (classes,) or not np.isfinite(noisy).all():
+            raise ValueError(
+                f"the release has shape {noisy.shape}; {type(mechanism).__name__} of {classes} "
+                f"classes releases finite numbers [M, {classes}]"
+            )
     if isinstance(mechanism, NoNoise):
-        spread = (1 - smoothing) * noisy + smoothing / mechanism.num_classes
-        return Targets(rows=_single(spread if smoothing else noisy, device))
-    of_labels = isinstance(mechanism, RandomizedResponse)
+        return _single((1 - smoothing) * noisy + smoothing / classes)
     log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
-        return Targets(rows=_single(log_likelihood, device), bayes=True)
-    uniform = np.zeros(mechanism.num_classes)
-    fixed = soft_labels(
-        post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform
+        return _single(log_likelihood)
+    uniform = np.zeros(classes)
+    return _single(
+        soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform)
     )
-    return Targets(rows=_single(fixed, device))
 
 
 def gradient_scale(log_likelihood: Tensor) -> float:
@@ -111,76 +100,36 @@ def gradient_scale(log_likelihood: Tensor) -> float:
     return math.sqrt((1 - 1 / classes) / squared) if squared > 0 else 1.0
 
 
-def _vectors(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[np.float64]:
-    """Noisy vectors and sets as they are, labels as one-hot vectors [M, K]."""
-    classes = mechanism.num_classes
-    name = type(mechanism).__name__
-    if isinstance(mechanism, RandomizedResponse | NoNoise):
-        if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(
-                f"the release has shape {values.shape} of {values.dtype}; {name} releases whole "
-                "numbers [M]"
-            )
-        inside = (values >= 0) & (values < classes)
-        if not inside.all():
-            row = int(np.flatnonzero(~inside)[0])
-            raise ValueError(
-                f"the release has label {values[row]} in row {row}; {name} of {classes} classes "
-                f"releases 0..{classes - 1}"
-            )
-        one_hot: NDArray[np.float64] = np.eye(classes)[values]
-        return one_hot
-    if values.ndim != 2 or values.shape[1] != classes:
-        raise ValueError(
-            f"the release has shape {values.shape}; {name} of {classes} classes releases "
-            f"[M, {classes}]"
-        )
-    finite = np.isfinite(values).all(1)
-    if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise ValueError(f"the release is not finite in row {row}: {values[row]}")
-    return values.astype(np.float64)
+def _single(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
 
 
-def _single(values: NDArray[Any], device: torch.device | None) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
-
-
-class Alibi(OneNetwork):
+class Alibi(Learner):
     """A network trained on one noisy release of the labels."""
 
-    def __init__(
-        self,
-        config: AlibiConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
-    ) -> None:
+    def __init__(self, config: AlibiConfig, **given: Unpack[Given]) -> None:
         """Request the release and set up the first epoch."""
+        data, labels = given["data"], given["labels"]
         mechanism = config.mechanism(data.num_classes)
         release = released(labels, mechanism, data)
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
         self.noisy = release.values
-        learner = Learner(
-            config, data=data, seed=seed, performance=performance, examples=release.indices
-        )
-        super().__init__(learner)
-        self._targets = targets_of(
+        super().__init__(config, loss=self._loss, examples=release.indices, **without_labels(given))
+        self._rows = targets_of(
             release.values,
             mechanism,
             config.post_processing,
-            device=learner.device,
             smoothing=config.recipe.label_smoothing,
-        )
-        even = self._targets.bayes and config.recipe.even_gradient
-        self._scale = gradient_scale(self._targets.rows) if even else 1.0
+        ).to(self.device)
+        self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
+        even = self._bayes and config.recipe.even_gradient
+        self._scale = gradient_scale(self._rows) if even else 1.0
 
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
-        log_probabilities = logits.log_softmax(1)
-        targets = self._targets.batch(rows, log_prior=log_probabilities)
+        log_probabilities, targets = logits.log_softmax(1), self._rows[rows]
+        if self._bayes:
+            targets = posterior(targets, log_probabilities.detach())
         return self._scale * soft_cross_entropy(log_probabilities, targets)
 
 
@@ -191,19 +140,14 @@ GROUPS = 600
 _FALLING = 0.4
 
 
-class AlibiPrior(OneNetwork):
+class AlibiPrior(Learner):
     """A network that learns from the posterior of noisy labels under a prior and itself."""
 
     def __init__(
-        self,
-        config: AlibiPriorConfig | PriorLabelsConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
+        self, config: AlibiPriorConfig | PriorLabelsConfig, **given: Unpack[Given]
     ) -> None:
         """Request the prior, then the noisy labels if there are any, and set up the first epoch."""
+        data, labels = given["data"], given["labels"]
         spent = config.epsilon
         if isinstance(config, AlibiPriorConfig):
             spent, _ = config.prior.split(config.epsilon)
@@ -213,33 +157,32 @@ class AlibiPrior(OneNetwork):
             mechanism = config.mechanism(data.num_classes)
             if isinstance(mechanism, StaircaseChannel):
                 values = labels.release(mechanism, prior).values
-                log_likelihood = _single(mechanism.log_likelihood(values), None)
+                log_likelihood = _single(mechanism.log_likelihood(values))
             else:
                 values = labels.release(mechanism).values
-                log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR).rows
-        super().__init__(Learner(config.learner(), data=data, seed=seed, performance=performance))
+                log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
+        super().__init__(config, loss=self._loss, **without_labels(given))
         self._falling = _FALLING * config.epochs
         weight = config.prior_weight
         self.weight = weight_of_prior(prior, log_likelihood) if weight is None else weight
-        device = self._learner.device
-        self._log_likelihood = log_likelihood.to(device)
-        self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(device)
+        self._log_likelihood = log_likelihood.to(self.device)
+        self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(self.device)
 
     def figures(self) -> dict[str, float]:
         """Return the weight that the prior's falls to."""
         return {"prior_weight": self.weight}
 
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         log_probabilities = logits.log_softmax(1)
         # The learner counts an epoch as soon as it begins.
-        done = (self._learner.epoch_number - 1) / self._falling
+        done = (self.epoch_number - 1) / self._falling
         weight = 1 - (1 - self.weight) * min(1.0, done)
         mixed = weight * self._log_prior[rows] + (1 - weight) * log_probabilities.detach()
         targets = posterior(self._log_likelihood[rows], mixed)
         return soft_cross_entropy(log_probabilities, targets)
 
 
-def weight_of_prior(prior: NDArray[np.float64], log_likelihood: torch.Tensor) -> float:
+def weight_of_prior(prior: NDArray[np.float64], log_likelihood: Tensor) -> float:
     """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K].
 
     It is the prior's information about an example, over that and the information in the noisy
@@ -258,27 +201,20 @@ def _information(rows: NDArray[np.float64]) -> float:
     return max(0.0, float(terms.sum(1).mean()) + float(np.log(rows.shape[1])))
 
 
-class BitFlipTrainer(OneNetwork):
+class BitFlipTrainer(Learner):
     """A network of K sigmoids, trained on one release of flipped bits.
 
     It predicts the softmax of their logits: the same order, rows that sum to 1.
     """
 
-    def __init__(
-        self,
-        config: BitFlipConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
-    ) -> None:
+    def __init__(self, config: BitFlipConfig, **given: Unpack[Given]) -> None:
         """Request the bits and set up the first epoch."""
+        data, labels = given["data"], given["labels"]
         bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
-        super().__init__(Learner(config, data=data, seed=seed, performance=performance))
-        self._bits = torch.from_numpy(np.array(bits)).to(self._learner.device)
+        super().__init__(config, loss=self._loss, **without_labels(given))
+        self._bits = torch.from_numpy(np.array(bits)).to(self.device)
 
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy of the bits, summed over the K of them."""
         bits = self._bits[rows].float()
         summed = functional.binary_cross_entropy_with_logits(logits, bits, reduction="none").sum(1)

@@ -100,10 +100,7 @@ def _groups_of_one_size(rows: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
 def fit_forest(
     features: torch.Tensor, labels: NDArray[np.int64], *, settings: ForestSettings, seed: int
 ) -> Any:
-    """Fit a forest of scikit-learn to features [N, D], or to images pixel by pixel, and labels [N].
-
-    `ForestPredictor.of` gives its predictions.
-    """
+    """Fit a forest to features [N, D], or to images pixel by pixel, and labels [N]."""
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(

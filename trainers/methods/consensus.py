@@ -9,22 +9,19 @@ its epochs).
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import ConsensusConfig
 from labeldp.trainers.settings.training import LearnerConfig
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 #: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
 NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
@@ -40,19 +37,17 @@ class Consensus(Trainer):
         noisy: NoisyLabels,
         first_epochs: int,
         second: LearnerConfig,
-        data: PublicData,
-        seed: int,
-        performance: Performance,
+        **given: Any,
     ) -> None:
-        """Set the first round up."""
+        """Set the first round up; `given` are data, seed and performance."""
         self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
         self._second_config = second
-        self._data, self._seed, self._performance = data, seed, performance
+        self._given = given
         self._done = 0
         self._figures: dict[str, float] = {}
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
-        self._labels = torch.empty(0, dtype=torch.int64)
-        self._second: Learner | None = None
+        self._labels: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._second: OnLabels | None = None
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; after the first round the second one starts."""
@@ -62,7 +57,7 @@ class Consensus(Trainer):
             if self._second is None:
                 self._agree()
                 self._second = self._new_second()
-            metrics = replace(self._second.epoch(self._loss), epoch=self._done + 1)
+            metrics = replace(self._second.epoch(), epoch=self._done + 1)
         self._done += 1
         return metrics
 
@@ -85,7 +80,7 @@ class Consensus(Trainer):
             "figures": dict(self._figures),
             "first": self._first.state_dict(),
             "rows": torch.from_numpy(self._rows.copy()),
-            "labels": self._labels.cpu().clone(),
+            "labels": torch.from_numpy(self._labels.copy()),
             "second": None if self._second is None else self._second.state_dict(),
         }
 
@@ -94,53 +89,41 @@ class Consensus(Trainer):
         self._done = int(state["done"])
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
-        self._rows, self._labels = state["rows"].numpy(), state["labels"]
+        self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
         self._second = None
         if state["second"] is not None:
             self._second = self._new_second()
             self._second.load_state_dict(state["second"])
 
-    def _current(self) -> Trainer | Learner:
+    def _current(self) -> Trainer:
         return self._first if self._second is None else self._second
 
     def _agree(self) -> None:
         """Keep the examples whose noisy label is the model's own guess."""
         rows, noisy = self._noisy()
-        guesses = self._first.predict(self._data.train_features[torch.from_numpy(rows)]).argmax(1)
+        features = self._given["data"].train_features
+        guesses = self._first.predict(features[torch.from_numpy(rows)]).argmax(1)
         agreeing = guesses == noisy if noisy.ndim == 1 else noisy[np.arange(len(noisy)), guesses]
         self._figures["first_round_accuracy"] = self._first.evaluate()
         self._figures["consensus_share"] = float(agreeing.mean())
         # A model that agrees with nothing has nothing to teach: then all labels stay.
         if not agreeing.any():
             agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
-        self._rows, self._labels = rows[agreeing], torch.from_numpy(guesses[agreeing])
+        self._rows, self._labels = rows[agreeing], guesses[agreeing]
 
-    def _new_second(self) -> Learner:
-        learner = Learner(
+    def _new_second(self) -> OnLabels:
+        return OnLabels(
             self._second_config,
-            data=self._data,
-            seed=self._seed,
-            performance=self._performance,
+            labels=self._labels,
             examples=self._rows,
+            **self._given,
         )
-        self._labels = self._labels.to(learner.device)
-        return learner
-
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(logits, self._labels[rows])
 
 
-def start(
-    config: ConsensusConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Consensus:
+def start(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:
     """Request the release and set the first round up."""
     settings = config.first()
-    first = Alibi(settings, data=data, labels=labels, seed=seed, performance=performance)
+    first = Alibi(settings, **given)
     # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
     # several.
     noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
@@ -150,7 +133,5 @@ def start(
         noisy=lambda: (rows, noisy),
         first_epochs=settings.epochs,
         second=config.learner(epochs=config.retrain_epochs),
-        data=data,
-        seed=seed,
-        performance=performance,
+        **without_labels(given),
     )

@@ -14,7 +14,7 @@ Gaussian noise on e_y, projected to sum 1, times x is the projected noise of LP-
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -29,12 +29,10 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     debiased_loss_weights,
 )
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
-from labeldp.trainers.trainer import LabelSource, Trainer, released
+from labeldp.trainers.trainer import Given, Trainer, released
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
@@ -83,18 +81,11 @@ def label_variance(mechanism: LabelMechanism) -> float:
 class Convex(Trainer):
     """A linear model [D + 1, K] in training."""
 
-    def __init__(
-        self,
-        config: ConvexConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
-    ) -> None:
+    def __init__(self, config: ConvexConfig, **given: Unpack[Given]) -> None:
         """Request the release and set up the first step, at the center of the ball, on the CPU."""
+        data, labels, seed = given["data"], given["labels"], given["seed"]
         _validate.whole(seed=seed)
-        performance.limit_threads()
+        given["performance"].limit_threads()
         data.require_numbers(user="convex")
         mechanism = config.mechanism(data.num_classes)
         self.config = config

@@ -42,20 +42,6 @@ from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 from labeldp.trainers.trainer import Trainer
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixMatchLoss:
-    """The parts of one step's loss, each a single number.
-
-    `total` is minimized. Pseudo-labels below the threshold count as 0 in `unlabeled`; `confident`
-    is the share of those above.
-    """
-
-    total: Tensor
-    labeled: Tensor
-    unlabeled: Tensor
-    confident: Tensor
-
-
 def fixmatch_loss(
     *,
     logits_labeled: Tensor,
@@ -65,8 +51,8 @@ def fixmatch_loss(
     threshold: float,
     temperature: float = 1.0,
     unlabeled_weight: float = 1.0,
-) -> FixMatchLoss:
-    """Pull strong views to what the network is sure of on weak views.
+) -> Tensor:
+    """Return the loss of labels, and of strong views against what weak views are sure of.
 
     `logits_labeled` [B, K] go with `labels` int64 [B]; `logits_weak` and `logits_strong` [U, K] are
     of the same examples, and no gradient flows through the former.
@@ -75,13 +61,7 @@ def fixmatch_loss(
     probability, pseudo_labels = (logits_weak.detach() / temperature).softmax(1).max(1)
     confident = (probability >= threshold).float()
     distances = functional.cross_entropy(logits_strong, pseudo_labels, reduction="none")
-    unlabeled = (distances * confident).mean()
-    return FixMatchLoss(
-        total=labeled + unlabeled_weight * unlabeled,
-        labeled=labeled,
-        unlabeled=unlabeled,
-        confident=confident.mean(),
-    )
+    return labeled + unlabeled_weight * (distances * confident).mean()
 
 
 def cosine_factor(step: int, *, steps: int) -> float:
@@ -180,7 +160,7 @@ class FixMatch(Trainer):
         total = torch.zeros((), device=self.device)
         self.network.train()
         for step in range(first, first + self.steps_per_epoch):
-            total += self._step(step).total.detach()
+            total += self._step(step)
             # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not total.isfinite():
                 break
@@ -231,7 +211,7 @@ class FixMatch(Trainer):
         steps = self.config.epochs * self.steps_per_epoch
         return self.config.learning_rate * cosine_factor(step, steps=steps)
 
-    def _step(self, step: int) -> FixMatchLoss:
+    def _step(self, step: int) -> Tensor:
         config, generator = self.config, self._generator
         self._optimizer.learning_rate = self._rate(step)
         chosen = self._take(self._labeled, config.batch_size)
@@ -247,7 +227,7 @@ class FixMatch(Trainer):
             with torch.no_grad():
                 logits_weak = self._logits(weak)
             logits = self._logits(torch.cat((labeled, strong)))
-        parts = fixmatch_loss(
+        loss = fixmatch_loss(
             logits_labeled=logits[: len(labeled)],
             labels=self._labels[chosen],
             logits_weak=logits_weak,
@@ -257,10 +237,10 @@ class FixMatch(Trainer):
             unlabeled_weight=config.unlabeled_weight,
         )
         self._optimizer.zero_grad()
-        parts.total.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         self.average.update_parameters(self.network)
-        return parts
+        return loss.detach()
 
     def _take(self, stream: ShuffledStream, size: int) -> Tensor:
         return stream.take(size).to(self.device, non_blocking=True)

@@ -27,7 +27,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -41,9 +41,9 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import gradient_scale
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.learner import Learner, OneNetwork
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
-from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
     LpMstConfig,
     PriorSource,
@@ -51,7 +51,7 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,28 +86,20 @@ class _Part:
         )
 
 
-class Stages(OneNetwork):
+class Stages(Trainer):
     """A sequence of networks, where the network of a stage decides the next request."""
 
     #: In training, counted from 0.
     stage: int
 
-    def __init__(
-        self,
-        config: LpMstConfig | StagedMomentsConfig,
-        *,
-        data: PublicData,
-        labels: LabelSource,
-        seed: int,
-        performance: Performance,
-    ) -> None:
+    def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's release and set its network up."""
         self._settings = config
-        self._data, self._labels, self._seed = data, labels, seed
-        self._performance = performance
+        self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
+        self._performance = given["performance"]
         self._figures: dict[str, float] = {}
         self._ask_first()
-        super().__init__(self._new_learner())
+        self._learner = self._new_learner()
 
     @abstractmethod
     def _ask_first(self) -> None:
@@ -123,10 +115,22 @@ class Stages(OneNetwork):
         over = self._learner.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
-        metrics = super().epoch()
+        metrics = self._learner.epoch()
         self._figures[f"stage_{self.stage + 1}_accuracy"] = metrics.val_accuracy
         before = sum(config.stage_epochs(earlier) for earlier in range(self.stage))
         return replace(metrics, epoch=before + metrics.epoch)
+
+    @abstractmethod
+    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the network of the stage."""
+        return self._learner.predictor()
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._learner.evaluate()
 
     def figures(self) -> dict[str, float]:
         """Return `stage_t_accuracy` of every stage: on the public test split, after its end."""
@@ -138,6 +142,7 @@ class Stages(OneNetwork):
             data=self._data,
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
+            loss=self._loss,
             examples=examples,
         )
 
@@ -145,7 +150,7 @@ class Stages(OneNetwork):
 class LpMst(Stages):
     """Networks that are each trained on all labels released so far."""
 
-    def __init__(self, config: LpMstConfig, **given: Any) -> None:
+    def __init__(self, config: LpMstConfig, **given: Unpack[Given]) -> None:
         """Release the prior, if it costs something, and the first part; set its network up."""
         self.config = config
         self._released: list[_Part] = []
@@ -285,7 +290,7 @@ class LpMst(Stages):
 class StagedMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one."""
 
-    def __init__(self, config: StagedMomentsConfig, **given: Any) -> None:
+    def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's moments and set its network up."""
         self.config, self.stage = config, 0
         super().__init__(config, **given)
@@ -366,16 +371,9 @@ def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) 
     return soft_cross_entropy(log_probabilities, evidence)
 
 
-def start(
-    config: LpMstConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Trainer:
+def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
     """Set the first stage up, and a round of consensus after the last one if there is one."""
-    trainer = LpMst(config, data=data, labels=labels, seed=seed, performance=performance)
+    trainer = LpMst(config, **given)
     if not config.retrain_epochs:
         return trainer
     return Consensus(
@@ -383,9 +381,7 @@ def start(
         noisy=trainer.noisy_labels,
         first_epochs=config.epochs - config.retrain_epochs,
         second=config.learner(epochs=config.retrain_epochs),
-        data=data,
-        seed=seed,
-        performance=performance,
+        **without_labels(given),
     )
 
 
@@ -467,15 +463,7 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
     return values
 
 
-def start_on_ratings(
-    config: RecommenderConfig,
-    *,
-    data: PublicData,
-    labels: LabelSource,
-    seed: int,
-    performance: Performance,
-) -> Recommender:
+def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recommender:
     """Request the first part's ratings and set the first stage up."""
-    stars_of(data)
-    trainer = start(config, data=data, labels=labels, seed=seed, performance=performance)
-    return Recommender(trainer, data=data)
+    stars_of(given["data"])
+    return Recommender(start(config, **given), data=given["data"])

@@ -17,17 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner, OneNetwork
+from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import (
-    ForestPredictor,
+    EstimatorPredictor,
     MeanPredictor,
     Predictor,
     ProbePredictor,
@@ -36,7 +34,6 @@ from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import PriorSource
 from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
-from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import LabelSource, Trainer
 
 
@@ -66,30 +63,15 @@ def start_student(
             performance=performance,
         )
     if config.kind is StudentKind.NETWORK:
-        return _NetworkStudent(config.network, data, indices, labels, seed, performance)
+        return OnLabels(
+            config.network,
+            labels=labels,
+            data=data,
+            seed=seed,
+            performance=performance,
+            examples=indices,
+        )
     return _ClosedFormStudent(config, data, indices, labels, seed)
-
-
-class _NetworkStudent(OneNetwork):
-    def __init__(
-        self,
-        config: LearnerConfig,
-        data: PublicData,
-        indices: NDArray[np.intp],
-        labels: NDArray[np.int64],
-        seed: int,
-        performance: Performance,
-    ) -> None:
-        super().__init__(
-            Learner(config, data=data, seed=seed, performance=performance, examples=indices)
-        )
-        self._targets = torch.from_numpy(labels).to(self._learner.device)
-        self._smoothing = config.recipe.label_smoothing
-
-    def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        return functional.cross_entropy(
-            logits, self._targets[rows], label_smoothing=self._smoothing
-        )
 
 
 class _ClosedFormStudent(Trainer):
@@ -112,7 +94,7 @@ class _ClosedFormStudent(Trainer):
             return self._fit_probe()
         rows = self._data.train_features[torch.from_numpy(self._indices)]
         forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
-        return ForestPredictor.of(forest, self._data.num_classes)
+        return EstimatorPredictor(estimator=forest, num_classes=self._data.num_classes)
 
     def _fit_probe(self) -> ProbePredictor:
         """Fit a probe to answers and, if it is self-trained, to its own confident guesses."""

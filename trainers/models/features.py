@@ -15,6 +15,7 @@ Both end with square roots and principal components, which help linear models.
 """
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,15 +31,14 @@ from torch import Tensor
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
 
 #: Counted up when the same settings give other features, so that stale files are not read.
-_VERSION = 2
-#: Entries of a step's file beside its matrices.
-_DESCRIBED = ("patch", "cells", "threshold", "precision")
+_VERSION = 3
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
 _BATCH_NUMBERS = 2**20
 #: Added to a patch's variance (of pixels in 0..255), lest noise in flat patches is blown up.
@@ -124,21 +124,13 @@ class _ImageStep(Step):
         assert self.projection is not None, "it is fitted"
         return (self.projection.shape[1],)
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings."""
-        return {name: of for name, of in vars(self).items() if not isinstance(of, Tensor)}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the matrices by name."""
-        found = {name: of for name, of in vars(self).items() if isinstance(of, Tensor)}
-        return {name: of.numpy() for name, of in found.items()}
-
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the encoder of `described` and `arrays`."""
-        plain = {name: of for name, of in described.items() if name != "kind"}
-        matrices = {name: torch.from_numpy(np.array(of)) for name, of in arrays.items()}
-        return cls(**plain, **matrices)
+        tensors: dict[str, Any] = {
+            name: torch.from_numpy(np.array(of)) for name, of in arrays.items()
+        }
+        return super().restored(described, tensors)
 
     @abstractmethod
     def _pooled_answers(self, images: Tensor) -> Tensor:
@@ -469,7 +461,10 @@ def described_by_features(
     if folder is not None and (folder / values).exists() and (folder / parts).exists():
         # Copied on write: processes on one machine share the pages.
         found = torch.from_numpy(np.load(folder / values, mmap_mode="c", allow_pickle=False))
-        step = _read_step(folder / parts)
+        with np.load(folder / parts, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        described = json.loads(arrays.pop("described").item())
+        (step,) = Preprocessing.restored(described, arrays).steps
     else:
         train = data.train_features.cpu()
         step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
@@ -478,21 +473,13 @@ def described_by_features(
             folder.mkdir(parents=True, exist_ok=True)
             with whole_file(folder / values) as file:
                 np.save(file, found.numpy(), allow_pickle=False)
-            described: dict[str, Any] = {**step.arrays(), **step.described()}
+            made = Preprocessing(steps=(step,))
+            content: dict[str, Any] = {"described": json.dumps(made.described()), **made.arrays()}
             with whole_file(folder / parts) as file:
-                np.savez(file, **described)
+                np.savez(file, **content)
     return replace(
         data,
         train_features=found[:count],
         test_features=found[count:],
         preprocessing=data.preprocessing.then(step),
     )
-
-
-def _read_step(file: Path) -> Step:
-    with np.load(file, allow_pickle=False) as archive:
-        arrays = dict(archive)
-    kinds = (PatchEncoder, "patch"), (RandomPatchEncoder, "kernels")
-    kind: type[Step] = next((kind for kind, mark in kinds if mark in arrays), ScaledStep)
-    described = {name: arrays.pop(name).item() for name in _DESCRIBED if name in arrays}
-    return kind.restored(described, arrays)

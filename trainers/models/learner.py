@@ -1,12 +1,11 @@
 """One network in training on one device: batches, steps, evaluation, exact resume.
 
-Trainers differ in their targets and share this. Data lies whole on the device; nothing is loaded
+Trainers differ in their loss and share this. Data lies whole on the device; nothing is loaded
 while training, and the device is not waited for until an epoch ends.
 """
 
 import copy
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
@@ -95,8 +95,8 @@ class CropAndFlip:
         return (length - 1) - (places.abs() - (length - 1)).abs()
 
 
-class Learner:
-    """A network, its optimizer and the public data."""
+class Learner(Trainer):
+    """A network, its optimizer, its loss and the public data."""
 
     def __init__(
         self,
@@ -105,9 +105,11 @@ class Learner:
         data: PublicData,
         seed: int,
         performance: Performance,
+        loss: BatchLoss,
         examples: NDArray[np.intp] | None = None,
     ) -> None:
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
+        self._loss_of = loss
         _validate.whole(seed=seed)
         performance.limit_threads()
         self.config = config
@@ -151,7 +153,7 @@ class Learner:
         self._augmentation = CropAndFlip(padding=config.recipe.crop, flip=flip)
         self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
 
-    def epoch(self, loss_of: BatchLoss) -> EpochMetrics:
+    def epoch(self) -> EpochMetrics:
         """Train for one epoch on the loss of each batch, and evaluate."""
         started = time.perf_counter()
         before = self.epoch_number
@@ -169,9 +171,9 @@ class Learner:
             # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise self._diverged()
-            loss = loss_of(logits, rows)
+            loss = self._loss_of(logits, rows)
             if share < 1:  # for cross-entropy the same as mixing the targets
-                loss = share * loss + (1 - share) * loss_of(logits, rows.flip(0))
+                loss = share * loss + (1 - share) * self._loss_of(logits, rows.flip(0))
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
@@ -189,10 +191,6 @@ class Learner:
             seconds=time.perf_counter() - started,
         )
 
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        return self._predictor.predict(features)
-
     def predictor(self) -> NetworkPredictor:
         """Return the network apart from its training; it is the same one, not a copy."""
         return self._predictor
@@ -202,7 +200,7 @@ class Learner:
         return self._predictor.accuracy(self._data)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
+        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
         state = {
             "epoch": self.epoch_number,
             "network": self.network.state_dict(),
@@ -259,36 +257,19 @@ class Learner:
         return normalize(batch, self._mean, self._std)
 
 
-class OneNetwork(Trainer):
-    """A trainer that leaves all but its loss to its learner."""
+class OnLabels(Learner):
+    """A network that learns from labels as they are."""
 
-    def __init__(self, learner: Learner) -> None:
-        """Take what is trained, at its first step."""
-        self._learner = learner
+    def __init__(
+        self, config: LearnerConfig, *, labels: NDArray[np.integer[Any]], **given: Any
+    ) -> None:
+        """Set up the first step on labels [M] of the examples; `given` is as for `Learner`."""
+        super().__init__(config, loss=self._loss, **given)
+        self._labels = torch.from_numpy(labels).to(self.device)
 
-    @abstractmethod
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
-
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate."""
-        return self._learner.epoch(self._loss)
-
-    def predictor(self) -> NetworkPredictor:
-        """Return the network, apart from what trains it."""
-        return self._learner.predictor()
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        return self._learner.evaluate()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        return self._learner.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken."""
-        self._learner.load_state_dict(state)
+        smoothing = self.config.recipe.label_smoothing
+        return functional.cross_entropy(logits, self._labels[rows], label_smoothing=smoothing)
 
 
 def first_mirrored(examples: int, seed: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 A trainer returns its `Predictor` when training ends (`Trainer.predictor`). It is written without
 code and read back where nothing trains, and gives the same bits there. Networks, linear models,
-probes, forests as arrays of nodes, and means of several.
+probes, estimators of scikit-learn, and means of several.
 """
 
 import math
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from labeldp.trainers.data.columns import Stored, arrays_of, below
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
@@ -72,47 +73,14 @@ def fitting_images(images: Tensor) -> Tensor:
 
 #: Libraries whose types a kept estimator may hold.
 _LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
-#: Fields of a predictor that are written as arrays.
-_ARRAYS = (np.ndarray, Tensor)
 
 
-class Predictor:
-    """Features in, probabilities out; `kind` names it in files.
-
-    A predictor is a dataclass: fields that are arrays are written apart from those that JSON has.
-    """
-
-    kind: ClassVar[str]
+class Predictor(Stored):
+    """Features in, probabilities out."""
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for features [N, ...]."""
         raise NotImplementedError
-
-    def described(self) -> dict[str, Any]:
-        """Return the architecture, as values that JSON has."""
-        plain = {name: of for name, of in vars(self).items() if not isinstance(of, _ARRAYS)}
-        return {
-            "kind": self.kind,
-            **{name: asdict(of) if isinstance(of, Pixels) else of for name, of in plain.items()},
-        }
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return weights by name, on the CPU."""
-        found = {name: of for name, of in vars(self).items() if isinstance(of, _ARRAYS)}
-        # A file takes arrays in the usual layout; a user's own may be transposed.
-        return {
-            name: torch.as_tensor(of).detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, of in found.items()
-        }
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
-        """Return the predictor of `described` and `arrays`, on the CPU.
-
-        Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
-        """
-        plain = {name: of for name, of in described.items() if name != "kind"}
-        return cls(**plain, **{name: of.numpy() for name, of in arrays.items()})
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -253,18 +221,19 @@ class NetworkPredictor(Predictor):
             "mirrored": self.mirrored,
         }
 
-    def arrays(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the network's parameters and buffers."""
         # A copy, in the usual layout: a file holds each array once, and training goes on.
         return {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            name: np.array(value.detach().cpu().numpy(), order="C")
             for name, value in self.network.state_dict().items()
             if not name.endswith(_NO_WEIGHTS)
         }
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the network of `described` and `arrays`, on the CPU."""
+        weights = {name: torch.from_numpy(of) for name, of in arrays.items()}
         cardinalities = described["cardinalities"]
         settings = NetworkSettings(
             model=chosen_model(described["model"]),
@@ -280,12 +249,12 @@ class NetworkPredictor(Predictor):
         )
         if isinstance(settings.model, OwnModel):
             network = settings.seeded(0)
-            _take_weights(network, arrays)
+            _take_weights(network, weights)
         else:
             # Without memory at first: sizes are compared before a number of the file is believed.
             with torch.device("meta"):
                 network = settings.seeded(0)
-            network.load_state_dict(dict(arrays), assign=True)
+            network.load_state_dict(weights, assign=True)
         return cls(
             network=network.to(memory_format=performance.memory_format()),
             settings=settings,
@@ -350,20 +319,15 @@ class MeanPredictor(Predictor):
         """Return the architectures of the parts."""
         return {"kind": self.kind, "parts": [part.described() for part in self.parts]}
 
-    def arrays(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of all parts."""
-        return {
-            f"{number}.{name}": array
-            for number, part in enumerate(self.parts)
-            for name, array in part.arrays().items()
-        }
+        return arrays_of(self.parts)
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the predictor of `described` and `arrays`."""
         parts = (
-            restored(its, below(arrays, f"{number}."))
-            for number, its in enumerate(described["parts"])
+            restored(its, below(arrays, number)) for number, its in enumerate(described["parts"])
         )
         return cls(parts=tuple(parts))
 
@@ -379,11 +343,11 @@ def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
         )
 
 
-def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Predictor:
+def restored(described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Predictor:
     """Return the predictor of an architecture and its arrays; see `Predictor.restored`."""
     kinds: tuple[type[Predictor], ...] = (
         *(NetworkPredictor, MeanPredictor),
-        *(LinearPredictor, ProbePredictor, ForestPredictor, EstimatorPredictor),
+        *(LinearPredictor, ProbePredictor, EstimatorPredictor),
     )
     by_name = {kind.kind: kind for kind in kinds}
     if described.get("kind") not in by_name:
@@ -394,18 +358,9 @@ def restored(described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Pred
     return by_name[described["kind"]].restored(described, arrays)
 
 
-def below(arrays: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """Return the arrays whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
-    }
-
-
 _CHUNK_ROWS = 8192
 #: Scores of a probe are regressions to 0 and 1, too flat for a softmax without a factor.
 SHARPNESS = 8.0
-#: Where scikit-learn's trees have no further node.
-_LEAF = -1
 
 
 class _Regression(Predictor):
@@ -434,10 +389,14 @@ class LinearPredictor(_Regression):
         ]
         return np.concatenate(chunks).astype(np.float32)
 
+    def described(self) -> dict[str, Any]:
+        """Return its kind and the statistics of pixels."""
+        return {"kind": self.kind, "pixels": None if self.pixels is None else asdict(self.pixels)}
+
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the predictor of `described` and `arrays`."""
-        return cls(weights=arrays["weights"].numpy(), pixels=_pixels(described["pixels"]))
+        return cls(weights=arrays["weights"], pixels=_pixels(described["pixels"]))
 
 
 def with_constant(features: Tensor, pixels: Pixels | None) -> NDArray[np.float32]:
@@ -491,121 +450,21 @@ class EstimatorPredictor(Predictor):
         """Return its kind and classes; the estimator is bytes."""
         return {"kind": self.kind, "num_classes": self.num_classes}
 
-    def arrays(self) -> dict[str, Tensor]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the estimator as bytes."""
         import skops.io
 
-        return {
-            "skops": torch.frombuffer(bytearray(skops.io.dumps(self.estimator)), dtype=torch.uint8)
-        }
+        return {"skops": np.frombuffer(skops.io.dumps(self.estimator), dtype=np.uint8)}
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
+    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the estimator; a file with types of no known library is refused."""
         import skops.io
 
-        data = arrays["skops"].numpy().tobytes()
+        data = arrays["skops"].tobytes()
         unknown = skops.io.get_untrusted_types(data=data)
         foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
         if foreign:
             raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
         estimator = skops.io.loads(data, trusted=unknown)
         return cls(estimator=estimator, num_classes=described["num_classes"])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ForestPredictor(Predictor):
-    """A forest: each tree's nodes, one tree after the other.
-
-    `roots` [trees] are the first node of each tree. A value of `feature` up to `threshold` goes
-    `left`; `left` and `right` are counted within the tree and -1 at a leaf. `share` [nodes, seen
-    classes] is that of each of `classes`; classes that the forest has not seen get 0.
-    """
-
-    kind: ClassVar[str] = "forest"
-
-    roots: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
-    share: NDArray[np.float64]
-    classes: NDArray[np.int64]
-    num_classes: int
-    num_features: int
-
-    @classmethod
-    def of(cls, model: Any, num_classes: int) -> "ForestPredictor":
-        """Return the trees of scikit-learn's fitted forest."""
-        trees = [each.tree_ for each in model.estimators_]
-        counts = [tree.node_count for tree in trees]
-
-        def of_all(name: str) -> NDArray[Any]:
-            return np.concatenate([getattr(tree, name) for tree in trees])
-
-        return cls(
-            roots=np.cumsum([0, *counts[:-1]]),
-            feature=of_all("feature").astype(np.int64),
-            threshold=of_all("threshold").astype(np.float64),
-            left=of_all("children_left").astype(np.int64),
-            right=of_all("children_right").astype(np.int64),
-            share=of_all("value")[:, 0].astype(np.float64),
-            classes=np.asarray(model.classes_, dtype=np.int64),
-            num_classes=num_classes,
-            num_features=int(model.n_features_in_),
-        )
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for features [N, ...], taken one by one if images."""
-        parts = [self._predicted(rows) for rows in torch.split(features, _CHUNK_ROWS)]
-        return np.concatenate(parts)
-
-    def _predicted(self, rows: Tensor) -> NDArray[np.float32]:
-        matrix = rows.reshape(len(rows), -1).float().cpu().numpy()
-        total = np.zeros((len(matrix), len(self.classes)))
-        # One after the other, as scikit-learn adds them up: another order gives other bits.
-        for root in self.roots:
-            total += self.share[self._leaves(matrix, root)]
-        total /= len(self.roots)
-        full = np.zeros((len(matrix), self.num_classes), dtype=np.float32)
-        full[:, self.classes] = total
-        return full
-
-    def _leaves(self, matrix: NDArray[np.float32], root: np.int64) -> NDArray[np.int64]:
-        """Leaf [N] that each row [N, D] ends at in the tree of that root."""
-        at = np.full(len(matrix), root)
-        going = np.arange(len(matrix))
-        while len(going := going[self.left[at[going]] != _LEAF]):
-            node = at[going]
-            left = matrix[going, self.feature[node]] <= self.threshold[node]
-            at[going] = root + np.where(left, self.left[node], self.right[node])
-        return at
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Self:
-        """Return the forest; nodes that leave a tree or run in a circle raise a ValueError."""
-        forest = super().restored(described, arrays)
-        forest._check()
-        return forest
-
-    def _check(self) -> None:
-        count = len(self.feature)
-        inner = self.left != _LEAF
-        starts = np.zeros(count, dtype=bool)
-        starts[self.roots] = True
-        own = self.roots[np.cumsum(starts) - 1]
-        places = np.arange(count) - own
-        ends = np.append(self.roots[1:], count)[np.cumsum(starts) - 1] - own
-        children = np.stack([self.left, self.right])[:, inner]
-        # A node comes before what follows it, so that no walk is without end.
-        sound = (
-            all(len(getattr(self, name)) == count for name in ("threshold", "left", "right"))
-            and self.share.shape == (count, len(self.classes))
-            and (children > places[inner]).all()
-            and (children < ends[inner]).all()
-            and (self.feature[inner] >= 0).all()
-            and (self.feature[inner] < self.num_features).all()
-            and ((self.classes >= 0) & (self.classes < self.num_classes)).all()
-        )
-        if not sound:
-            raise ValueError("the nodes of its trees don't belong together")

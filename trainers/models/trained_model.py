@@ -23,19 +23,19 @@ from safetensors.torch import save as written_arrays
 import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.trainers.data.columns import RowsRefused
+from labeldp.trainers.data.columns import RowsRefused, below
 from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModuleMissing
-from labeldp.trainers.models.predictors import Predictor, below, restored
+from labeldp.trainers.models.predictors import Predictor, restored
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: A description holds categories of text columns, a few megabytes at most.
 _MOST_BYTES = 100_000_000
-_MODEL, _PREPROCESSING = "model.", "preprocessing."
+_MODEL, _PREPROCESSING = "model", "preprocessing"
 _REFUSED = (SafetensorError, ValueError)
 
 
@@ -159,10 +159,12 @@ class TrainedModel:
 
     def files(self) -> dict[str, bytes]:
         """Return the content of the model's files by name; the description comes last."""
-        learned = self.predictor.arrays().items()
-        arrays = {_MODEL + name: value.contiguous() for name, value in learned}
-        for name, value in self.preprocessing.arrays().items():
-            arrays[_PREPROCESSING + name] = torch.from_numpy(np.array(value, order="C"))
+        parts = {_MODEL: self.predictor.arrays(), _PREPROCESSING: self.preprocessing.arrays()}
+        arrays = {
+            f"{part}.{name}": torch.from_numpy(np.array(value, order="C"))
+            for part, learned in parts.items()
+            for name, value in learned.items()
+        }
         packed = written_arrays(arrays)
         described = {
             "format": FORMAT,
@@ -198,12 +200,11 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
                 "file is damaged or of another model; copy both files again"
             )
         # Fresh memory, laid out as what a network in training has.
-        arrays = {name: value.clone() for name, value in read_arrays(packed).items()}
-        of_steps = below(arrays, _PREPROCESSING)
+        arrays = {name: value.clone().numpy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
             predictor=restored(facts["architecture"], below(arrays, _MODEL)),
             preprocessing=Preprocessing.restored(
-                facts["preprocessing"], {name: value.numpy() for name, value in of_steps.items()}
+                facts["preprocessing"], below(arrays, _PREPROCESSING)
             ),
             origin=Origin.of_facts(facts),
         )

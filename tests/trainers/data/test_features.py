@@ -1,7 +1,6 @@
 """Rows become features: tables by hand, missing values, dates, scales, and what made them."""
 
 import datetime
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 from scipy import sparse
 
-from labeldp.mechanisms import LabelVault, Release, SeededNoise
-from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
     Columns,
@@ -27,12 +24,11 @@ from labeldp.trainers.data.columns import (
     matrix_of,
     named_columns,
 )
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
-from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared, read_arrays
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.data.preprocessing import AsTheyAre, Places, Preprocessing, as_given
 from labeldp.trainers.data.published import read_adult_rows
-from labeldp.trainers.performance import Performance
 from tests.trainers.data_samples import write_adult
 from tests.trainers.small_data import small_table
 
@@ -152,7 +148,7 @@ def test_missing_values_and_dates_become_features_by_hand() -> None:
     by_name = {name: arrow.column(name) for name in arrow.column_names}
     np.testing.assert_allclose(Columns.fit(by_name)(by_name), expected, atol=1e-6)
     again = Columns.restored(json.loads(json.dumps(fitted.described())), fitted.arrays())
-    assert again == fitted
+    np.testing.assert_array_equal(again(HOLES), fitted(HOLES))
 
 
 def test_new_rows_may_lack_what_the_training_rows_had() -> None:
@@ -341,9 +337,6 @@ def test_a_step_of_another_version_is_refused_by_name() -> None:
         Preprocessing.restored({"steps": [{"kind": "magic"}]}, {})
 
 
-METHODS = ("alibi", "alibi_prior", "bit_flip", "consensus", "convex", "lp_mst", "prior_labels")
-
-
 @pytest.mark.parametrize("width", [3, 64, 65, 768])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 1e6])
 def test_no_row_is_longer_on_average_than_stated(width: int, scale: float) -> None:
@@ -362,48 +355,3 @@ def test_columns_with_names_are_scaled_as_those_without() -> None:
     named = prepared(columns, {name: column[:5] for name, column in columns.items()}, where="X")
     plain = prepared(matrix, matrix[:5], where="X")["train_features"]
     np.testing.assert_allclose(named["train_features"], plain, rtol=1e-5, atol=1e-7)
-
-
-@functools.cache
-def embeddings(norm: float) -> LabelledData:
-    """Clouds of 768 numbers of very different size, of this norm, far from 0."""
-    random = np.random.default_rng(0)
-    centers, labels = random.normal(size=(3, 768)), random.integers(3, size=800)
-    rows = 0.3 * centers[labels] + random.normal(size=(800, 768)) + 3 * random.normal(size=768)
-    rows *= random.lognormal(0, 1, 768)
-    rows *= norm / np.sqrt((rows**2).sum(1).mean())
-    return labelled("own", read_arrays(rows, labels, classes=3, hold_out=HoldOut.PUBLIC))
-
-
-class Source:
-    """The labels' vault, as trainers see it."""
-
-    def __init__(self, data: LabelledData) -> None:
-        self.vault = LabelVault(labels=data.train_labels, num_classes=3)
-
-    def release(self, *asked: Any, **more: Any) -> Release:
-        return self.vault.release(*asked, noise=SeededNoise(seed=0), **more)
-
-
-@pytest.mark.parametrize("rate", [None, 1.0])
-@pytest.mark.parametrize("method", METHODS)
-def test_embeddings_train_at_the_defaults_and_at_rates_for_short_rows(
-    method: str, rate: float | None
-) -> None:
-    data = embeddings(30.0)
-    config = with_changes(TrialConfig(), {"method": method, "trainer.epsilon": 8.0})
-    known = flatten(config)
-    wanted = {
-        "trainer.epochs": 4,
-        "trainer.batch_size": 64,
-        "trainer.learning_rate": rate,
-        "trainer.retrain_epochs": 2,
-        "trainer.prior.clusters": 20,  # the default is for more rows than a test has
-    }
-    changes = {key: value for key, value in wanted.items() if key in known and value is not None}
-    trainer = with_changes(config, changes).trainer.start(
-        data=data.public, labels=Source(data), seed=0, performance=Performance()
-    )
-    losses = [trainer.epoch().loss for _ in range(4)]
-    assert np.isfinite(losses).all()
-    assert trainer.evaluate() > 0.8

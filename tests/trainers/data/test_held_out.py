@@ -9,9 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
-from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     BitFlipConfig,
@@ -19,9 +18,15 @@ from labeldp.trainers.settings.methods import (
     ConvexConfig,
     LpMstConfig,
 )
-from tests.trainers.small_data import small_table
-
-CPU = Performance(device=Device.CPU)
+from labeldp.trainers.settings.pate import (
+    AggregatorKind,
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
+from labeldp.trainers.settings.training import FixMatchConfig
+from tests.trainers.small_data import ON_CPU, SeededVault, small_table
 
 
 def without_test_split() -> tuple[PublicData, NDArray[np.int64]]:
@@ -85,6 +90,17 @@ TRAINERS = {
     "consensus": ConsensusConfig(**SETTINGS, retrain_epochs=1),
     "convex": ConvexConfig(),
     "lp_mst": LpMstConfig(**SETTINGS),
+    "PATE with FixMatch": PateConfig(
+        ensemble=EnsembleConfig(teachers=40, queries=100),
+        aggregator=AggregatorKind.GNMAX,
+        sigma2=5.0,
+        answers=60,
+        students=2,
+        student=StudentConfig(
+            kind=StudentKind.FIXMATCH,
+            fixmatch=FixMatchConfig(model=ModelName.MLP, width=8, epochs=1, steps_per_epoch=3),
+        ),
+    ),
 }
 
 
@@ -92,8 +108,8 @@ TRAINERS = {
 def test_trainers_do_without_a_test_split(name: str) -> None:
     data, labels = without_test_split()
     config: Any = TRAINERS[name]
-    vault = LabelVault(labels=labels, num_classes=3)
-    trainer = config.start(data=data, labels=vault, seed=0, performance=CPU)
+    vault = SeededVault(labels, 3)
+    trainer = config.start(data=data, labels=vault, seed=0, performance=ON_CPU)
     for _ in range(config.epochs):
         metrics = trainer.epoch()
         assert math.isnan(metrics.val_accuracy) and math.isfinite(metrics.loss)

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from labeldp.trainers.data.columns import Categories, Columns
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
@@ -313,15 +312,6 @@ def read(folder: Path, text: str | bytes, name: str = "mine.csv", **said: Any) -
     return load_own(OwnSource(path=folder / name, **settings))
 
 
-def test_truth_values_and_spaces_are_categories_as_they_are_written(tmp_path: Path) -> None:
-    text = "member,city,bought\n" + "true, Bern,no\nfalse,Bern,yes\n" * 3
-    step = read(tmp_path, text).public.preprocessing.steps[0]
-    assert isinstance(step, Columns)
-    kinds = {name: each for name, each in step.columns.items() if isinstance(each, Categories)}
-    assert kinds["member"].categories == ("false", "true")
-    assert kinds["city"].categories == (" Bern", "Bern")
-
-
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_other_delimiters_and_the_mark_of_excel(tmp_path: Path, mark: str) -> None:
     expected = read(tmp_path, TEXT).public.fingerprint
@@ -361,14 +351,6 @@ def test_a_second_file_is_for_testing(tmp_path: Path) -> None:
         read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "test.csv", drop=("id",))
     with pytest.raises(ValueError, match=r"elsewhere\.csv is not there; check data\.test_path"):
         read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "elsewhere.csv")
-
-
-def test_the_seed_says_which_rows_are_held_out(tmp_path: Path) -> None:
-    found = {
-        read(tmp_path, TEXT, hold_out=HoldOut.PUBLIC, hold_out_seed=seed).public.fingerprint
-        for seed in (0, 0, 1, 2)
-    }
-    assert len(found) == 3
 
 
 HIDDEN = TEXT.replace("yes", "HIV positive")

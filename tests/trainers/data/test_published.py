@@ -380,17 +380,6 @@ def test_one_record_is_all_that_a_data_set_needs(
             replace(COINS, **changes)
 
 
-def test_the_layout_that_is_there_in_part_is_the_one_that_is_named(tmp_path: Path) -> None:
-    two = tuple(replace(FILE, path=f"parts/{number}.csv") for number in (1, 2))
-    both = replace(COINS, layouts=(Layout(folder="parts", files=two, read=read_coins),))
-    write_files(tmp_path, two[:1])
-    either = replace(both, layouts=(*both.layouts, *COINS.layouts))
-    assert "parts or coins" in either.what_is_missing(tmp_path)
-    assert "parts/2.csv is missing" in both.what_is_missing(tmp_path)
-    write_files(tmp_path, two)
-    assert either.layout(tmp_path) is both.layouts[0]
-
-
 def replace_download(
     monkeypatch: pytest.MonkeyPatch, name: str, *, error: Exception | None = None
 ) -> list[Path]:

@@ -82,7 +82,7 @@ def embedded(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, An
     return json.loads(captured.out), captured.err.splitlines()
 
 
-def stop(self: object, loss_of: object) -> None:
+def stop(self: object) -> None:
     """In place of an epoch of training."""
     raise KeyboardInterrupt
 

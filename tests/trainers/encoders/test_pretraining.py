@@ -1,7 +1,6 @@
 """Training without labels: it learns, resumes bit for bit, and has no way in for a label."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,22 +119,11 @@ def test_training_that_diverges_is_reported(changes: dict[str, Any], message: st
     [torch.zeros(5, 3, 8, 8), torch.zeros(5, 8, dtype=torch.uint8), IMAGES[:1]],
     ids=["no bytes", "no images", "one"],
 )
-def test_other_tensors_are_refused(images: Tensor) -> None:
+def test_other_tensors_and_networks_are_refused(images: Tensor) -> None:
+    with pytest.raises(ValueError, match="views are of images"):
+        replace(TINY, model=ModelName.MLP)
     with pytest.raises(ValueError, match=r"bytes \[N, C, H, W\], two images at least"):
         started(images=images)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": ModelName.MLP}, "views are of images"),
-        ({"batch_size": 1}, "batch_size"),
-        ({"smallest_area": 0.0}, "smallest_area"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(TINY, **changes)
 
 
 # -------------------------------------------------------------------------- some minutes at a time
@@ -230,18 +218,6 @@ def test_files_without_an_encoder_are_refused(
 
 
 # ---------------------------------------------------------------------------------- views and loss
-
-
-def draws(change: Callable[[Tensor], None] | None = None) -> Any:
-    """In place of torch.rand: draws in the middle of all that may be drawn, but for a change."""
-
-    def rand(count: int, images: int, *, generator: torch.Generator) -> Tensor:
-        found = torch.full((count, images), 0.5)
-        if change is not None:
-            change(found)
-        return found
-
-    return rand
 
 
 def plainly(first: NDArray[Any], second: NDArray[Any]) -> float:

@@ -150,7 +150,7 @@ def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConf
     trainer, truth = trained(config, given), given[1].labels
     rows, noisy = trainer._noisy()
     right = noisy == truth[rows] if noisy.ndim == 1 else noisy[rows, truth] / noisy[0].sum()
-    kept = trainer._labels.numpy()
+    kept = trainer._labels
     assert float((kept == truth[trainer._rows]).mean()) > float(right.mean()) + 0.1
     figures = trainer.figures()
     assert figures["consensus_share"] == len(kept) / len(rows) < 1

@@ -1,15 +1,13 @@
 """The learner: crops and flips, pieces of a recipe, exact resume."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from labeldp.trainers.models import learner as learners
-from labeldp.trainers.models.learner import CropAndFlip, Learner
+from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.schedules import Flip, Recipe, Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
@@ -70,33 +68,20 @@ QUICK = LearnerConfig(
 )
 
 
-class Trained:
-    """A learner of small images, and the labels that it learns from."""
-
-    def __init__(self, config: LearnerConfig = QUICK, *, seed: int = 0) -> None:
-        self.data, labels = small_images(channels=3)
-        self.labels = torch.from_numpy(labels)
-        self.learner = Learner(config, data=self.data, seed=seed, performance=ON_CPU)
-
-    def epoch(self) -> float:
-        return self.learner.epoch(self._loss).loss
-
-    def predicted(self) -> Any:
-        return self.learner.predict(self.data.test_features)
-
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(logits, self.labels[rows])
+def a_learner(config: LearnerConfig = QUICK) -> OnLabels:
+    data, labels = small_images(channels=3)
+    return OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
 
 
 def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
     for done in (1, 2):
-        whole = Trained()
+        whole, resumed = a_learner(), a_learner()
         for _ in range(done):
             whole.epoch()
-        resumed = Trained()
-        resumed.learner.load_state_dict(whole.learner.state_dict())
-        assert [whole.epoch() for _ in range(2)] == [resumed.epoch() for _ in range(2)]
-        np.testing.assert_array_equal(whole.predicted(), resumed.predicted())
+        resumed.load_state_dict(whole.state_dict())
+        assert [whole.epoch().loss for _ in range(2)] == [resumed.epoch().loss for _ in range(2)]
+        features = small_images(channels=3)[0].test_features
+        np.testing.assert_array_equal(whole.predict(features), resumed.predict(features))
 
 
 def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
@@ -110,10 +95,9 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
 
     monkeypatch.setattr(learners, "normalize", normalize)
     config = replace(QUICK, batch_size=400, epochs=2, recipe=replace(ALL, crop=0, mirrored=False))
-    trained = Trained(config)
-    data = trained.data
+    data, learner = small_images(channels=3)[0], a_learner(config)
     for _ in range(2):
-        trained.epoch()
+        learner.epoch()
     shown = [{tuple(row.flatten().tolist()) for row in batch} for batch in seen]
     plain = [tuple(row.flatten().tolist()) for row in data.train_features]
     mirrored = [tuple(row.flatten().tolist()) for row in data.train_features.flip(3)]
@@ -124,7 +108,7 @@ def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
 
 
 def test_tables_have_no_mirror_image() -> None:
-    data, _ = small_table()
+    data, labels = small_table()
     config = LearnerConfig(recipe=Recipe(mirrored=True))
     with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no im"):
-        Learner(config, data=data, seed=0, performance=ON_CPU)
+        OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)

@@ -14,16 +14,11 @@ from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
-    AlibiPriorConfig,
-    BitFlipConfig,
-    ConsensusConfig,
-    LpMstConfig,
-    PriorLabelsConfig,
 )
 from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images
-from tests.trainers.trained_examples import BY_CLUSTERS, PATE, an_origin
+from tests.trainers.trained_examples import PATE, an_origin
 
 SOURCE = """
 import math
@@ -85,11 +80,6 @@ FIXMATCH: dict[str, Any] = {"steps_per_epoch": 2, "batch_size": 8, "padding": 1}
     ("kind", "changes"),
     [
         (AlibiConfig, {}),
-        (AlibiPriorConfig, {"prior": BY_CLUSTERS}),
-        (PriorLabelsConfig, {"prior": BY_CLUSTERS}),
-        (BitFlipConfig, {}),
-        (ConsensusConfig, {"retrain_epochs": 1}),
-        (LpMstConfig, {}),
         (LearnerConfig, {}),
         (FixMatchConfig, {**FIXMATCH, "epochs": 1}),
     ],
