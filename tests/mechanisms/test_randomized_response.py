@@ -9,9 +9,12 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomized_response import (
+    NoNoise,
     RandomizedResponse,
     debiased_loss,
+    epsilon_from_keep_probability,
     happens,
+    keep_probability,
     wrong_probability,
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -47,6 +50,16 @@ def test_a_label_changes_with_the_probability_that_epsilon_says(epsilon: float) 
     for last, changed in ((1 - 0.5 * rest, True), (1 - rest - 2 * CELL, False)):
         noisy = mechanism.release(LABELS, generator=Scripted(*script, last, 0.5))
         assert ((noisy != LABELS) == changed).all()
+
+
+def test_probabilities_and_epsilon_at_their_ends() -> None:
+    assert keep_probability(epsilon=math.inf, num_classes=3) == 1.0
+    assert RandomizedResponse(epsilon=800.0, num_classes=3).agreement.gain == 1.0
+    assert NoNoise(num_classes=2).num_classes == 2
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        keep_probability(epsilon=-1.0, num_classes=3)
+    with pytest.raises(ValueError, match=r"keep_probability is 1\.5"):
+        epsilon_from_keep_probability(keep_probability=1.5, num_classes=3)
 
 
 def test_under_a_prior_as_well() -> None:

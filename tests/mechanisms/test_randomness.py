@@ -4,9 +4,11 @@ import math
 import secrets
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -17,6 +19,7 @@ from labeldp.mechanisms.randomness import (
     OsEntropy,
     SecureEntropy,
     SeededNoise,
+    as_numpy_generator,
     cryptographic_generator,
     is_private,
 )
@@ -54,6 +57,15 @@ def test_seeded_noise_is_what_it_always_was() -> None:
         np.random.SeedSequence([7, 2, 0x01234567, 0x89ABCDEF, 0x01234567, 0x89ABCDEF])
     )
     np.testing.assert_array_equal(words, expected.random_raw(3))
+    seeds = torch.randint(2**62, (2,), generator=torch.Generator().manual_seed(5)).tolist()
+    made = as_numpy_generator(torch.Generator().manual_seed(5))
+    assert made.random() == np.random.default_rng(seeds).random()
+
+
+@pytest.mark.parametrize("numbers", [{"seed": -1}, {"seed": 1, "draw": -1}, {"seed": 0.5}])
+def test_seeds_and_draws_are_whole_numbers(numbers: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"(seed|draw) is"):
+        SeededNoise(**numbers)
 
 
 def test_a_missing_package_is_named_and_nothing_weaker_takes_its_place(

@@ -64,6 +64,21 @@ def test_no_other_type_of_that_name_or_descent_passes_for_one_of_them() -> None:
     assert len(addresses) == 3
     scalar: Any = np.int64(ours.queries)
     assert address_of(replace(ours, queries=scalar), OsEntropy()) in addresses
+    whole, real = (RRWithPrior(epsilon=epsilon) for epsilon in (1, 1.0))
+    assert address_of(whole, OsEntropy()) == address_of(real, OsEntropy())
+    several: list[Any] = [(1.0, 2.0), (2.0, 1.0), (1.0,), {"a": 1.0}, {"a": 2.0}]
+    assert len({address_of(NoiseAlone(scales=each), OsEntropy()) for each in several}) == 5
+    keys: Any = {1: 1.0}
+    with pytest.raises(TypeError, match="use text for its keys"):
+        describe(NoiseAlone(scales=keys), OsEntropy())
+
+
+def test_addresses_stay_as_they_are() -> None:
+    """Else a sweep that continues would draw its releases again, and pay for them."""
+    described = describe(RandomizedResponse(epsilon=1.0, num_classes=3), SeededNoise(seed=1))
+    assert (
+        address("ab", described, np.arange(3), (np.ones(2),)) == "7a289a678215c8adea220b2983d03d74"
+    )
 
 
 def kinds_of_ours() -> set[type]:
@@ -190,16 +205,13 @@ def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
     assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
 
 
-def test_a_namesake_of_a_mechanism_of_ours_is_refused() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class LaplaceNoise(NoiseAlone):
-        """Would be told, published and audited as Laplace noise."""
-
+@pytest.mark.parametrize("name", ["LaplaceNoise", "GNMax"])
+def test_a_namesake_of_a_mechanism_of_ours_is_refused(name: str) -> None:
+    """It would be reported, published and audited as Laplace noise."""
+    namesake = type(name, (NoiseAlone,), {"__module__": __name__})
     vault = LabelVault(labels=np.arange(8) % 2, num_classes=2)
-    with pytest.raises(
-        TypeError, match=r"test_release_address\.LaplaceNoise has the name of a cla"
-    ):
-        vault.release(LaplaceNoise())
+    with pytest.raises(TypeError, match=rf"test_release_address\.{name} has the name of a cla"):
+        vault.release(namesake())
     assert len(vault.charges()) == 0
 
 

@@ -16,7 +16,7 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
 )
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.mechanisms.release_store import Charge, read_event, write_event
+from labeldp.mechanisms.release_store import Charge, MemoryStore, read_event, write_event
 
 
 def a_charge(key: str) -> Charge:
@@ -78,3 +78,11 @@ def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
 def test_a_line_says_whether_labels_left_as_they_are(event: Event, out: bool) -> None:
     line = replace(a_charge("a"), event=event)
     assert line.hands_out is out
+    assert read_event(write_event(event)) == event
+
+
+def test_a_store_keeps_nothing_for_a_line_that_comes_too_late() -> None:
+    store = MemoryStore()
+    assert store.record(a_charge("a"), np.ones(1), lines=0)
+    assert not store.record(a_charge("b"), np.ones(1), lines=0)
+    assert store.release("b") is None and [line.key for line in store.charges()] == ["a"]

@@ -76,6 +76,27 @@ def exact_values(noise: RealNoise, places: int = 70) -> list[Fraction]:
     return [sum(noise.interval(i, places), Fraction(0)) / 2 for i in range(len(noise.whole))]
 
 
+@pytest.mark.parametrize("draw", [normal, laplace, exponential])
+def test_numbers_are_as_near_as_they_say_and_may_be_none(draw: Any) -> None:
+    assert draw(0, generator=source()).nearly()[0].size == 0
+    for word_bits in (1, 64):
+        noise = draw(50, generator=source(7, word_bits=word_bits))
+        for i, (value, error) in enumerate(zip(*noise.nearly(), strict=True)):
+            low, high = noise.interval(i, 70)
+            assert max(abs(Fraction(value) - end) for end in (low, high)) <= Fraction(error)
+            assert high - low == Fraction(1, 2 ** (70 * word_bits))
+            assert word_bits == 1 or error >= 2.0**-50
+    size = draw(50, generator=source(8)).nearly()[0]
+    released = on_lattice(draw, source(8), scale=2.5, shape=(50,))
+    assert np.abs(released - 2.5 * size).max() <= 0.51 / LATTICE
+
+
+@pytest.mark.parametrize("word_bits", [0, 65])
+def test_words_have_1_to_64_digits(word_bits: int) -> None:
+    with pytest.raises(ValueError, match=f"word_bits is {word_bits}"):
+        source(word_bits=word_bits)
+
+
 def test_decisions_are_those_of_the_real_numbers() -> None:
     """Words of one digit leave everything to be decided later, on more digits: by the oracle."""
     for seed in range(5):
@@ -89,6 +110,9 @@ def test_decisions_are_those_of_the_real_numbers() -> None:
         assert found.tolist() == [math.floor(value + Fraction(1, 2)) for value in real]
         noisy = [int(count) + value for count, value in zip(counts.ravel(), real, strict=True)]
         assert reached.tolist() == [value >= Fraction(4.25) for value in noisy]
+        many = np.full(120, 2.0**54)  # beside which the noise is lost in double precision
+        reached = reaches(many, noise, scale=scale, threshold=2.0**54)
+        assert reached.tolist() == [value >= 0 for value in real]
         rows = [noisy[4 * row : 4 * row + 4] for row in range(30)]
         assert labels.tolist() == [row.index(max(row)) for row in rows]
 
@@ -225,8 +249,6 @@ def test_bad_input_is_refused() -> None:
             on_lattice(normal, source(), scale=scale, shape=(2,))
     with pytest.raises(ValueError, match=r"labels\[0\] is none of"):
         LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([2]), generator=source())
-    with pytest.raises(ValueError, match="word_bits is 65"):
-        source(word_bits=65)
 
 
 # Digits drawn on demand

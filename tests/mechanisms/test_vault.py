@@ -19,11 +19,13 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
+    NoiseSource,
     OsEntropy,
     SecureEntropy,
     SecureGenerator,
     SeededNoise,
 )
+from labeldp.mechanisms.release_store import OtherLabels
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 
 LABELS = np.arange(40) % 4
@@ -70,6 +72,31 @@ def test_seeded_noise_repeats_in_another_store() -> None:
     one, two = (vault().release(mechanism, noise=SeededNoise(seed=7)) for _ in range(2))
     assert one.key != two.key
     assert (one.values == two.values).all()
+    drawn = vault().release(rr(), noise=SeededNoise(seed=7)).values[:12]
+    assert drawn.dtype.kind == "i" and drawn.tolist() == [1, 3, 0, 2, 0, 2, 2, 2, 0, 1, 2, 3]
+
+
+def test_a_release_of_some_rows_is_of_their_labels() -> None:
+    rows = np.array([5, 3, 22])
+    assert (vault().release(rr(60.0), indices=rows).values == LABELS[rows]).all()
+
+
+def test_a_store_is_tied_to_the_labels_of_its_first_vault() -> None:
+    store = MemoryStore()
+    vault(store=store)
+    vault(store=store)
+    with pytest.raises(OtherLabels, match="other labels"):
+        LabelVault(labels=LABELS[::-1], num_classes=4, store=store)
+
+
+@pytest.mark.parametrize("noise", [None, SecureEntropy(draw=2)])
+def test_a_line_can_be_had_before_its_release(noise: NoiseSource | None) -> None:
+    home, clusters = vault(), np.arange(40) % 3
+    mechanism = ClusterHistograms(epsilon=1.0, num_classes=4)
+    line = home.charge_of(mechanism, clusters, noise=noise)
+    assert home.charges() == ()
+    assert home.release(mechanism, clusters, noise=noise).key == line.key
+    assert home.charges() == (line,)
 
 
 def test_many_threads_that_ask_for_one_release_get_one() -> None:
@@ -144,6 +171,8 @@ def test_a_fork_of_a_vault_draws_nothing() -> None:
 
 
 def test_labels_that_a_vault_refuses_are_not_shown() -> None:
+    with pytest.raises(ValueError, match="num_classes is 1"):
+        LabelVault(labels=np.zeros(4, dtype=int), num_classes=1)
     labels = np.array([0, 1, 8391, 8391])
     with pytest.raises(ValueError, match=r"labels\[2\] is none of the classes.*2 of 4") as caught:
         LabelVault(labels=labels, num_classes=4)
@@ -156,7 +185,7 @@ def test_labels_that_a_vault_refuses_are_not_shown() -> None:
 
 def test_a_vault_shows_nothing_and_is_not_copied() -> None:
     home = vault()
-    assert "labels" in repr(home) and "0, 1, 2" not in repr(home)
+    assert repr(home) == "LabelVault(num_labels=40, num_classes=4)" and home.num_classes == 4
     with pytest.raises(TypeError, match="not copied"):
         pickle.dumps(home)
 
@@ -191,6 +220,13 @@ def test_ledger_groups_labels_by_history_and_reports_the_worst() -> None:
 
 def test_shards_are_disjoint_and_cover_every_label() -> None:
     shards = vault().partition(7, seed=3)
+    rows = np.arange(39, 24, -1)
+    among = [(shard.indices, shard.labels) for shard in vault().partition(2, seed=3, among=rows)]
+    assert all((labels == LABELS[rows][part]).all() for part, labels in among)
+    assert sorted(np.concatenate([part for part, _ in among])) == list(range(15))
+    with pytest.raises(ValueError, match=r"index 40 is outside 0\.\.39"):
+        vault().partition(2, seed=3, among=np.array([40]))
+    assert [len(vault().partition(n, seed=3)) for n in (1, 40)] == [1, 40]
     together = np.concatenate([shard.indices for shard in shards])
     assert sorted(together) == list(range(40))
     assert all((shard.labels == LABELS[shard.indices]).all() for shard in shards)
@@ -200,9 +236,10 @@ def test_shards_are_disjoint_and_cover_every_label() -> None:
     assert repr(shards[-1]) == "Shard(num_labels=5)"
 
 
-def test_more_teachers_than_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="teachers is 41, but there are 40 labels"):
-        vault().partition(41, seed=0)
+@pytest.mark.parametrize(("teachers", "rule"), [(41, "but there are 40 labels"), (0, "least 1")])
+def test_numbers_of_teachers_that_are_refused(teachers: int, rule: str) -> None:
+    with pytest.raises(ValueError, match=f"teachers is {teachers}.*{rule}"):
+        vault().partition(teachers, seed=0)
 
 
 def test_a_budget_without_delta_refuses_after_an_approximate_release() -> None:

@@ -33,6 +33,7 @@ from labeldp.mechanisms.pate.releases import (
     looked_at,
     private_costs,
 )
+from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 
 CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)
@@ -63,6 +64,15 @@ def test_each_votes_are_answered_once_at_a_charge_that_does_not_depend_on_them()
     first, second, again = (vault.release_from_votes(request, both[i]).key for i in (0, 1, 0))
     assert first == again != second
     assert [charge.event for charge in vault.charges()] == [request.event] * 2
+    # Other noise, and another ensemble that votes alike, are paid for; by the labels it learned.
+    vault.release_from_votes(request, both[0], noise=OsEntropy(draw=1))
+    for ensemble in ("a", "a", "b"):
+        vault.release_from_votes(request, both[0], ensemble=ensemble, trained_on=np.arange(20, 30))
+    assert len(vault.charges()) == 5
+    trained_on = vault.charges()[-1].indices
+    assert trained_on is not None and trained_on.tolist() == list(range(20, 30))
+    with pytest.raises(ValueError, match=r"index 100 is outside 0\.\.99"):
+        vault.release_from_votes(request, both[0], trained_on=np.array([100]))
 
 
 def test_a_release_tells_answered_unanswered_and_never_looked_at_apart() -> None:
