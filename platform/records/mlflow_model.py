@@ -23,7 +23,7 @@ from safetensors import safe_open
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, prediction_columns
+from labeldp.platform.records.results import ARRAYS, DESCRIPTION, prediction_columns
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel
