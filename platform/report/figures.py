@@ -18,7 +18,6 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from labeldp.platform.records.private_files import replacing
@@ -121,12 +120,6 @@ def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Non
         draw(*shown, **how).savefig(file, format="png", dpi=130)
 
 
-def _sheet(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width / 72, height / 72))
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _place(
     figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
 ) -> Axes:
@@ -152,7 +145,7 @@ def trade_off(
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
-    figure, sides = _sheet(_WIDTH, height), {"left": 46, "right": _WIDTH - 10}
+    figure, sides = Figure(figsize=(_WIDTH / 72, height / 72)), {"left": 46, "right": _WIDTH - 10}
     upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
     upper.set_xscale("log")
     scale = _scale(found)
@@ -324,7 +317,7 @@ def panel(
     diagonal: bool = False,
 ) -> Figure:
     """Draw one method's lines, the stricter the fainter, on the scales of `every` line."""
-    figure = _sheet(340, 220)
+    figure = Figure(figsize=(340 / 72, 220 / 72))
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     xs = [place for line in every for place in line.along]
     ys = [height for line in every for height in line.heights]

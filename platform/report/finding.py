@@ -137,7 +137,7 @@ def _lottery(rivals: Sequence[Point]) -> str:
     if not rivals[0].accuracy_by.estimated:
         return ""
     noise = noise_among(rivals)
-    return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
+    return f" Noise decides the order of these: {noise.text}." if noise.swamps else ""
 
 
 def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:

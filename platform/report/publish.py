@@ -204,14 +204,10 @@ def _files(
     }
     return {
         "run_card.md": card.encode(),
-        "config.json": _json(config),
-        "ledger.json": _json({"releases": public_lines(lines)}),
+        "config.json": f"{dumps(config, indent=1)}\n".encode(),
+        "ledger.json": f"{dumps({'releases': public_lines(lines)}, indent=1)}\n".encode(),
         **{f"model/{name}": content for name, content in model.items()},
     }
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return (dumps(value, indent=1) + "\n").encode()
 
 
 def _seen_by(
