@@ -9,6 +9,7 @@ import pytest
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
+    Event,
     GaussianEvent,
     PureEvent,
     RenyiEvent,
@@ -77,7 +78,7 @@ def test_composition_is_exact_where_it_can_be() -> None:
     for conversion in Conversion:
         expected, _ = epsilon_from_rdp(ORDERS, curve.rdp, 1e-5, conversion)
         assert epsilon_of([curve], delta=1e-5, conversion=conversion) == expected
-        both = [curve, PureEvent(epsilon=0.01)]
+        both: list[Event] = [curve, PureEvent(epsilon=0.01)]
         assert epsilon_of(both, delta=1e-5, conversion=conversion) > expected
     assert np.isinf(pure_rdp(math.inf, ORDERS)).all()
 
