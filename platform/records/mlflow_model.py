@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The folder of the model's two files in MLflow's.
 DATA = "data"
-_PACKAGES = ("torch", "numpy", "scipy", "safetensors")
+_PACKAGES = ("torch", "numpy", "scipy", "safetensors", "scikit-learn", "skops")
 #: Larger models are not sent over a network: the sweep waits for it.
 MOST_UPLOADED_BYTES = 100_000_000
 #: A run has this tag if its model was too large for that.
