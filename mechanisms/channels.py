@@ -107,7 +107,10 @@ def _random_subsets(
 
 def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
-    return Fraction(math.exp(min(epsilon, _LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
+    factor = Fraction(math.exp(min(epsilon, _LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
+    if factor <= 1:
+        raise ValueError(f"epsilon is {epsilon:g}; draws are exact from 1e-15 on only")
+    return factor
 
 
 @dataclass(frozen=True, kw_only=True)

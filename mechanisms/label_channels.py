@@ -270,7 +270,7 @@ def best_subset_size(*, epsilon: float, num_classes: int) -> int:
     _validate.whole(num_classes=num_classes, minimum=2)
     sizes = np.arange(1, num_classes)
     nats = subset_information(epsilon=epsilon, num_classes=num_classes, sizes=sizes)
-    return int(sizes[nats >= nats.max() * (1 - 1e-13)][0])
+    return int(sizes[np.argmax(nats >= nats.max() * (1 - 1e-13))])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,10 +16,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
+from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import (
     METHODS,
@@ -37,7 +39,7 @@ from labeldp.platform.api.label_release import (
 )
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.trainers.data.files import check_unpacked
+from labeldp.trainers.data.files import check_unpacked, open_regular, read_bytes
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import parquet_table
 from labeldp.trainers.methods.any_model import (
@@ -63,7 +65,7 @@ _IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES = (
     "values.npy",
 )
 #: Bounds on what a stranger's file may make this process read.
-_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES = 2_000_000_000, 4096, 1000
+_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1
 #: Steps of a prior in a file.
@@ -184,6 +186,11 @@ def write_request(
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
+            if model.classes != tuple(map(str, classes)):
+                raise ValueError(
+                    f"classes are {', '.join(map(str, classes))}, but those of the first round "
+                    f"{', '.join(model.classes)}; give the same in the same order"
+                )
             prior = model.predict_proba(features)[chosen]
             files[_PRIOR] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
@@ -232,41 +239,44 @@ def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32
 def read_request(folder: str | Path) -> Request:
     """Return a request, or refuse one that was altered or is too large."""
     place = Path(folder)
-    facts, files = _read(place, _REQUEST)
-    classes = tuple(map(str, facts.get("classes", ())))
-    method, ids = str(facts.get("method")), files[_IDS]
-    if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
-        raise FileNotAsWritten(
-            f"{place} requests method {method!r} of {len(classes)} classes; an answer takes one of "
-            f"{', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
-        )
-    if not len(ids) or len(np.unique(ids)) < len(ids):
-        raise FileNotAsWritten(f"{place} has an id twice, or none; each label is requested once")
-    weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
-    if (method == "moments") != (weights is not None):
-        raise FileNotAsWritten(f"{place}: moments need directions, and {method} takes none")
-    if weights is not None:
-        question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
-        width = len(question.units)
-        if width > _MOST_DIRECTIONS:
+    with _as_written(place, _REQUEST):
+        facts, files = _read(place, _REQUEST)
+        classes = tuple(map(str, facts.get("classes", ())))
+        method, ids = str(facts.get("method")), files[_IDS]
+        if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
             raise FileNotAsWritten(
-                f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
+                f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
+                f"one of {', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
             )
-        _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
-        weights = unpacked(weights, width)
-    if prior is not None:
-        _expect(place, prior, np.uint16, (len(ids), len(classes)))
-    return Request(
-        folder=place,
-        method=method,
-        classes=classes,
-        id_column=str(facts.get("id_column")),
-        ids=ids,
-        weights=weights,
-        question=question,
-        prior=prior,
-        digest=facts["digest"],
-    )
+        if not len(ids) or len(np.unique(ids)) < len(ids):
+            raise FileNotAsWritten(
+                f"{place} has an id twice, or none; each label is requested once"
+            )
+        weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
+        if (method == "moments") != (weights is not None):
+            raise FileNotAsWritten(f"{place}: moments need directions, and {method} takes none")
+        if weights is not None:
+            question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
+            width = len(question.units)
+            if width > _MOST_DIRECTIONS:
+                raise FileNotAsWritten(
+                    f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
+                )
+            _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
+            weights = unpacked(weights, width)
+        if prior is not None:
+            _expect(place, prior, np.uint16, (len(ids), len(classes)))
+        return Request(
+            folder=place,
+            method=method,
+            classes=classes,
+            id_column=str(facts.get("id_column")),
+            ids=ids,
+            weights=weights,
+            question=question,
+            prior=prior,
+            digest=facts["digest"],
+        )
 
 
 def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
@@ -286,6 +296,7 @@ class Answered:
         new: Whether it was drawn and charged now; an equal request reads the same release again.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
         isolated: The largest share of one row in a direction.
+        absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
         bytes: Size of the release; 0 for a dry run.
         folder: Of the release; None for a dry run.
@@ -299,6 +310,7 @@ class Answered:
     total_epsilon: float
     total_delta: float
     isolated: float
+    absent: int
     vault: str | None
     bytes: int = 0
     folder: str | None = None
@@ -338,15 +350,13 @@ def answer(
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
     """
-    numbers = _joined(labels, request, id_column, label_column, missing)
+    numbers, absent = _joined(labels, request, id_column, label_column, missing)
     method = request.method
     mechanism = mechanism_for(
         method, epsilon=epsilon, delta=delta, num_classes=len(request.classes)
     )
     public, length = request.public()
     shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
-    if relabel:
-        shared.relabel()
     side = PublicSide(
         rows=hashlib.sha256("\n".join(request.ids.tolist()).encode()).hexdigest(),
         classes=repr(request.classes),
@@ -354,7 +364,17 @@ def answer(
         people=request.ids,
     )
     with shared.alone():
-        own = LabelVault(labels=numbers, num_classes=len(request.classes), store=shared.store(side))
+        if relabel and to is not None:
+            shared.relabel()
+        # A dry run does not state that labels may have changed: it changes nothing.
+        store = MemoryStore() if relabel and to is None else shared.store(side)
+        try:
+            own = LabelVault(labels=numbers, num_classes=len(request.classes), store=store)
+        except OtherLabels as error:
+            raise OtherLabels(
+                "an earlier request for these ids had other labels; nothing was released. Take "
+                "--relabel with each delivery of labels: releases are then drawn and paid anew"
+            ) from error
         charge = own.charge_of(mechanism, *public, noise=SecureEntropy())
         new = all(known.key != charge.key for known in own.charges())
         total, at = shared.total(delta=delta, planned=(side, charge) if new else None)
@@ -375,6 +395,7 @@ def answer(
             total_epsilon=total,
             total_delta=at,
             isolated=request.isolated(),
+            absent=absent,
             vault=None if shared.folder is None else str(shared.folder),
         )
         if to is None:
@@ -402,28 +423,31 @@ def answer(
 
 def _joined(
     labels: pd.DataFrame, request: Request, id_column: str, label_column: str, missing: str | None
-) -> NDArray[np.int64]:
-    """The label of each id of the request as a number [N]."""
+) -> tuple[NDArray[np.int64], int]:
+    """The label of each id of the request as a number [N], and how many ids have none."""
     if label_column not in labels:
         raise ValueError(
             f"the labels have no column {label_column!r}; they have {', '.join(labels.columns)}"
         )
     ids = checked_ids(labels, id_column, what="the labels")
-    found = pd.Index(ids).get_indexer(request.ids)
-    absent = int((found < 0).sum())
-    if absent == len(found):
+    known = labels[label_column].notna().to_numpy()
+    values = labels[label_column].astype(object).to_numpy()[known]
+    # All of them, whatever is asked for: a request for one id and some of the classes would
+    # otherwise learn from a refusal that the label is another one.
+    class_numbers({*map(str, values), *([] if missing is None else [missing])}, request.classes)
+    found = pd.Index(ids[known]).get_indexer(request.ids)
+    absent = found < 0
+    # With a class for them nothing may depend on how many they are, be it all.
+    if absent.any() and missing is None:
         raise ValueError(
-            f"no id of the request ({request.ids[0]!r}, ...) has a label; both files need the same "
-            "ids, written alike"
+            f"{absent.sum():,} of {len(found):,} ids of the request have no label, such as "
+            f"{str(request.ids[absent][0])!r}; if both files write ids alike, give their class "
+            "with --missing CLASS (no purchase, say), or ask the other party for a request "
+            "without them"
         )
-    if absent and missing is None:
-        raise ValueError(
-            f"{absent:,} of {len(found):,} ids of the request have no label; give their class with "
-            "--missing CLASS (no purchase, say), or ask the other party for a request without them"
-        )
-    values = labels[label_column].astype(object).to_numpy()
-    joined = np.where(found >= 0, values[found], missing)
-    return class_numbers(joined, request.classes)
+    joined = np.full(len(found), missing, dtype=object)
+    joined[~absent] = values[found[~absent]]
+    return class_numbers(joined, request.classes), int(absent.sum())
 
 
 # ------------------------------------------------------------------------- the party with features
@@ -432,39 +456,40 @@ def _joined(
 def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
-    facts, files = _read(place, _RELEASE)
-    classes, ids, values = tuple(facts["classes"]), files[_IDS], files[_VALUES]
-    mechanism = mechanism_for(
-        facts["method"],
-        epsilon=facts["asked_epsilon"],
-        delta=facts["delta"],
-        num_classes=len(classes),
-    )
-    question = SumQuestion.of_arrays(files[_QUESTION]) if _QUESTION in files else None
-    if facts["method"] in ("subset", "stages"):
-        values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-    expected = len(ids) if question is None else len(question.units)
-    if len(values) != expected:
-        raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
-    line = PaidRelease(
-        key=facts["request"],
-        mechanism=facts["mechanism"],
-        labels=len(ids),
-        epsilon=facts["epsilon"],
-        delta=facts["delta"],
-        seeded=False,
-        new=False,
-    )
-    return PartyRelease(
-        mechanism=mechanism,
-        values=values,
-        classes=classes,
-        ledger=(line,),
-        ids=ids,
-        id_column=facts["id_column"],
-        question=question,
-        length=float(facts["length"]),
-    )
+    with _as_written(place, _RELEASE):
+        facts, files = _read(place, _RELEASE)
+        classes, ids, values = tuple(facts["classes"]), files[_IDS], files[_VALUES]
+        mechanism = mechanism_for(
+            facts["method"],
+            epsilon=facts["asked_epsilon"],
+            delta=facts["delta"],
+            num_classes=len(classes),
+        )
+        question = SumQuestion.of_arrays(files[_QUESTION]) if _QUESTION in files else None
+        if facts["method"] in ("subset", "stages"):
+            values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
+        expected = len(ids) if question is None else len(question.units)
+        if len(values) != expected:
+            raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
+        line = PaidRelease(
+            key=facts["request"],
+            mechanism=facts["mechanism"],
+            labels=len(ids),
+            epsilon=facts["epsilon"],
+            delta=facts["delta"],
+            seeded=False,
+            new=False,
+        )
+        return PartyRelease(
+            mechanism=mechanism,
+            values=values,
+            classes=classes,
+            ledger=(line,),
+            ids=ids,
+            id_column=facts["id_column"],
+            question=question,
+            length=float(facts["length"]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -527,28 +552,31 @@ def fit_release(
     """
     first = releases[0]
     ids = checked_ids(features, first.id_column, what="the features")
-    rows, preprocessing = prepared(features, first.id_column)
     wanted = np.concatenate([each.ids for each in releases])
     if twice := len(wanted) - len(np.unique(wanted)):
         raise ValueError(
             f"{twice:,} ids are in more than one of the releases, which paid for each; several "
             "releases are the rounds of stages, where each label is in one"
         )
+    if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
+        raise ValueError("the releases have several methods or lists of classes; give those of one")
     places = pd.Index(ids).get_indexer(wanted)
     if (places < 0).any():
         raise ValueError(
             f"{int((places < 0).sum()):,} of {len(places):,} ids of the release are not in the "
             "features; give the table that the request was made of"
         )
+    # Of these rows alone and in this order, as the request was made: others would shift its scales.
+    rows, preprocessing = prepared(features.iloc[places], first.id_column)
     model = (
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
     if first.question is not None:
-        some = rows[places[some_of(len(places), seed=seed)]]
+        some = rows[some_of(len(rows), seed=seed)]
         fitted = fit_to_soft_labels(model, some, first.soft_labels_of(some))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
-        fitted = fit_to_single_labels(model, rows[places], evidence, seed=seed)
+        fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
     return ReleasedModel(
         estimator=fitted,
         preprocessing=preprocessing,
@@ -601,8 +629,8 @@ def _write(folder: Path, name: str, facts: Mapping[str, Any], files: Mapping[str
 
 def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a folder's description and files, or refuse what is not as it was written."""
-    try:
-        facts = json.loads((folder / name).read_text())
+    with _as_written(folder, name):
+        facts = json.loads(read_bytes(folder / name))
         stated = facts.pop("digest")
         if facts["format"] != FORMAT:
             raise FileNotAsWritten(
@@ -615,17 +643,20 @@ def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
             if file not in (_IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES):
                 raise FileNotAsWritten(f"{folder} names a file {file!r}, which has no place in it")
             path = folder / file
-            if path.stat().st_size > _MOST_BYTES:
-                raise FileNotAsWritten(
-                    f"{path} has {path.stat().st_size:,} bytes; {_MOST_BYTES:,} is the most"
-                )
             if _digest(path) != digest:
                 raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
             files[file] = _content(path)
-        return {**facts, "digest": stated}, files
+    return {**facts, "digest": stated}, files
+
+
+@contextmanager
+def _as_written(folder: Path, name: str) -> Iterator[None]:
+    """Refuse a folder on whatever error a stranger's bytes lead to."""
+    try:
+        yield
     except FileNotAsWritten:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BadZipFile) as error:
+    except Exception as error:
         raise FileNotAsWritten(
             f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
         ) from error
@@ -636,7 +667,10 @@ def _content(path: Path) -> Any:
         ids = parquet_table(path).to_pandas()["id"]
         if ids.isna().any():
             raise FileNotAsWritten(f"{path} lacks an id in some rows")
-        return ids.astype(str).to_numpy(dtype=str)
+        ids = ids.astype(str)
+        if ids.str.len().max() > _LONGEST_ID:  # NumPy gives every id the room of the longest
+            raise FileNotAsWritten(f"{path} has an id of more than {_LONGEST_ID:,} characters")
+        return ids.to_numpy(dtype=str)
     if path.suffix == ".npz":
         with ZipFile(path) as packed_file:
             check_unpacked(path, sum(part.file_size for part in packed_file.infolist()))
@@ -646,7 +680,7 @@ def _content(path: Path) -> Any:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as opened:
+    with open_regular(path, most_bytes=_MOST_BYTES) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 

@@ -8,9 +8,8 @@ import pandas as pd
 
 from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
-from labeldp.platform.records.kept_models import DESCRIPTION, prediction_columns
 from labeldp.platform.records.private_files import replacing
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import DESCRIPTION, TrialRecord, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy

@@ -110,6 +110,11 @@ def release(
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
+    if found.absent:
+        lines.append(
+            f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
+            f"{missing!r}; both files must write ids alike"
+        )
     if found.isolated > two_parties.ISOLATED:
         lines.append(
             f"one row is {found.isolated:.0%} of a direction: its label is protected by noise "

@@ -23,14 +23,14 @@ from safetensors import safe_open
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, prediction_columns
+from labeldp.platform.records.results import ARRAYS, DESCRIPTION, prediction_columns
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel
 
 #: The folder of the model's two files in MLflow's.
 DATA = "data"
-_PACKAGES = ("torch", "numpy", "scipy", "safetensors")
+_PACKAGES = ("torch", "numpy", "scipy", "safetensors", "scikit-learn", "skops")
 #: Larger models are not sent over a network: the sweep waits for it.
 MOST_UPLOADED_BYTES = 100_000_000
 #: A run has this tag if its model was too large for that.

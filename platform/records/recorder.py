@@ -15,9 +15,8 @@ from ray import tune
 
 from labeldp.mechanisms.release_store import write_event
 from labeldp.platform.records.checkpoints import forget
-from labeldp.platform.records.kept_models import kept_model
 from labeldp.platform.records.progress import SweepProgress, trial_name
-from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps
+from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps, kept_model
 from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card

@@ -2,6 +2,8 @@
 
 A trial that has ended is a file `trials/<hash>.json`, which the driver writes before anything else
 learns of it. Those files decide what a resumed sweep skips; tracking can be filled from them again.
+Its model is in `models/<hash>/`: the keeper beside the driver (`checkpoints`) writes it before the
+trial reports its end, so a finished trial has its model, unless `models.keep` is false.
 
 >>> SweepIdentity(sweep="small", num_labels=50).to_json()
 {'sweep': 'small', 'num_labels': 50}
@@ -18,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,11 +40,16 @@ from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import read_bytes
 from labeldp.trainers.encoders.provenance import FeatureProvenance
 
+if TYPE_CHECKING:  # it loads torch, which readers of results do without
+    from labeldp.trainers.models.trained_model import TrainedModel
+
 #: Records hold a number per metric and epoch: a few megabytes at most.
 _RECORD_BYTES = 100_000_000
 #: A finished trial has these metrics, and at least one of the accuracies.
 _REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
 _ACCURACIES = ("accuracy", "accuracy_estimated")
+#: The description is written last: where it is, the model is whole.
+DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: Equal parts of the shares of teachers from 0 to 1.
 _BINS = 20
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
@@ -424,3 +431,40 @@ def read_results(path: Path) -> KeptResults:
             "folder that a sweep was given with --results"
         )
     return KeptResults(path=folder, identity=identity, records=records)
+
+
+def write_model(models: Path, digest: str, files: Mapping[str, bytes]) -> None:
+    """Write a trial's model for its owner alone; an earlier one is replaced file by file.
+
+    Raises:
+        NotOurs: A folder or file of another user, or a link, is in the way.
+    """
+    folder = models / digest
+    # A cluster that runs already has an umask of its own.
+    for each in (models, folder):
+        inner_folder(each)
+    # Of an earlier start of the same trial: until both files are new, no model exists.
+    (folder / DESCRIPTION).unlink(missing_ok=True)
+    for name in sorted(files, key=lambda name: name == DESCRIPTION):
+        with replacing(folder / name) as file:
+            file.write(files[name])
+
+
+def kept_model(models: Path, digest: str) -> Path | None:
+    """Return the folder of a trial's model; None where none was kept."""
+    folder = models / digest
+    return folder if (folder / DESCRIPTION).is_file() else None
+
+
+def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
+    """Return predictions for N raw rows as columns.
+
+    Returns:
+        `prediction`, the name or number of the likeliest class [N], and a column
+        `probability_CLASS` [N] for each class.
+    """
+    probabilities = model.predict_proba(rows)
+    columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}
+    for name, column in zip(model.classes, probabilities.T, strict=True):
+        columns[f"probability_{name}"] = column
+    return columns

@@ -18,7 +18,6 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from labeldp.platform.records.private_files import replacing
@@ -72,20 +71,21 @@ class MethodStyle(NamedTuple):
     glyph: str
 
 
-def style_of(place: int, *, baseline: bool = False) -> MethodStyle:
-    """Return the style of a page's method; baselines are grey."""
-    name = "mb" if baseline else f"m{place % _METHODS}"
-    # From the ninth method on, a color comes with another marker.
-    mark = (place + place // _METHODS) % _METHODS
-    return MethodStyle(name, COLORS[name], _MARKERS[mark], _GLYPHS[mark])
-
-
 def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
-    """Return each method's style: private ones first, by name; `others` have no point."""
+    """Return each method's style: private ones first, by name; baselines are grey.
+
+    `others` have no point.
+    """
     private = {point.variant for point in found if math.isfinite(point.epsilon)}
     baselines = {point.variant for point in found} - private
     names = sorted({*private, *baselines, *others}, key=lambda x: (x in baselines, x.casefold(), x))
-    return {name: style_of(place, baseline=name in baselines) for place, name in enumerate(names)}
+    styles = {}
+    for place, name in enumerate(names):
+        css = "mb" if name in baselines else f"m{place % _METHODS}"
+        # From the ninth method on, a color comes with another marker.
+        mark = (place + place // _METHODS) % _METHODS
+        styles[name] = MethodStyle(css, COLORS[css], _MARKERS[mark], _GLYPHS[mark])
+    return styles
 
 
 def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Markup:
@@ -120,12 +120,6 @@ def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Non
         draw(*shown, **how).savefig(file, format="png", dpi=130)
 
 
-def _sheet(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width / 72, height / 72))
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _place(
     figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
 ) -> Axes:
@@ -151,7 +145,7 @@ def trade_off(
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
-    figure, sides = _sheet(_WIDTH, height), {"left": 46, "right": _WIDTH - 10}
+    figure, sides = Figure(figsize=(_WIDTH / 72, height / 72)), {"left": 46, "right": _WIDTH - 10}
     upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
     upper.set_xscale("log")
     scale = _scale(found)
@@ -323,7 +317,7 @@ def panel(
     diagonal: bool = False,
 ) -> Figure:
     """Draw one method's lines, the stricter the fainter, on the scales of `every` line."""
-    figure = _sheet(340, 220)
+    figure = Figure(figsize=(340 / 72, 220 / 72))
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     xs = [place for line in every for place in line.along]
     ys = [height for line in every for height in line.heights]

@@ -4,8 +4,8 @@ The same words stand in the terminal and on the report's page. The first sentenc
 about the baseline without noise, the second about private trials. Beside what an attack proved
 stands what it could have proven, without which a bound of 0 would say nothing.
 
->>> finding([]).text
-'No trial has finished, and 0 failed.'
+>>> finding([]).sentences
+('No trial has finished, and 0 failed.',)
 """
 
 import math
@@ -37,11 +37,6 @@ class Finding:
     sentences: tuple[str, ...]
     cost: str = ""
     spoiled: str = ""
-
-    @property
-    def text(self) -> str:
-        """All of it, as one paragraph."""
-        return " ".join(part for part in (*self.sentences, self.cost, self.spoiled) if part)
 
 
 def finding(
@@ -142,7 +137,7 @@ def _lottery(rivals: Sequence[Point]) -> str:
     if not rivals[0].accuracy_by.estimated:
         return ""
     noise = noise_among(rivals)
-    return f" Which of them is best, noise decides: {noise.text}." if noise.swamps else ""
+    return f" Noise decides the order of these: {noise.text}." if noise.swamps else ""
 
 
 def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:

@@ -36,8 +36,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import labeldp
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import (
     Audience,
@@ -205,14 +204,10 @@ def _files(
     }
     return {
         "run_card.md": card.encode(),
-        "config.json": _json(config),
-        "ledger.json": _json({"releases": public_lines(lines)}),
+        "config.json": f"{dumps(config, indent=1)}\n".encode(),
+        "ledger.json": f"{dumps({'releases': public_lines(lines)}, indent=1)}\n".encode(),
         **{f"model/{name}": content for name, content in model.items()},
     }
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return (dumps(value, indent=1) + "\n").encode()
 
 
 def _seen_by(

@@ -16,7 +16,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,8 +158,8 @@ class SharedVault:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from releasing meanwhile, so that a budget is checked and kept."""
-        with nullcontext() if self.folder is None else FileLock(self.folder / "lock", timeout=600):
+        """Keep other processes and threads from releasing meanwhile, so that a budget is kept."""
+        with self._lock if self.folder is None else FileLock(self.folder / "lock", timeout=600):
             yield
 
     def total(

@@ -184,6 +184,14 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for bad in ([0.5, 0.6], [0.5, math.nan], [1.2, -0.2]):
         with pytest.raises(ValueError, match="prior row 0"):
             optimal_channel(bad, 1.0)
+    # e^epsilon is 1 in double precision: no draw is exact.
+    none, uneven = np.zeros(5, dtype=int), np.array([[0.5, 0.3, 0.2]] * 5)
+    with pytest.raises(ValueError, match="draws are exact"):
+        SubsetSelection(epsilon=5e-16, num_classes=3).release(
+            none, generator=np.random.default_rng(0)
+        )
+    with pytest.raises(ValueError, match="draws are exact"):
+        StaircaseChannel(epsilon=5e-16).release(none, uneven, generator=np.random.default_rng(0))
     with pytest.raises(ProgramNotSolved, match="wider outputs"):
         optimal_channel(
             [0.5, 0.5], 1.0, "squared_error", values=[0, 1], outputs=[0, 1], unbiased=True

@@ -15,8 +15,7 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.records.kept_models import kept_model
-from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.records.results import ResultsFolder, TrialRecord, kept_model
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.overrides import read_yaml
 from tests.faults.processes import alive, wait_until

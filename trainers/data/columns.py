@@ -38,12 +38,8 @@ _AS_IN_TRAINING = "turn it into numbers or text first, as for the training rows"
 _DAY = np.timedelta64(1, "D")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 
-#: Words for identifiers, at an end of a column's name; the second set is weaker evidence.
+#: Words for identifiers, at an end of a column's name.
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "identifier", "rowid", "ssn"})
-_KEY_WORDS = frozenset(
-    {"key", "index", "idx", "row", "number", "no", "nr", "code", "serial", "account", "customer"}
-    | {"patient", "user", "person", "member", "phone", "telephone", "mobile", "email", "name"}
-)
 
 
 class RowsRefused(ValueError):
@@ -60,7 +56,7 @@ class ColumnsIgnored(UserWarning):
 def column_values(name: str, column: Any) -> NDArray[Any]:
     """Return a column [N]: numbers, truth values, `datetime64`, or strings as objects.
 
-    A missing value is NaN, NaT or None. Decimals, times of day and durations become numbers.
+    A missing value is NaN, NaT or None. Decimals become numbers.
     """
     if hasattr(column, "combine_chunks"):  # Arrow's
         column = column.to_pandas(date_as_object=False)
@@ -70,8 +66,6 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     match array.dtype.kind:
         case "b" | "i" | "u" | "f" | "M":
             return array
-        case "m":
-            return _days_of_duration(array)
         case "U":
             return array.astype(object)
         case "O":
@@ -115,12 +109,7 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
         return _utc(array)
-    if kind in ("timedelta", "timedelta64"):
-        return _days_of_duration(pd.to_timedelta(pd.Series(array)).to_numpy())
-    if kind == "time":
-        present = [each.hour * 3600 + each.minute * 60 + each.second for each in present]
-        present = np.array(present) / 86_400
-    elif kind not in ("decimal", "empty"):
+    if kind not in ("decimal", "empty"):
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
@@ -139,14 +128,10 @@ def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
     return text
 
 
-def _days_of_duration(array: NDArray[Any]) -> NDArray[np.float64]:
-    return np.where(np.isnat(array), np.nan, array / _DAY)
-
-
 def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     """Dates as days since 1970, with fractions; NaT as NaN."""
     since = dates.astype("datetime64[us]") - np.datetime64(0, "us")
-    return _days_of_duration(since)
+    return np.where(np.isnat(since), np.nan, since / _DAY)
 
 
 def _utc(dates: Any, **how: Any) -> NDArray[Any]:
@@ -195,8 +180,6 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return None
     if text and len(present) >= 20 and not len(slips(present)):
         return f"{said}, all text"
-    if ends & _KEY_WORDS and len(present) >= 20:
-        return f"{said}, and its name may be an identifier's"
     # In a table of some length, whole numbers without gaps number the rows.
     long = not text and len(present) >= 100
     if long and float(present.max()) - float(present.min()) < 2 * len(present):

@@ -26,7 +26,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
     Splits,
@@ -251,40 +251,23 @@ class LabelledData:
 
 
 def load(
-    name: str,
-    *,
-    root: str | os.PathLike[str] | None = None,
-    path: str | os.PathLike[str] | None = None,
-    label_column: str | None = None,
-    limit: int | None = None,
-    hold_out: HoldOut | None = None,
-    classes: StatedClasses | None = None,
+    name: str, *, root: str | os.PathLike[str] | None = None, limit: int | None = None
 ) -> LabelledData:
     """Read a data set from disk; nothing is downloaded."""
-    if limit is not None:
-        _validate.whole(limit=limit, minimum=1)
-    data_set = find(name)
-    if name == "own":
-        source = OwnSource(path=path, label_column=label_column, hold_out=hold_out, classes=classes)
-        return load_own(source, limit=limit)
-    if any(said is not None for said in (path, label_column, hold_out, classes)):
-        raise ValueError(
-            f"path, label_column, hold_out and classes are for the data set own, not for {name}"
-        )
-    return labelled(name, data_set.read(data_root(root)), limit=limit)
+    return labelled(name, find(name).read(data_root(root)), limit=limit)
 
 
 def load_own(
     source: OwnSource, *, limit: int | None = None, folder: Path | None = None
 ) -> LabelledData:
     """Read the user's own files."""
-    if limit is not None:
-        _validate.whole(limit=limit, minimum=1)
     return labelled("own", read_own(source, folder=folder), limit=limit)
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
     """Return arrays as a checked data set."""
+    if limit is not None:
+        _validate.whole(limit=limit, minimum=1)
     public = PublicData(
         name=name,
         num_classes=splits.num_classes,

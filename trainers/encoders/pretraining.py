@@ -35,7 +35,7 @@ from labeldp.trainers.encoders.image_encoder import (
 )
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.networks import seeded
-from labeldp.trainers.models.optimization import sgd
+from labeldp.trainers.models.optimization import Sgd
 from labeldp.trainers.models.predictors import Pixels, logits_of
 from labeldp.trainers.models.schedules import (
     EpochMetrics,
@@ -104,7 +104,7 @@ class Pretraining:
         self._both = both.to(self.device).to(memory_format=self.performance.memory_format())
         whole = nn.Sequential(self._encoder.network, projector)
         self._forward = self.performance.compiled(whole)
-        self._optimizer = sgd(
+        self._optimizer = Sgd(
             self._both,
             learning_rate=config.learning_rate,
             momentum=config.momentum,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.posterior import posterior, project_to_simplex
 
 #: Rows that a model of soft labels is fitted to; weights below `_LEAST_WEIGHT` are left out.
-_MOST_ROWS, _LEAST_WEIGHT = 200_000, 1e-3
+_MOST_ROWS, _LEAST_WEIGHT, _TINY_WEIGHT = 200_000, 1e-3, 1e-9
 _FOLDS = 2
 
 
@@ -62,7 +62,11 @@ def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floa
     """
     from sklearn.base import clone
 
-    kept = [np.flatnonzero(column > _LEAST_WEIGHT) for column in soft.T]
+    likely = soft > _LEAST_WEIGHT
+    if likely.any(0).sum() < 2:  # estimators refuse a single class
+        likely[soft.argmax(0), np.arange(soft.shape[1])] = True
+        soft = np.maximum(soft, _TINY_WEIGHT)
+    kept = [np.flatnonzero(column) for column in likely.T]
     repeated = np.concatenate(kept)
     classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
     try:

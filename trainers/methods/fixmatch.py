@@ -28,7 +28,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.learner import CropAndFlip
-from labeldp.trainers.models.optimization import sgd
+from labeldp.trainers.models.optimization import Sgd
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -138,7 +138,7 @@ class FixMatch(Trainer):
             pixels=Pixels.of(data.mean, data.std),
             performance=performance,
         )
-        self._optimizer = sgd(
+        self._optimizer = Sgd(
             self.network,
             learning_rate=config.learning_rate,
             momentum=config.momentum,

@@ -91,19 +91,14 @@ class Stages(Trainer):
 
     #: In training, counted from 0.
     stage: int
+    _learner: Learner
 
     def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
-        """Ask for the first stage's release and set its network up."""
+        """Take the settings; a subclass requests the first release and sets its network up."""
         self._settings = config
         self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
         self._performance = given["performance"]
         self._figures: dict[str, float] = {}
-        self._ask_first()
-        self._learner = self._new_learner()
-
-    @abstractmethod
-    def _ask_first(self) -> None:
-        """Request the first stage's release."""
 
     @abstractmethod
     def _next_stage(self) -> None:
@@ -155,14 +150,7 @@ class LpMst(Stages):
         self.config = config
         self._released: list[_Part] = []
         super().__init__(config, **given)
-
-    @property
-    def stage(self) -> int:  # type: ignore[override]
-        """The stage in training, counted from 0."""
-        return len(self._released) - 1
-
-    def _ask_first(self) -> None:
-        config, data = self.config, self._data
+        data = self._data
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
         self._parts = partition(
@@ -175,6 +163,12 @@ class LpMst(Stages):
                 config.prior, data, self._labels, epsilon=spent, delta=config.delta
             )
         self._release(prior[self._parts[0]])
+        self._learner = self._new_learner()
+
+    @property
+    def stage(self) -> int:  # type: ignore[override]
+        """The stage in training, counted from 0."""
+        return len(self._released) - 1
 
     def figures(self) -> dict[str, float]:
         """Figures of the stages, from releases and the public test split alone.
@@ -294,6 +288,8 @@ class StagedMoments(Stages):
         """Ask for the first stage's moments and set its network up."""
         self.config, self.stage = config, 0
         super().__init__(config, **given)
+        self._ask()
+        self._learner = self._new_learner()
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
@@ -311,9 +307,6 @@ class StagedMoments(Stages):
         self._learner = self._new_learner()
         self._learner.load_state_dict(state["learner"])
         self._targets = state["targets"].to(self._learner.device)
-
-    def _ask_first(self) -> None:
-        self._ask()
 
     def _next_stage(self) -> None:
         found = self._learner.predictor().features(self._data.train_features)

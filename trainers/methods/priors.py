@@ -17,10 +17,11 @@ conditioner public.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +34,7 @@ from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.features import described_by_features, image_features
-from labeldp.trainers.models.shared_arrays import Place, made_once
+from labeldp.trainers.models.shared_arrays import Arrays, Place, made_once
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource
@@ -79,7 +80,12 @@ def learned_prior(
         return learned_moments(settings, data, labels, mechanism=mechanism)
     data.require_numbers(user=f"a prior from {settings.source}")
     rows = prior_features(settings, data)
-    groups = rows.groups(clusters=settings.clusters, seed=settings.seed)
+    (groups,) = rows.kept(
+        "clusters",
+        lambda *given, **how: (clusters_of(*given, **how),),
+        clusters=settings.clusters,
+        seed=settings.seed,
+    )
     counts = labels.release(mechanism, groups).values
     return _smooth(np.asarray(prior_from_histograms(counts, groups)), settings)
 
@@ -104,7 +110,9 @@ def learned_moments(
         all_kinds = side_by_side(rows.features, *beside)
         directions = kernel_directions(all_kinds, landmarks=landmarks, seed=settings.seed)
     else:
-        directions = rows.directions(landmarks=landmarks, seed=settings.seed)
+        directions = Directions(
+            *rows.kept("directions", kernel_directions, landmarks=landmarks, seed=settings.seed)
+        )
     query = moment_query(
         directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
     )
@@ -142,8 +150,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
     return Rows(name, found.train_features, data.features_folder)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Directions:
+class Directions(NamedTuple):
     """Orthonormal functions on the examples, the smoothest first.
 
     `values` are single precision [N, M], columns of norm 1; `strengths` eigenvalues [M].
@@ -299,28 +306,11 @@ class Rows:
     features: Tensor
     folder: Path | None = None
 
-    def groups(self, *, clusters: int, seed: int) -> NDArray[np.int64]:
-        """Return `clusters_of`, once for all trials: half a minute on 60,000 rows."""
-
-        def found() -> tuple[NDArray[np.int64]]:
-            return (clusters_of(self.features, clusters=clusters, seed=seed),)
-
-        return made_once(found, place=self._place("clusters", clusters=clusters, seed=seed))[0]
-
-    def directions(self, *, landmarks: int, seed: int) -> Directions:
-        """Return `kernel_directions`, likewise: up to a minute's work."""
-
-        def found() -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-            directions = kernel_directions(self.features, landmarks=landmarks, seed=seed)
-            return directions.values, directions.strengths
-
-        place = self._place("directions", landmarks=landmarks, seed=seed)
-        values, strengths = made_once(found, place=place)
-        return Directions(values=values, strengths=strengths)
-
-    def _place(self, name: str, **key: object) -> Place:
-        whole = {"version": DIRECTIONS_VERSION, "features": self.fingerprint, **key}
-        return Place(folder=self.folder, name=name, key=whole)
+    def kept(self, name: str, make: Callable[..., Arrays], **settings: int) -> Arrays:
+        """Return what `make` finds of the features, once for all trials: up to a minute's work."""
+        key = {"version": DIRECTIONS_VERSION, "features": self.fingerprint, **settings}
+        place = Place(folder=self.folder, name=name, key=key)
+        return made_once(lambda: make(self.features, **settings), place=place)
 
 
 def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:

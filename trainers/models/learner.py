@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.optimization import sgd, weight_average
+from labeldp.trainers.models.optimization import Sgd, weight_average
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -139,7 +139,7 @@ class Learner(Trainer):
             performance=performance,
             mirrored=config.recipe.mirrored,
         )
-        self._optimizer = sgd(
+        self._optimizer = Sgd(
             self.network,
             learning_rate=config.learning_rate,
             momentum=config.momentum,

@@ -4,8 +4,7 @@
 compiler: seconds of a core in every worker of a sweep. Its functional form does not.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,102 +13,76 @@ from torch.optim.sgd import sgd as torch_sgd
 from torch.optim.swa_utils import AveragedModel
 
 
-@dataclass(frozen=True)
-class ParameterGroup:
-    """Parameters that are treated alike, at `rate` times the learning rate.
-
-    A `decoupled` weight decay pulls the parameters themselves (Loshchilov and Hutter, ICLR 2019,
-    with momentum's gathering left out), and is not a part of the gradient; `rate` is not in it.
-    """
-
-    parameters: Sequence[Tensor]
-    weight_decay: float
-    rate: float = 1.0
-    decoupled: bool = False
-
-
-def sgd(
-    model: nn.Module,
-    *,
-    learning_rate: float,
-    momentum: float = 0.9,
-    nesterov: bool = True,
-    weight_decay: float = 0.0,
-    decay_all: bool = True,
-    bias_rate: float = 1.0,
-    decoupled: bool = False,
-) -> "Sgd":
-    """Return SGD over the parameters of a model.
+class Sgd:
+    """SGD over the parameters of a model; set `learning_rate` before a step whenever it changes.
 
     Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
-    with `decay_all` alone.
+    with `decay_all` alone. A `decoupled` weight decay pulls the parameters themselves (Loshchilov
+    and Hutter, ICLR 2019, with momentum's gathering left out), at the learning rate of all, and is
+    not a part of the gradient. Nesterov's look ahead has no effect at `momentum` 0.
     """
-    parameters = list(model.parameters())
-    groups = [ParameterGroup(parameters, weight_decay, decoupled=decoupled)]
-    if not decay_all or bias_rate != 1:
-        weights = [p for p in parameters if p.ndim > 1]
-        others = [p for p in parameters if p.ndim <= 1]
-        of_others = weight_decay if decay_all else 0.0
-        groups = [
-            ParameterGroup(weights, weight_decay, decoupled=decoupled),
-            ParameterGroup(others, of_others, rate=bias_rate, decoupled=decoupled),
-        ]
-    groups = [group for group in groups if group.parameters]
-    return Sgd(groups, learning_rate=learning_rate, momentum=momentum, nesterov=nesterov)
-
-
-class Sgd:
-    """SGD over groups of parameters; set `learning_rate` before a step whenever it changes."""
 
     def __init__(
         self,
-        groups: Sequence[ParameterGroup],
+        model: nn.Module,
         *,
         learning_rate: float,
         momentum: float = 0.9,
         nesterov: bool = True,
+        weight_decay: float = 0.0,
+        decay_all: bool = True,
+        bias_rate: float = 1.0,
+        decoupled: bool = False,
     ) -> None:
-        """Start without momentum; Nesterov's look ahead has no effect at `momentum` 0."""
+        """Start without momentum."""
         self.learning_rate = learning_rate
-        self.groups = tuple(groups)
         self._momentum = momentum
         self._nesterov = nesterov and momentum > 0
+        self._decoupled = decoupled
+        parameters = list(model.parameters())
+        #: Parameters that are treated alike, their decay, and times the learning rate.
+        self._groups = [(parameters, weight_decay, 1.0)]
+        if not decay_all or bias_rate != 1:
+            weights = [p for p in parameters if p.ndim > 1]
+            others = [p for p in parameters if p.ndim <= 1]
+            of_others = weight_decay if decay_all else 0.0
+            groups = [(weights, weight_decay, 1.0), (others, of_others, bias_rate)]
+            self._groups = [group for group in groups if group[0]]
         # Zeros instead of torch's None until a first gradient: the first step is the same, and one
         # parameter may get its first gradient later than another.
         self._velocities = [
-            [torch.zeros_like(parameter, requires_grad=False) for parameter in group.parameters]
-            for group in groups
+            [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+            for parameters, _, _ in self._groups
         ]
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
-        for group in self.groups:
-            for parameter in group.parameters:
+        for parameters, _, _ in self._groups:
+            for parameter in parameters:
                 parameter.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
         """Move every parameter that has a gradient."""
-        for group, velocities in zip(self.groups, self._velocities, strict=True):
+        for (members, decay, rate), velocities in zip(self._groups, self._velocities, strict=True):
             parameters: list[Tensor] = []
             gradients: list[Tensor] = []
             moving: list[Tensor | None] = []
-            for parameter, velocity in zip(group.parameters, velocities, strict=True):
+            for parameter, velocity in zip(members, velocities, strict=True):
                 if parameter.grad is not None:
                     parameters.append(parameter)
                     gradients.append(parameter.grad)
                     moving.append(velocity)
-            if group.decoupled:
-                shrunk = 1 - self.learning_rate * group.weight_decay
-                torch._foreach_mul_(parameters, shrunk)
+            if self._decoupled:
+                torch._foreach_mul_(parameters, 1 - self.learning_rate * decay)
             torch_sgd(
                 parameters,
                 gradients,
                 moving,
                 fused=True,
-                weight_decay=0.0 if group.decoupled else group.weight_decay,
+                weight_decay=0.0 if self._decoupled else decay,
                 momentum=self._momentum,
-                lr=self.learning_rate * group.rate,
+                lr=self.learning_rate * rate,
                 dampening=0.0,
                 nesterov=self._nesterov,
                 maximize=False,

@@ -1,8 +1,13 @@
 """Two parties: one file each way, no label but the released ones in it, hostile partners."""
 
 import json
+import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +78,15 @@ def test_stages_ask_each_label_once_and_the_second_round_has_a_prior(tmp_path: P
     first = write_request(features, tmp_path / "1", **facts)
     answer(labels, first, tmp_path / "r1", **given)
     one = read_release(tmp_path / "r1")
+    with pytest.raises(ValueError, match="give the same in the same order"):
+        write_request(features, tmp_path / "0", **{**facts, "classes": ["yes", "no"]}, after=[one])
     second = write_request(features, tmp_path / "2", **facts, after=[one])
     assert second.prior is not None and not set(first.ids) & set(second.ids)
     found = answer(labels, second, tmp_path / "r2", **given)
     assert (found.total_epsilon, found.total_delta) == (2.0, 0.0)
     releases = [one, read_release(tmp_path / "r2")]
+    with pytest.raises(ValueError, match="several methods or lists of classes"):
+        two_parties.fit_release(features, [one, replace(releases[1], classes=("yes", "no"))])
     truth = labels.set_index("id").bought[features.id] == "yes"
     model = two_parties.fit_release(features, releases)
     assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
@@ -98,6 +107,73 @@ def test_a_budget_holds_over_requests_person_by_person(tmp_path: Path) -> None:
     assert answer(labels, halves[0], tmp_path / "c", **given, budget=1.5).new is False
     apart = write_request(features[60:], tmp_path / "apart", **facts)
     assert answer(labels, apart, tmp_path / "d", **given, budget=1.5).total_epsilon == 1.0
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_requests_at_once_keep_the_budget(
+    folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, labels = both_tables(200)
+    total = SharedVault.total
+
+    def slowly(vault: SharedVault, **given: Any) -> tuple[float, float]:
+        found = total(vault, **given)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(SharedVault, "total", slowly)
+    vault = SharedVault(tmp_path / "vault" if folder else None)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.0}
+
+    def paid(method: str) -> bool:
+        request = tmp_path / method
+        write_request(features, request, id_column="id", method=method, classes=["no", "yes"])
+        try:
+            answer(labels, two_parties.read_request(request), tmp_path / f"r {method}", **given)
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor() as threads:
+        done = list(threads.map(paid, ["subset", "randomized_response", "laplace", "stages"]))
+    assert sum(done) == len(vault.charges()) == 1 and vault.total() == (1.0, 0.0)
+
+
+def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
+    features, labels = both_tables(50)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
+    answer(labels, request, tmp_path / "1", **given)
+    dry = answer(labels, request, None, **given, relabel=True)
+    assert (dry.new, dry.total_epsilon) == (True, 2.0)
+    assert not answer(labels, request, tmp_path / "2", **given).new
+    others = labels.assign(bought=labels.bought.iloc[::-1].to_numpy())
+    with pytest.raises(ValueError, match="Take --relabel with each delivery"):
+        answer(others, request, tmp_path / "3", **given)
+    assert answer(others, request, tmp_path / "3", **given, relabel=True).total_epsilon == 2.0
+
+
+def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -> None:
+    features, labels = both_tables()
+    facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=SharedVault())
+    more = features.assign(id="other " + features.id, a=9 * features.a + 50, town="Oslo")
+    both = pd.concat([more, features.iloc[::-1]])
+    release = [read_release(tmp_path / "r")]
+    one, two = (two_parties.fit_release(table, release) for table in (features, both))
+    np.testing.assert_array_equal(one.predict_proba(features), two.predict_proba(features))
+
+
+def test_labels_of_one_class_give_a_model(tmp_path: Path) -> None:
+    features, labels = both_tables(100)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 20.0, "vault": SharedVault()}
+    answer(labels.assign(bought="no"), request, tmp_path / "r", **given)
+    model = two_parties.fit_release(features, [read_release(tmp_path / "r")])
+    assert (model.predict_proba(features)[:, 1] < 0.01).all()
 
 
 def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> None:
@@ -185,7 +261,26 @@ def _pate(facts: dict[str, Any], files: dict[str, Any]) -> None:
     facts["method"] = "pate"
 
 
-@pytest.mark.parametrize("change", [_twice, _not_finite, _nothing, _wide, _short, _pate])
+def _no_ids(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files.pop("ids.parquet")
+
+
+def _long_id(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["ids.parquet"] = np.append(files["ids.parquet"][1:], "x" * 5000)
+
+
+def _no_units(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["question.npz"].pop("units")
+
+
+def _no_list(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    facts["classes"] = 5
+
+
+HOSTILE = [_twice, _not_finite, _nothing, _wide, _short, _pate, _no_ids, _long_id, _no_units]
+
+
+@pytest.mark.parametrize("change", [*HOSTILE, _no_list])
 def test_a_hostile_request_is_refused(change: Any, tmp_path: Path) -> None:
     features, labels = both_tables(300)
     folder = tmp_path / "request"
@@ -196,6 +291,32 @@ def test_a_hostile_request_is_refused(change: Any, tmp_path: Path) -> None:
         request = two_parties.read_request(folder)
         answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=vault)
     assert vault.charges() == [] and not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("file", ["weights.npy", "request.json"])
+def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
+    file: str, tmp_path: Path
+) -> None:
+    features, _ = both_tables(300)
+    folder = tmp_path / "request"
+    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    facts = json.loads((folder / "request.json").read_text())
+    del facts["digest"]
+    claim = BytesIO()
+    header = {"descr": "|u1", "fortran_order": False, "shape": (10**13,)}
+    np.lib.format.write_array_header_1_0(claim, header)
+    for content in (b"", claim.getvalue(), b"[" * 100_000, None):
+        (folder / file).unlink()
+        if content is None:
+            os.mkfifo(folder / file)
+        else:
+            (folder / file).write_bytes(content)
+        if file == "weights.npy":
+            facts["files"][file] = "" if content is None else two_parties._digest(folder / file)
+            stated = {**facts, "digest": two_parties._digest_of(facts)}
+            (folder / "request.json").write_text(json.dumps(stated))
+        with pytest.raises(FileNotAsWritten):
+            two_parties.read_request(folder)
 
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
@@ -231,13 +352,34 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
     given: dict[str, Any] = {**COLUMNS, "epsilon": 30.0, "vault": SharedVault()}
     with pytest.raises(ValueError, match="ids of the request have no label"):
         answer(bought, request, tmp_path / "r", **given)
-    strangers = bought.assign(id=[f"{name}.0" for name in bought.id])
-    with pytest.raises(ValueError, match="written alike"):
-        answer(strangers, request, tmp_path / "r", **given, missing="no")
+    gaps = labels.assign(bought=labels.bought.where(labels.bought == "yes"))
+    with pytest.raises(ValueError, match="ids of the request have no label"):
+        answer(gaps, request, tmp_path / "r", **given)
     answer(bought, request, tmp_path / "r", **given, missing="no")
     found = read_release(tmp_path / "r").values.argmax(1)
     truth = labels.set_index("id").bought[features.id] == "yes"
     assert (found == truth.to_numpy()).all()
+    given["vault"] = SharedVault()
+    assert answer(gaps, request, None, **given, missing="no").absent == (~truth).sum()
+
+
+@pytest.mark.parametrize("label", ["no", "yes"])
+def test_whether_one_person_is_answered_does_not_depend_on_the_label(
+    label: str, tmp_path: Path
+) -> None:
+    features, labels = both_tables(100)
+    one = features[features.id == labels.id[labels.bought == label].iloc[0]]
+    ask: dict[str, Any] = {"id_column": "id", "method": "subset"}
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
+    for name in ("no", "yes"):  # the class that is left out
+        request = write_request(one, tmp_path / f"without {name}", **ask, classes=["?", name])
+        with pytest.raises(ValueError, match="none of the classes"):
+            answer(labels, request, tmp_path / "r", **given)
+    assert given["vault"].charges() == []
+    request = write_request(one, tmp_path / "both", **ask, classes=["no", "yes"])
+    bought = labels[labels.bought == "yes"]
+    found = answer(bought, request, tmp_path / "r", **given, missing="no")
+    assert (found.epsilon, found.absent) == (1.0, int(label == "no"))
 
 
 def test_the_commands_of_the_page_and_their_exit_codes(

@@ -10,8 +10,7 @@ import torch
 from pyarrow import parquet
 
 from labeldp.platform.cli.models import read_rows
-from labeldp.platform.records.kept_models import write_model
-from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.results import ResultsFolder, write_model
 from labeldp.trainers.data.columns import Numbers
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource

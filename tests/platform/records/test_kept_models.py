@@ -1,4 +1,4 @@
-"""kept_models: written whole, for the owner alone, and what can't be written is told."""
+"""Kept models: written whole, for the owner alone, and a write that fails says what to do."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +9,8 @@ import ray
 
 from labeldp.platform.records import checkpoints
 from labeldp.platform.records.checkpoints import Checkpoints, Keeper, ModelNotKept
-from labeldp.platform.records.kept_models import ARRAYS, DESCRIPTION, kept_model, write_model
 from labeldp.platform.records.private_files import NotOurs
+from labeldp.platform.records.results import ARRAYS, DESCRIPTION, kept_model, write_model
 
 FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
 

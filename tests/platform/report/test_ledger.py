@@ -238,18 +238,6 @@ def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
     assert account(learned(tmp_path / "e", 4.0)).together.epsilon == 0.0, "nothing asked yet"
 
 
-def test_beside_others_another_way_of_a_sweep_that_learned_may_cost_more_than_its_own(
-    tmp_path: Path,
-) -> None:
-    """Two ways of one plan cost the same alone; the pure one costs more beside a Gaussian."""
-    price = epsilon_of([GAUSSIAN.event], delta=1e-5)
-    a_folder(tmp_path / "other", releases=[GAUSSIAN], fingerprint="other")
-    pure = learned(tmp_path / "b", price, LaplaceNoise(epsilon=price, num_classes=10))
-    ways = (learned(tmp_path / "a", price, GAUSSIAN, delta=1e-5), pure)
-    noisy, dearer = (account(tmp_path / "other", way).together.epsilon for way in ways)
-    assert noisy == pytest.approx(2 * price) and noisy >= dearer * (1 - 1e-12)
-
-
 def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
     tmp_path: Path,
 ) -> None:

@@ -54,19 +54,6 @@ def comparison() -> list[TrialRecord]:
     return [*records, baseline, failed]
 
 
-def test_seeds_share_a_row_and_its_spread() -> None:
-    found = made(comparison())
-    assert found.column("method")[0].startswith("● AGIBI")
-    assert found.column("accuracy, %")[0] == "81.25 ± 0.35"
-    assert found.column("seeds") == ["2", "2", "2", "2", "1"]
-    assert found.column("epsilon") == ["1", "1", "4", "4", "∞"]
-    assert found.column("ceiling")[0] == "3"
-    # On a screen of 400 pixels three columns are seen, and a reader needs these two together.
-    assert found.tables[0][0][:3] == ["method", "epsilon", "accuracy, %"]
-    assert "learning rate" in found.tables[0][0], "a setting that is the same in all rows stays"
-    assert "trainer.epsilon" not in found.text.partition("All settings")[2].partition("Run c")[0]
-
-
 def test_the_public_page_has_nothing_of_the_owners() -> None:
     figures = {"private/epsilon_x": 0.1234, "ensemble_accuracy": 0.5678}
     records = [*comparison(), a_record("s", figures=figures)]
@@ -268,10 +255,6 @@ def test_markers_are_where_their_numbers_are() -> None:
     assert places[:3] == [0.5, 2.0, 8.0] and places[3] > 8, "a baseline is beyond all"
     left, right = upper.get_xlim()
     assert upper.get_xscale() == "log" and left < 0.5 < places[3] < right
-
-
-def test_without_an_attack_there_is_no_lower_panel() -> None:
-    assert len(panels(SWEEP, attack=False)) == len(panels([a_record(epsilon_m_ceiling=0.0)])) == 1
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
 
 
 def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
-    """Whoever takes the keys out of a record may write any epsilon beside them."""
+    """A person who takes the keys out of a record may write any epsilon beside them."""
     keep(sweep.path, sweep.records["1a"], release_keys=[])
     folder = read_folder(sweep.path)
     for named in ("1a", "0a"):  # as one of those that it is chosen among, too

@@ -119,10 +119,6 @@ def test_unknown_names_and_arguments_that_do_not_fit() -> None:
         load("cifar-10")
     with pytest.raises(ValueError, match="known are digits, mnist"):
         load("???")
-    with pytest.raises(
-        ValueError, match="path, label_column, hold_out and classes are for the data set own"
-    ):
-        load("digits", path="mine.npz")
     with pytest.raises(ValueError, match="limit is 0"):
         load("digits", limit=0)
     with pytest.raises(ValueError, match=r"data\.path=FILE"):

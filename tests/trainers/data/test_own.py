@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
-from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, labelled, load, load_own
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, labelled, load_own
 from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
 LABELS = np.arange(20) % 2
+
+
+def own(path: Path, **said: Any) -> LabelledData:
+    return load_own(OwnSource(path=path, **said))
 
 
 def from_npz(
@@ -31,7 +35,7 @@ def from_npz(
     **arrays: Any,
 ) -> LabelledData:
     np.savez(folder / "mine.npz", **arrays)
-    return load("own", path=folder / "mine.npz", hold_out=hold_out, classes=classes)
+    return own(folder / "mine.npz", hold_out=hold_out, classes=classes)
 
 
 def from_parquet(
@@ -45,9 +49,8 @@ def from_parquet(
 ) -> LabelledData:
     table = pa.table(columns).replace_schema_metadata(metadata)
     parquet.write_table(table, folder / "mine.parquet")
-    return load(
-        "own",
-        path=folder / "mine.parquet",
+    return own(
+        folder / "mine.parquet",
         label_column=label_column,
         hold_out=hold_out,
         classes=classes,
@@ -187,18 +190,18 @@ def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], message:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(DatasetMissing, match=r"nowhere\.npz is not there; check data\.path"):
-        load("own", path=tmp_path / "nowhere.npz")
+        own(tmp_path / "nowhere.npz")
     for name in ("mine.npz", "mine.parquet"):
         (tmp_path / name).write_bytes(b"PK\x03\x04 cut off")
         with pytest.raises(DataFileError, match=rf"{name} \(12 bytes\) can't be read"):
-            load("own", path=tmp_path / name)
+            own(tmp_path / name)
     (tmp_path / "mine.xlsx").write_text("1,2\n")
     with pytest.raises(DataFileError, match=r"is none of \.csv, \.npy, \.npz, \.parquet"):
-        load("own", path=tmp_path / "mine.xlsx")
+        own(tmp_path / "mine.xlsx")
     with pytest.raises(DataFileError, match="no Python objects"):
         from_npz(tmp_path, **four(train_labels=np.array([0, "b"] * 10, dtype=object)))
     with pytest.raises(ValueError, match=r"label_column is for tables with names"):
-        load("own", path=tmp_path / "mine.npz", label_column="y")
+        own(tmp_path / "mine.npz", label_column="y")
 
 
 def test_a_table_in_parquet(tmp_path: Path) -> None:

@@ -4,12 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from labeldp.trainers.models.optimization import (
-    ParameterGroup,
-    Sgd,
-    sgd,
-    weight_average,
-)
+from labeldp.trainers.models.optimization import Sgd, weight_average
 
 
 def network() -> nn.Module:
@@ -31,7 +26,7 @@ def gradients(model: nn.Module, step: int, *, depth: int = 3) -> None:
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, False), (0.9, True)])
 def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> None:
     ours, theirs = network(), network()
-    optimizer = sgd(
+    optimizer = Sgd(
         ours, learning_rate=0.01, momentum=momentum, nesterov=nesterov, weight_decay=0.1
     )
     reference = torch.optim.SGD(
@@ -53,9 +48,9 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
 
 
 def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
-    parameter = torch.tensor([0.7], requires_grad=True)
-    group = ParameterGroup(parameters=[parameter], weight_decay=0.5, rate=3.0, decoupled=True)
-    optimizer = Sgd([group], learning_rate=0.1)
+    model = nn.ParameterList([torch.tensor([0.7])])
+    parameter = model[0]
+    optimizer = Sgd(model, learning_rate=0.1, weight_decay=0.5, bias_rate=3.0, decoupled=True)
     weight, velocity = 0.7, 0.0
     for _ in range(3):
         optimizer.zero_grad()
