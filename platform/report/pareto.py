@@ -129,7 +129,7 @@ def leagues_of(found: Iterable[Point]) -> list[str]:
 
 def row_of(point: Point) -> dict[str, Any]:
     """Return a point as tables have it; what was not measured is absent."""
-    row: dict[str, Any] = {"variant": point.variant, "league": point.league}
+    row: dict[str, Any] = {"variant": point.variant}
     if point.accuracy_test is not None:
         row["accuracy"] = point.accuracy_test
     if point.estimate is not None:
@@ -138,7 +138,7 @@ def row_of(point: Point) -> dict[str, Any]:
     if point.accuracy_by.of_scores:
         row[point.accuracy_by.metric] = point.accuracy
     figures = ("accuracy_std", "epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
-    names = (*figures, "epsilon_m_ceiling", "noise")
+    names = (*figures, "epsilon_m_ceiling", "noise", "league")
     return row | {name: getattr(point, name) for name in names}
 
 

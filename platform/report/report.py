@@ -63,7 +63,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
     for point in found:
         first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
-        rows.append({**first, **row_of(point), **own})
+        rows.append({**first, **own, **row_of(point)})
     # Nine digits, without those that sums of floats leave behind.
     write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
 
