@@ -184,7 +184,7 @@ def test_commands_within_sentences_and_targets_are_there(line: str) -> None:
         assert all(word in help_text for word in words if word.startswith("--"))
 
 
-def test_what_is_not_run_has_a_reason_and_every_reason_a_command() -> None:
+def test_each_missing_row_has_a_reason_and_a_command() -> None:
     checked = {each.line for each in [*OURS, *SWEEPS, *MODULES, *MAKE]}
     rest = [each.line for each in COMMANDS if each.line not in checked]
     assert [line for line in rest if not begins(line, NOT_RUN)] == []

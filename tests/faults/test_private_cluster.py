@@ -26,7 +26,7 @@ SEEDS = f"seed={list(range(20))}".replace(" ", "")
 
 
 @pytest.mark.ray_cluster
-def test_a_sweep_on_a_private_cluster_is_closed_to_others_and_ends_when_asked(
+def test_a_private_cluster_is_closed_to_others_and_ends_on_request(
     tmp_path: Path,
 ) -> None:
     home, results = tmp_path / "home", tmp_path / "results"

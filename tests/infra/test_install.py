@@ -72,7 +72,7 @@ def test_uv_trusts_what_pip_trusts(tmp_path: Path, variables: dict[str, str], fi
     assert f"SSL_CERT_FILE={file} SYSTEM= NATIVE=true pip install" in told
 
 
-def test_without_an_index_what_is_kept_is_used_and_that_is_said(tmp_path: Path) -> None:
+def test_without_an_index_kept_files_are_used_and_reported(tmp_path: Path) -> None:
     code, told, says = install(tmp_path, ONLINE="1")
     assert code == "0" and "--offline" in told
     assert "no package index can be reached" in says and "no route" not in says

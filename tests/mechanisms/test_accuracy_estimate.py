@@ -157,7 +157,7 @@ def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_correct
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(call: Callable[[], object], message: str) -> None:
+def test_contradicting_settings_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -260,7 +260,7 @@ def test_predictions_that_do_not_fit_are_refused(
         CorrectCount(epsilon=1.0).release(LABELS, predictions, generator=np.random.default_rng())
 
 
-def test_nothing_to_choose_among_and_epsilons_that_are_none_are_refused() -> None:
+def test_empty_choices_and_invalid_epsilons_are_refused() -> None:
     with pytest.raises(ValueError, match="predictions are empty"):
         nobody = np.empty((0, 12), dtype=int)
         MostCorrect(epsilon=1.0).release(LABELS, nobody, generator=np.random.default_rng())

@@ -42,14 +42,14 @@ def noise_of(
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_laplace_noise_has_the_scale_that_epsilon_asks_for(epsilon: float, make: Make) -> None:
+def test_laplace_noise_has_the_scale_of_its_epsilon(epsilon: float, make: Make) -> None:
     noise = noise_of(LaplaceNoise(epsilon=epsilon, num_classes=4), make)
     assert stats.kstest(noise, stats.laplace(scale=2 / epsilon).cdf).pvalue > LEVEL
     # The same test sees a scale that is off by one percent.
     assert stats.kstest(noise, stats.laplace(scale=2.02 / epsilon).cdf).pvalue < LEVEL
 
 
-def test_gaussian_noise_has_the_standard_deviation_asked_for(make: Make) -> None:
+def test_gaussian_noise_has_the_requested_standard_deviation(make: Make) -> None:
     noise = noise_of(GaussianNoise(noise_std=1.7, num_classes=4), make)
     assert stats.kstest(noise, stats.norm(scale=1.7).cdf).pvalue > LEVEL
     assert stats.kstest(noise, stats.norm(scale=1.7 * 1.01).cdf).pvalue < LEVEL

@@ -177,7 +177,7 @@ def test_a_flat_prior_gives_subset_selection() -> None:
         assert found == pytest.approx(best, rel=1e-6 if classes <= 10 else 0.01)
 
 
-def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (0, 10):
         with pytest.raises(ValueError, match=f"subset_size is {size}"):
             SubsetSelection(epsilon=1.0, num_classes=10, subset_size=size)

@@ -118,14 +118,14 @@ def test_the_vault_refuses_it_and_nothing_is_drawn_or_charged() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1e-9, 1.0, float("nan")])
-def test_a_failure_probability_that_is_none_is_refused(bad: float) -> None:
+def test_an_invalid_failure_probability_is_refused(bad: float) -> None:
     home = vault()
     with pytest.raises(ValueError, match="failure_probability is"):
         home.release(Declared(missed=bad))
     assert len(home.charges()) == 0
 
 
-def test_what_is_declared_is_charged_whatever_it_is_called() -> None:
+def test_declared_events_are_charged_under_any_name() -> None:
     home = vault()
     home.release(Declared())
     (line,) = home.charges()

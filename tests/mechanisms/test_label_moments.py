@@ -44,7 +44,7 @@ def test_no_label_moves_the_sums_further_than_the_noise_is_made_for() -> None:
     assert 0.999 * L2_SENSITIVITY < longest <= L2_SENSITIVITY
 
 
-def test_the_noise_is_gaussian_with_the_standard_deviation_that_is_said() -> None:
+def test_the_noise_is_gaussian_with_the_stated_standard_deviation() -> None:
     mechanism = LabelMoments(noise_std=3.0, num_classes=3)
     rng = np.random.default_rng(3)
     draws = np.array([mechanism.release(LABELS, WEIGHTS, generator=rng) for _ in range(4000)])

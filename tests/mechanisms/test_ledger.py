@@ -64,12 +64,12 @@ def test_a_budget_allows_what_meets_it_but_for_the_last_bits() -> None:
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
-def test_a_budget_at_a_delta_that_is_none_is_refused(delta: float) -> None:
+def test_a_budget_at_an_invalid_delta_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="delta is"):
         Budget(epsilon=1.0, delta=delta)
 
 
-def test_what_is_pure() -> None:
+def test_pure_releases_are_recognized() -> None:
     assert all_pure([]) and all_pure([PURE, RandomizedResponseEvent(epsilon=1.0, num_classes=3)])
     decisions = DecisionEvent(noise_multiplier=4.0, orders=(2.0,), rdp=(0.1,))
     for event in (GAUSSIAN, RENYI, decisions):
@@ -232,7 +232,7 @@ def test_people_are_one_for_each_label(people: list[int], says: str) -> None:
         joint_epsilon([fit], delta=0.0)
 
 
-def test_what_a_ledger_refuses() -> None:
+def test_a_ledger_refuses_bad_charges() -> None:
     with pytest.raises(ValueError, match="index 3 is outside"):
         joint_epsilon([Fit(charges=[line(PURE, indices=[3])], num_labels=3)], delta=0.0)
     with pytest.raises(ValueError, match="num_labels is 0"):

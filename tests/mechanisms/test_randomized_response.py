@@ -36,7 +36,7 @@ class Scripted(np.random.Generator):
 
 
 @pytest.mark.parametrize("epsilon", [36.0, 37.0, 45.0, 60.0, 300.0])
-def test_a_label_changes_with_the_probability_that_epsilon_says(epsilon: float) -> None:
+def test_a_label_changes_with_the_probability_of_its_epsilon(epsilon: float) -> None:
     """The largest draw is the only one to change a label; how often is left to the next ones."""
     flip = 2 * math.exp(-epsilon) / (1 + 2 * math.exp(-epsilon))
     mechanism = RandomizedResponse(epsilon=epsilon, num_classes=3)

@@ -119,7 +119,7 @@ def test_noise_that_is_not_known_counts_as_seeded(noise: object) -> None:
     assert kind_of_described(noise) is NoiseKind.SEEDED
 
 
-def test_private_is_what_has_a_bound_and_noise_that_nobody_draws_again() -> None:
+def test_private_means_a_bound_and_noise_that_cannot_be_repeated() -> None:
     assert is_private(2.0, NoiseKind.PLAIN) and is_private(0.0, NoiseKind.SECURE)
     assert not is_private(2.0, NoiseKind.SEEDED)
     for kind in NoiseKind:

@@ -43,7 +43,7 @@ CONFIDENT = ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0)
 INTERACTIVE = InteractiveGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0, confidence=0.9)
 
 
-def test_types_that_are_not_recorded_are_told_by_their_fields() -> None:
+def test_types_without_a_record_are_described_by_their_fields() -> None:
     known: tuple[Any, ...] = (LNMax, GNMax, ConfidentGNMax, InteractiveGNMax)
     assert set(known) == {kind for kind in kinds_of_ours() if "recorded_without_type" in vars(kind)}
     for one, other in combinations(known, 2):

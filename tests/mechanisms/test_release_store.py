@@ -40,7 +40,7 @@ def test_an_event_of_an_unknown_kind_is_not_read_as_another() -> None:
         read_event('{"name": "NewerEvent", "epsilon": 1.0}')
 
 
-def test_a_line_whose_noise_is_not_known_is_no_guarantee() -> None:
+def test_a_line_of_unknown_noise_is_not_a_guarantee() -> None:
     line = a_charge("a")
     assert line.noise is NoiseKind.SEEDED
     named = replace(line, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})

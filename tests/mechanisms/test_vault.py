@@ -110,7 +110,7 @@ def test_many_threads_that_ask_for_one_release_get_one() -> None:
     assert len(home.charges()) == 1
 
 
-def test_releases_can_not_be_changed_by_who_reads_them() -> None:
+def test_readers_cannot_change_releases() -> None:
     home = vault()
     release = home.release(rr())
     for kept in (release.values, home._labels):
@@ -119,7 +119,7 @@ def test_releases_can_not_be_changed_by_who_reads_them() -> None:
     assert home.release(LaplaceNoise(epsilon=1.0, num_classes=4)).values.dtype == np.float32
 
 
-def test_a_reader_can_not_change_who_paid() -> None:
+def test_a_reader_cannot_change_the_charged_rows() -> None:
     home, rows = vault(), np.arange(5)
     read = home.release(rr(), indices=rows)
     other = home.release(rr(), indices=np.arange(3, 8))

@@ -17,7 +17,7 @@ from tests.sweeps.front_door import Door
 
 
 @pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_what_earlier_starts_have_spent_counts(door: Door) -> None:
+def test_spending_of_earlier_starts_counts(door: Door) -> None:
     loaded = load("digits")
     folder = ResultsFolder(door.results, sweep="quickstart")
     folder.identify(fingerprint=loaded.public.fingerprint)

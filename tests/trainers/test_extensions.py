@@ -69,7 +69,7 @@ def test_a_method_of_another_package(installed: Path) -> None:
         TrialConfig(method="louder", trainer=AlibiConfig())
 
 
-def test_settings_that_lack_what_a_trial_asks_for_are_refused_at_once(installed: Path) -> None:
+def test_settings_without_a_required_part_are_refused_at_once(installed: Path) -> None:
     with pytest.raises(ExtensionError) as caught:
         METHODS["quiet"]
     missing = "it has no ensemble and no prior and no check_data and no delta (`Trainer"
@@ -90,7 +90,7 @@ def test_a_data_set_of_another_package(installed: Path) -> None:
         find("corner")
 
 
-def test_what_is_broken_is_named_and_breaks_nothing_else(
+def test_a_broken_extension_is_named_and_breaks_nothing_else(
     installed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = r"'{}' comes from package other_package \(other_package_gone:.*\), which can't be imp"

@@ -32,7 +32,7 @@ def test_auto_takes_the_precision_that_the_processor_has_units_for(
     assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
 
 
-def test_cuda_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_is_refused_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert Performance().torch_device() == torch.device("cpu")
     with pytest.raises(ValueError, match="no CUDA device; take device=auto"):

@@ -170,7 +170,7 @@ def test_divergence_of_the_observed_answers_stays_below_both_prices(
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_votes_that_are_none_and_too_many_answers_are_refused(aggregator: Any) -> None:
+def test_invalid_votes_and_too_many_answers_are_refused(aggregator: Any) -> None:
     votes = [[3, 1], [2, 2]]
     with pytest.raises(ValueError, match="row 1 sums to 5"):
         aggregator.answer([[3, 1], [3, 2]], generator=np.random.default_rng(0))
@@ -200,7 +200,7 @@ def test_parameters_out_of_range_are_refused(bad: float) -> None:
 INTERACTIVE = InteractiveGNMax(threshold=60.0, sigma1=5.0, sigma2=2.0, confidence=0.9)
 
 
-def test_teachers_answer_where_they_surprise_the_student_who_reinforces_the_rest() -> None:
+def test_teachers_answer_surprising_queries_and_the_student_reinforces_the_rest() -> None:
     votes = np.array([[98, 1, 1], [98, 1, 1], [50, 48, 2]] * 100)
     scores = np.array([[0.95, 0.03, 0.02], [0.0, 0.05, 0.95], [0.4, 0.3, 0.3]] * 100)
     answers = INTERACTIVE.respond(votes, student_scores=scores, generator=np.random.default_rng(0))
@@ -273,7 +273,7 @@ def test_the_check_is_private_over_a_million_runs_and_half_its_noise_is_not() ->
         ([[0.5, 0.5], [math.nan, 0.3]], "student_scores row 1"),
     ],
 )
-def test_scores_that_are_none_are_refused(scores: Any, message: str) -> None:
+def test_invalid_scores_are_refused(scores: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         INTERACTIVE.answer(
             [[3, 1], [2, 2]], student_scores=scores, generator=np.random.default_rng(0)

@@ -84,7 +84,7 @@ def test_some_rows_of_the_table_are_certified_again() -> None:
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.5, 2.0])
-def test_a_thinned_grid_without_its_own_error_bound_is_no_certificate(kappa: float) -> None:
+def test_a_thinned_grid_without_its_error_bound_is_not_a_certificate(kappa: float) -> None:
     truth = best_answer(kappa)
     thin, claimed = 0.8, 0.01
     points = list(_grid(Edges.of(kappa), thin))
@@ -98,7 +98,7 @@ def test_a_thinned_grid_without_its_own_error_bound_is_no_certificate(kappa: flo
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.3, 2.0, 6.0])
-def test_what_lies_beyond_the_grid_is_bounded(kappa: float) -> None:
+def test_mass_beyond_the_grid_is_bounded(kappa: float) -> None:
     edges = Edges.of(kappa)
     bound = beyond_the_grid(kappa, edges)
     assert math.log1p(kappa**2 * bound) <= math.log1p(kappa**2 * row(kappa)[2]) + 0.05

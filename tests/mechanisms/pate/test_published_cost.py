@@ -86,7 +86,7 @@ def test_the_secret_cost_is_the_realised_one() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, CLASSES])
-def test_what_the_release_rests_on_holds_when_every_query_loses_a_vote(classes: int) -> None:
+def test_the_assumption_of_the_release_holds_when_every_query_loses_a_vote(classes: int) -> None:
     random = np.random.default_rng(2)
     prices = Prices(num_teachers=TEACHERS, num_classes=classes, order=ORDER, **SETTING)
     moved_at_all = False
@@ -257,7 +257,7 @@ def test_official_q0_and_q1_and_conditions() -> None:
             assert price.conditions(num_teachers=250) == tuple(row["C5_C6"])
 
 
-def test_a_bound_that_is_flat_but_for_rounding_is_no_start_of_the_search() -> None:
+def test_a_bound_flat_up_to_rounding_does_not_start_the_search() -> None:
     # order / noise_std**2 and the bound's own ceiling differ in the last bit for some parameters
     for noise_std, order in [(15.0, 1.5), (30.0, 3.0), (60.0, 6.0), (15.0, 6.0)]:
         price = AnswerPrice(noise_std=noise_std, num_classes=3, order=order)

@@ -75,7 +75,7 @@ def test_each_votes_are_answered_once_at_a_charge_that_does_not_depend_on_them()
         vault.release_from_votes(request, both[0], trained_on=np.array([100]))
 
 
-def test_a_release_tells_answered_unanswered_and_never_looked_at_apart() -> None:
+def test_a_release_separates_answered_unanswered_and_unchecked_queries() -> None:
     votes = np.tile([[100, 0, 0], [34, 33, 33]], (25, 1))
     sharp = ConfidentGNMax(threshold=67.0, sigma1=1.0, sigma2=1.0)
     released = PateAnswers(aggregator=sharp, queries=50, max_answers=5).release(
@@ -105,7 +105,7 @@ def test_votes_on_other_queries_are_refused() -> None:
 
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
-def test_what_was_charged_is_the_most_that_it_can_have_cost(
+def test_a_charge_is_the_most_that_a_release_can_cost(
     aggregator: RequestedAggregator,
 ) -> None:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)

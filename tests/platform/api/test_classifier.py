@@ -101,7 +101,7 @@ def in_a_fork(ask: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
-def test_every_method_costs_what_was_asked_for_and_its_model_is_saved(
+def test_every_method_costs_the_requested_epsilon_and_saves_its_model(
     name: str, tmp_path: Path
 ) -> None:
     model = LabelPrivateClassifier(method=name, epsilon=2.0, classes=3, random_state=0).fit(X, Y)
@@ -225,7 +225,7 @@ def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
     assert validated(SharedVault(), params=rows) == 4.0
 
 
-def test_noise_is_fresh_unless_a_seed_is_asked_for_which_is_said() -> None:
+def test_noise_is_fresh_unless_a_seed_is_set_and_reported() -> None:
     one, other = (quick().fit(X, Y) for _ in range(2))
     assert (one.predict_proba(X) != other.predict_proba(X)).any()
     seeded = [quick(noise_seed=3).fit(X, Y) for _ in range(2)]
@@ -238,7 +238,7 @@ def test_noise_is_fresh_unless_a_seed_is_asked_for_which_is_said() -> None:
     assert "not private: the noise comes from seed 3" in seeded[0].guarantee_
 
 
-def test_what_is_private_is_kept_apart() -> None:
+def test_private_files_are_kept_apart() -> None:
     model = quick(canaries=100).fit(X, Y)
     assert model.audit_["spoiled_labels"] == 200 and "epsilon_one_run_ceiling" in model.audit_
     assert not [name for name in model.audit_ if name.startswith(("private/", "epsilon_m_"))]
@@ -293,7 +293,7 @@ def test_bad_input_is_refused_before_anything_is_paid(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
-def test_a_fork_whose_fits_nobody_here_knows_of_is_refused_or_warned() -> None:
+def test_a_fork_with_unknown_fits_is_refused_or_warned() -> None:
     own, shared = quick().fit(X, Y), SharedVault()
     said = in_a_fork(partial(quick(vault=shared).fit, X[:90], Y[:90]))
     assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said

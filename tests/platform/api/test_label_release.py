@@ -40,7 +40,7 @@ def test_without_much_noise_a_release_is_the_labels() -> None:
         assert (np.array(CLASSES)[release.soft_labels().argmax(1)] == labels).all()
 
 
-def test_what_cannot_be_released_is_refused_without_naming_a_label() -> None:
+def test_a_refused_release_names_no_label() -> None:
     with pytest.raises(ValueError, match=r"1 labels are none of the classes no, yes") as caught:
         privatize(["no", "Zwetschge"], epsilon=1.0, classes=["no", "yes"])
     assert "Zwetschge" not in str(caught.value)

@@ -15,7 +15,7 @@ from labeldp.platform.records.results import ARRAYS, DESCRIPTION, kept_model, wr
 FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
 
 
-def test_a_model_that_is_half_written_is_none(tmp_path: Path) -> None:
+def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
     """Also where an earlier start of the trial had written a whole one."""
     write_model(tmp_path, "ab", FILES)
 
@@ -42,7 +42,7 @@ def test_links_are_not_written_through(tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_keeper_that_can_not_write_says_what_to_do(
+def test_a_keeper_that_cannot_write_states_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Here:

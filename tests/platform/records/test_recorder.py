@@ -116,7 +116,7 @@ def test_a_trial_that_was_not_audited_has_failed(
     assert begun == [first, second]
 
 
-def test_a_number_that_is_none_fails_the_trial_and_not_the_sweep(
+def test_nan_fails_the_trial_and_not_the_sweep(
     recorder: Recorder, plans: dict[str, PlannedTrial]
 ) -> None:
     record = end(recorder, next(iter(plans)), metrics={**METRICS, "accuracy": math.nan})

@@ -79,7 +79,7 @@ PLACES: dict[str, Any] = {
 }
 
 
-def test_public_places_are_told_from_the_owners() -> None:
+def test_public_places_differ_from_the_owners() -> None:
     kept = SweepIdentity(**PLACES, sweep="small", num_labels=40, held_out_labels=10)
     assert kept.of_the_owner == PLACES
     # The vault has the labels that are held out too.

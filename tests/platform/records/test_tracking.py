@@ -173,7 +173,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     assert sorted(old.rglob("*")) == (before if copied else [])
 
 
-def test_a_folder_is_no_store(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
     check_file("https://host")
     check_file(default_uri(tmp_path))  # not there yet
     (tmp_path / "mlflow.db").mkdir()

@@ -587,7 +587,7 @@ def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) ->
     assert seeded["noise"] == "seeded" and "8124377" not in json.dumps(seeded)
 
 
-def test_mechanisms_of_other_code_are_told_by_their_price_alone(
+def test_mechanisms_of_other_packages_are_described_by_their_price(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)

@@ -294,7 +294,7 @@ def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
     assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
 
 
-def test_what_is_too_much_is_counted() -> None:
+def test_excess_is_counted() -> None:
     records = [
         of_curves(a_record(f"{v}-{e}", variant=f"m{v:02}", point={"x": e}), [0.5, 0.6])
         for v in range(MOST_PANELS + 1)

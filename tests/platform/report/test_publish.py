@@ -112,7 +112,7 @@ def everything(value: Any) -> str:
     return json.dumps(asdict(replace(value, variant="")), default=str)
 
 
-def test_what_is_left_out_is_told_by_name_and_never_by_value() -> None:
+def test_omitted_columns_are_named_without_their_values() -> None:
     record = a_secretive_record()
     strange = {**record.config, f"x={SECRET}": 1, f"{PLACE}": 2, "noise.seed": 424242}
     metrics = {**record.metrics, f"figure of {SECRET}": 1.0}
@@ -176,7 +176,7 @@ def test_an_unknown_method_or_data_set_is_refused(key: str, what: str) -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_the_public_name_does_not_let_anybody_check_a_guess() -> None:
+def test_the_public_name_does_not_confirm_a_guess() -> None:
     """A trial's hash is made of all settings: who has the rest could try seeds and paths on it."""
     one, other = (
         public(a_record(changes={"noise.seed": seed, "data.root": root}))
@@ -239,7 +239,7 @@ def test_the_model_predicts_the_same_bits_under_its_public_name(tmp_path: Path) 
     assert json.loads(searched["model.json"])["epsilon"] == 5.0
 
 
-def test_what_does_not_predict_is_gone(tmp_path: Path) -> None:
+def test_parts_that_do_not_predict_are_left_out(tmp_path: Path) -> None:
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
 
     def plant(facts: dict[str, Any], arrays: dict[str, torch.Tensor]) -> dict[str, str]:
@@ -489,7 +489,7 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
     assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False)["left_out"]
 
 
-def test_other_readers_of_a_release_are_not_told(tmp_path: Path) -> None:
+def test_other_readers_of_a_release_are_not_published(tmp_path: Path) -> None:
     """A baseline reads a trial's count if it predicts alike on held-out labels: that is its own."""
     (key,) = a_folder(tmp_path / "results", epsilon=2.0)
     a_folder(tmp_path / "alone", epsilon=2.0)
@@ -657,7 +657,7 @@ def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Pat
         assert secret not in text, secret
 
 
-def test_public_names_are_told_apart(tmp_path: Path) -> None:
+def test_public_names_are_distinct(tmp_path: Path) -> None:
     """Two trials that differ in what is not public are two trials on the page."""
     (key,) = a_folder(tmp_path / "results", readers=0)
     for number, root in enumerate(("/data/one", "/data/two")):
@@ -680,7 +680,7 @@ def test_a_record_that_the_ledger_contradicts_is_not_shown(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_page_of_a_sweep_that_learned_tells_what_its_plan_costs(
+def test_the_page_of_a_learning_sweep_states_the_cost_of_its_plan(
     sweep: Path, tmp_path: Path
 ) -> None:
     ResultsFolder(sweep, sweep="small").identify(

@@ -453,7 +453,7 @@ def test_baseline_private_trials_and_cost() -> None:
     assert "attack" not in text and "1.78" not in text and len(public.sentences) == 2
 
 
-def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> None:
+def test_the_finding_names_the_most_accurate_trial_nearest_epsilon_one() -> None:
     records = [
         private("b", "ALIBI", accuracy=0.90),
         private("c", "RR", accuracy=0.93),
@@ -480,9 +480,7 @@ def test_of_several_at_the_epsilon_nearest_one_the_most_accurate_is_told() -> No
         ),
     ],
 )
-def test_what_the_attack_proved_and_what_is_trivial_is_said(
-    record: TrialRecord, words: str
-) -> None:
+def test_the_card_states_proven_and_trivial_bounds(record: TrialRecord, words: str) -> None:
     (sentence,) = finding([record]).sentences
     assert words.lower() in sentence.lower()
 

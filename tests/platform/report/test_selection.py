@@ -113,7 +113,7 @@ def test_the_accuracy_that_decides_is_given_or_the_sweeps(sweep: FolderLedger) -
     assert selected(kept, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
 
 
-def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> None:
+def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> None:
     found = selected(sweep, "0a")
     assert (found.cost.epsilon, found.by) == (0.5, "")
     assert (found.among, found.together.epsilon) == (4, 2.5)
@@ -132,7 +132,7 @@ def test_a_trial_that_is_named_tells_of_the_others_too(sweep: FolderLedger) -> N
         ("3a", Reservation.FAILED, "it failed"),
     ],
 )
-def test_who_is_not_private_or_failed_is_asked_for_twice(
+def test_trials_without_privacy_or_end_need_confirmation(
     trial: str, needed: Reservation, words: str, sweep: FolderLedger
 ) -> None:
     with pytest.raises(NotPublishable, match=f"{words}.*confirm it: --accept {needed.value}$"):
@@ -145,7 +145,7 @@ def test_who_is_not_private_or_failed_is_asked_for_twice(
     assert math.isinf(found.together.epsilon) == (needed is Reservation.NON_PRIVATE)
 
 
-def test_seeded_noise_is_asked_for_twice_and_is_never_the_best(tmp_path: Path) -> None:
+def test_seeded_noise_needs_confirmation_and_is_never_the_best(tmp_path: Path) -> None:
     a_folder(tmp_path, noise=SeededNoise(seed=7), changes={"noise.seed": 7}, epsilon=2.0)
     folder = read_folder(tmp_path)
     with pytest.raises(NotPublishable, match=r"seed.*--accept seeded"):

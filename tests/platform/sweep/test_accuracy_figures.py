@@ -77,7 +77,7 @@ def test_trials_are_compared_by_any_figure_that_all_of_them_have() -> None:
     assert max(0.1, 0.5, key=ChooseBy.LOG_LOSS.rank) == 0.1
 
 
-def test_finished_trials_are_told_apart_only_beyond_their_noise() -> None:
+def test_finished_trials_differ_only_beyond_their_noise() -> None:
     loud, clear, near = (
         trials(0.28, 0.7, 1.06),
         trials(0.04, 0.6, 0.75, 0.9),

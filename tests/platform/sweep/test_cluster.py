@@ -16,7 +16,7 @@ from labeldp.platform.sweep.sweep import CannotFit, Resources
 from tests.platform.sweep.examples import a_cluster
 
 
-def test_a_share_of_a_gpu_is_dropped_where_there_is_none_unless_it_is_required() -> None:
+def test_a_share_of_a_gpu_is_dropped_without_gpus_unless_required() -> None:
     wanted = Resources(cpus=2, gpus=0.5)
     assert place(wanted, a_cluster((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
     assert place(wanted, a_cluster((2, 1)), gpu_required=False) == wanted
@@ -35,7 +35,7 @@ def test_a_share_of_a_gpu_is_dropped_where_there_is_none_unless_it_is_required()
         (Resources(cpus=1), [], False),
     ],
 )
-def test_what_no_node_can_hold_is_refused(
+def test_a_trial_larger_than_every_node_is_refused(
     wanted: Resources, sizes: list[tuple[float, float]], gpu_required: bool
 ) -> None:
     with pytest.raises(CannotFit) as caught:
@@ -45,7 +45,7 @@ def test_what_no_node_can_hold_is_refused(
     place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(ClusterUnusable, match=r"at nonsense can't be used .*--address"):
         with connected("nonsense"):
             pass

@@ -118,7 +118,7 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
     assert len(others | {digest}) == len(changes) + 2
 
 
-def test_secure_noise_is_asked_for_by_a_key_and_never_with_a_seed() -> None:
+def test_secure_noise_is_set_by_a_key_and_excludes_a_seed() -> None:
     config = with_changes(TrialConfig(), parse_overrides(["noise.secure=true", "noise.draw=3"]))
     assert config.noise.source() == SecureEntropy(draw=3)
     with pytest.raises(ConfigurationError, match=r"noise\.secure is true and noise\.seed is 0"):
@@ -198,7 +198,7 @@ def test_settings_that_prove_nothing_are_refused(
         (1_000_000, 10, 1_000, 1_000),
     ],
 )
-def test_a_share_of_the_labels_is_spoiled_where_nobody_says(
+def test_a_share_of_the_labels_is_spoiled_by_default(
     labels: int, classes: int, canaries: int, coins: int
 ) -> None:
     found = AuditSettings().settled(num_labels=labels, num_classes=classes)
@@ -207,7 +207,7 @@ def test_a_share_of_the_labels_is_spoiled_where_nobody_says(
     assert found.settled(num_labels=5, num_classes=2) == found, "settled once and for all"
 
 
-def test_what_is_stated_stays_and_the_rest_is_what_the_share_leaves() -> None:
+def test_stated_canaries_stay_and_the_share_sets_the_rest() -> None:
     for stated, settled in (
         ({"canaries": 1_000}, (1_000, 0)),
         ({"canaries": 60}, (60, 40)),

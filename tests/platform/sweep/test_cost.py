@@ -137,7 +137,9 @@ def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, gra
             ask()
 
 
-def test_what_may_fail_is_taken_off_the_budgets_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_probabilities_reduce_the_delta_of_a_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
     planned = SweepCost(
         epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]

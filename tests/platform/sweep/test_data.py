@@ -132,7 +132,7 @@ def test_every_line_of_a_comparison_is_estimated_pate_too(
     assert unknown.total is None and "before a first trial" in unknown.source
 
 
-def test_a_record_of_this_machine_tells_of_trials_with_other_seeds_and_noise(
+def test_a_record_of_this_machine_predicts_trials_with_other_seeds_and_noise(
     trials: list[PlannedTrial], tmp_path: Path
 ) -> None:
     first, second = (trial for trial in trials if trial.variant == "ALIBI")

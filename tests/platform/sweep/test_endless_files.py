@@ -96,7 +96,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [*VERBS, *SWEEPS])
-def test_what_is_not_a_file_is_refused(name: str, kind: str, here: Path) -> None:
+def test_a_path_that_is_not_a_file_is_refused(name: str, kind: str, here: Path) -> None:
     path = here / name
     with nothing_to_read(kind, path):
         if name in VERBS:

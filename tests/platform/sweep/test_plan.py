@@ -81,7 +81,7 @@ def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
     ],
     ids=["nothing held out", "over the budget", "over a sweep's own", "a lottery", "canaries"],
 )
-def test_what_a_start_refuses_is_a_problem_of_the_plan(
+def test_the_plan_lists_each_refusal_of_a_start(
     tmp_path: Path, changes: dict[str, Any], asked: dict[str, Any]
 ) -> None:
     sweep, asked_for = small(**changes), options(tmp_path, **asked)
@@ -93,7 +93,7 @@ def test_what_a_start_refuses_is_a_problem_of_the_plan(
     assert found.over_budget == isinstance(refused.value, BudgetExceeded)
 
 
-def test_a_folder_that_is_gone_on_with_is_planned_at_its_own_prices(tmp_path: Path) -> None:
+def test_a_resumed_folder_is_planned_at_its_own_prices(tmp_path: Path) -> None:
     """Of counts, and of canaries, which a start would take from there."""
     overrides = {**HELD_OUT, "audit.canaries": None, "audit.coin_canaries": None}
     asked = options(tmp_path, overrides=overrides)
@@ -260,7 +260,9 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
 
 
-def test_what_may_fail_is_no_cheaper_for_a_smaller_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_probability_costs_as_much_at_a_smaller_epsilon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
     monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
     found = cost({"trainer.epsilon": Choice(0.5, 2.0)})

@@ -198,7 +198,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
             a_book(path, plan)
 
 
-def test_what_the_plan_did_not_foresee_is_not_run(
+def test_a_trial_outside_the_plan_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were a release to hang on a value between the probes, the suggestion would be refused."""

@@ -181,7 +181,7 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_model_that_was_measured_is_kept_unless_nobody_wants_it(
+def test_the_measured_model_is_kept_unless_models_are_off(
     digits: LabelledData, keep: bool, tmp_path: Path
 ) -> None:
     states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})

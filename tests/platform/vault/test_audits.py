@@ -273,7 +273,7 @@ def test_two_releases_some_labels_and_other_mechanisms_are_not_audited_so() -> N
         {"name": "Release"},  # one of our names, of no mechanism
     ],
 )
-def test_what_only_bears_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:
+def test_a_class_with_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:
     store = MemoryStore()
     vault_of(store).release(LOCAL[0])
     (line,) = store.charges()

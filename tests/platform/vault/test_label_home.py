@@ -58,7 +58,7 @@ def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
             LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
 
 
-def test_an_actor_that_was_refused_raises_when_it_is_asked(tmp_path: Path) -> None:
+def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
     refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
         refused.call("num_labels", ())

@@ -168,7 +168,7 @@ def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["renumbered", "gone"])
-def test_whose_labels_paid_is_not_changed_afterwards(changed: str, tmp_path: Path) -> None:
+def test_the_rows_of_a_charge_cannot_change_later(changed: str, tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"), people=[0, 1, 2, 3, 4, 5])
     (names,) = (tmp_path / "vault" / "fits").glob("*/people.npy")
     names.unlink()

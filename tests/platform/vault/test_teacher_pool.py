@@ -166,7 +166,7 @@ def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
     assert a_journal(tmp_path / "0", 6).finished == {0, 1, 4, 5}
 
 
-def test_a_machine_that_goes_away_says_nothing_of_the_batch(simulate: Any) -> None:
+def test_a_lost_machine_does_not_count_against_the_batch(simulate: Any) -> None:
     simulate({2: [died() for _ in range(MACHINES - 1)]}, machines_die=True)
     with pytest.raises(EnsembleIncomplete, match=f"2 of 6 .* failed {TRIES} times"):
         simulate({2: [died() for _ in range(TRIES)]})

@@ -176,7 +176,7 @@ def test_threads_that_open_a_new_store_together_agree_on_its_salt(tmp_path: Path
     assert [len(salt) for salt in salts] == [32]
 
 
-def test_what_is_no_store_of_this_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_store_is_refused_and_unchanged(tmp_path: Path) -> None:
     newer, other = tmp_path / "newer.db", tmp_path / "other.db"
     SqliteStore(newer)
     execute(newer, f"UPDATE vault SET version = {SCHEMA_VERSION + 1}")

@@ -109,7 +109,7 @@ def test_copies_from_an_object_store_are_writable() -> None:
         ({"class_names": ("a", "b")}, "2 class_names for 3 classes"),
     ],
 )
-def test_what_is_no_data_set_is_refused(changes: dict[str, object], message: str) -> None:
+def test_a_name_without_a_data_set_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         public(**changes)
 

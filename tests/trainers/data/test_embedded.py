@@ -84,7 +84,7 @@ def test_a_large_file_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 @pytest.mark.parametrize("mapped", [False, True])
-def test_what_is_no_vector_for_each_row_is_refused(
+def test_an_encoder_without_a_vector_per_row_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: dict[str, object],

@@ -89,7 +89,7 @@ def test_a_column_that_never_changes_becomes_zeros() -> None:
     assert not fitted(train).any() and not fitted(test).any()
 
 
-def test_numbers_that_are_none_are_named_by_row_and_column() -> None:
+def test_invalid_numbers_are_named_by_row_and_column() -> None:
     train = np.zeros((70_000, 3), dtype=np.float32)
     train[68_001, 2] = np.inf
     with pytest.raises(ValueError, match="training features row 68001, column 2 is inf"):
@@ -190,7 +190,7 @@ def test_a_matrix_with_missing_numbers_and_its_sparse_twin() -> None:
     )
 
 
-def test_columns_that_name_rows_are_told_from_features() -> None:
+def test_columns_that_name_rows_are_not_features() -> None:
     random, count = np.random.default_rng(0), 400
     ids = [f"p{i}" for i in range(count)]
     names = {

@@ -29,7 +29,7 @@ def endless(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket"])
-def test_what_is_no_file_is_named_for_what_it_is(kind: str, endless: Path) -> None:
+def test_a_path_without_a_file_is_refused_by_its_kind(kind: str, endless: Path) -> None:
     for read in (open_regular, read_bytes):
         with pytest.raises(FileRefused, match=rf"{kind} is a {kind}, which can't be read to an"):
             read(endless / kind)

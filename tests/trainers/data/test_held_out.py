@@ -52,7 +52,7 @@ def test_held_out_examples_are_taken_out_of_the_training_and_nothing_is_lost() -
     assert not by_row
 
 
-def test_which_are_held_out_does_not_depend_on_labels() -> None:
+def test_the_held_out_rows_do_not_depend_on_labels() -> None:
     data, labels = small_table(examples=100)
     first = set_aside(LabelledData(public=data, train_labels=labels), share=0.1)
     other = set_aside(LabelledData(public=data, train_labels=(labels + 1) % 3), share=0.1)
@@ -72,7 +72,7 @@ def test_shares_that_leave_too_few_are_refused(share: float, message: str) -> No
         set_aside(LabelledData(public=data, train_labels=labels), share=share)
 
 
-def test_held_out_features_have_labels_or_there_are_none() -> None:
+def test_held_out_features_have_labels() -> None:
     data, labels = small_table(examples=100)
     apart = replace(data, held_out_features=data.train_features[:5])
     with pytest.raises(ValueError, match="held_out_features has 5 rows and held_out_labels 4"):

@@ -188,7 +188,7 @@ def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], message:
         from_npz(tmp_path, **arrays)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetMissing, match=r"nowhere\.npz is not there; check data\.path"):
         own(tmp_path / "nowhere.npz")
     for name in ("mine.npz", "mine.parquet"):
@@ -451,7 +451,7 @@ def test_two_more_for_testing(tmp_path: Path) -> None:
         (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_inputs_that_do_not_fit_are_refused(
     tmp_path: Path, features: Any, labels: Any, said: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message) as caught:
@@ -558,7 +558,7 @@ def test_images_and_public_rows_for_testing() -> None:
     assert data.public.test_labels.tolist() == [0, 1, 2, 1] and data.public.num_classes == 3
 
 
-def test_rows_are_held_out_only_when_asked_for() -> None:
+def test_rows_are_held_out_only_on_request() -> None:
     for seed in (0, 5):
         splits = read_arrays(
             TABLE, NAMES, classes=["no", "yes"], hold_out=HoldOut.PUBLIC, hold_out_seed=seed
@@ -583,7 +583,7 @@ def test_rows_are_held_out_only_when_asked_for() -> None:
         (images(20, 8, 8, 4), "1 or 3 channels"),
     ],
 )
-def test_features_that_are_none(features: Any, message: str) -> None:
+def test_invalid_features_are_refused(features: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_arrays(features, NAMES, classes=["no", "yes"])
 
@@ -601,7 +601,7 @@ def test_features_that_are_none(features: Any, message: str) -> None:
         (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
     ],
 )
-def test_labels_that_are_none_are_never_shown(labels: Any, classes: Any, message: str) -> None:
+def test_invalid_labels_are_never_shown(labels: Any, classes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         read_arrays(TABLE, labels, classes=classes)
     assert "HIV" not in str(caught.value) and "8391" not in str(caught.value)
@@ -620,12 +620,12 @@ def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int
 
 
 @pytest.mark.parametrize("text", ["1.0", "", "--1", "1-", "9" * 19, "1e3", "²"])
-def test_what_is_no_whole_number(text: str) -> None:
+def test_a_fraction_is_refused_as_a_whole_number(text: str) -> None:
     with pytest.raises(DataFileError, match=r"row 1 is the first that is not a whole number"):
         numbers(["0", text])
 
 
-def test_values_that_can_not_be_compared_are_none_of_the_classes() -> None:
+def test_values_that_cannot_be_compared_are_not_classes() -> None:
     assert places_among([2, 1.0, np.int64(2)], [1, 2]).tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match=r"y row 1 is none of the stated classes 1, 2 \(2 of 3"):
         places_among([1, [2], None], [1, 2])

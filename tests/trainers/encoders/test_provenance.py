@@ -27,7 +27,7 @@ MADE = FeatureProvenance(
 )
 
 
-def test_it_is_restored_and_told_from_another_encoder() -> None:
+def test_a_restored_encoder_differs_from_another_one() -> None:
     described = MADE.described()
     assert FeatureProvenance.restored(described) == MADE
     assert FeatureProvenance.restored({}) == NO_OUTSIDE_DATA

@@ -43,7 +43,7 @@ def test_each_teacher_is_a_ridge_regression_on_its_shard() -> None:
         ({"num_classes": 257}, "one byte"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict[str, object], message: str) -> None:
+def test_settings_that_do_not_fit_are_named(change: dict[str, object], message: str) -> None:
     features, shards, labels = _problem([4, 4])
     labels[0][:] = 2
     given = {"features": features, "shards": shards, "labels_of_shards": labels, "num_classes": 3}

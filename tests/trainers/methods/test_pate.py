@@ -45,7 +45,7 @@ def given() -> Given:
     return data, SeededVault(labels, 3)
 
 
-def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
+def test_an_interactive_run_requests_twice_with_a_student_in_between() -> None:
     data, vault = given()
     trainer = trained(INTERACTIVE, (data, vault))
     (first, nothing, _), (both, scores, publish) = vault.asked
@@ -59,7 +59,7 @@ def test_an_interactive_run_asks_twice_and_shows_a_student_in_between() -> None:
 
 
 @pytest.mark.parametrize("publish", [True, False])
-def test_what_is_planned_is_what_a_vault_charges(publish: bool) -> None:
+def test_a_vault_charges_the_planned_price(publish: bool) -> None:
     config = replace(CONFIG, publish_cost=publish)
     (request,) = config.rounds
     planned = config.planned_charge(num_classes=3, seed=5)

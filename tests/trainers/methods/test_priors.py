@@ -38,7 +38,7 @@ def learned(settings: PriorSettings, given: Given, epsilon: float = 1.0) -> NDAr
     return learned_prior(settings, data, vault, epsilon=epsilon, delta=1e-5)
 
 
-def test_uniform_asks_nothing() -> None:
+def test_a_uniform_prior_requests_nothing() -> None:
     given = digits()
     np.testing.assert_allclose(learned(PriorSettings(), given), 0.1)
     assert not given[1].charges()
@@ -152,7 +152,7 @@ def test_a_prior_on_other_features_is_that_of_data_described_so(
 @pytest.mark.parametrize(
     ("settings", "name"), [(CLUSTERS, "clusters_of"), (MOMENTS, "kernel_directions")]
 )
-def test_another_worker_reads_what_one_has_computed_and_asks_for_the_same_release(
+def test_workers_share_computed_features_and_one_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: PriorSettings, name: str
 ) -> None:
     alone, vault = digits(train=300)

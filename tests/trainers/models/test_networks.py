@@ -93,6 +93,6 @@ def images(count: int = 6) -> Tensor:
     return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
-def test_a_network_without_a_linear_layer_is_told_what_to_do() -> None:
+def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
     with pytest.raises(ValueError, match="Conv2d has no linear layer"):
         described(nn.Conv2d(3, 2, 3), images())

@@ -37,7 +37,7 @@ def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> No
         restored({**predictor.described(), **changes}, predictor.arrays())
 
 
-def test_weights_out_of_all_bounds_are_told_as_such() -> None:
+def test_weights_beyond_all_bounds_are_reported() -> None:
     data, predictor = a_network()
     with torch.no_grad():
         list(predictor.network.parameters())[-1].fill_(math.inf)

@@ -44,7 +44,7 @@ def several() -> Arrays:
     )
 
 
-def test_who_reads_sees_the_bits_that_were_computed(tmp_path: Path) -> None:
+def test_readers_see_the_computed_bits(tmp_path: Path) -> None:
     made: list[int] = []
     first = made_once(counting(made, several()), place=place_in(tmp_path))
     second = made_once(counting(made, several()), place=place_in(tmp_path))
@@ -91,7 +91,7 @@ def never_done(folder: Path, begun: Any) -> None:
     made_once(make, place=place_in(folder))
 
 
-def test_who_waits_takes_over_from_a_process_that_died_and_waits_no_longer_than_it_may(
+def test_a_waiting_process_replaces_a_dead_one_within_its_limit(
     tmp_path: Path,
 ) -> None:
     begun = FORK.Event()

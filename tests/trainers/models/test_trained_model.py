@@ -164,7 +164,7 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
         ("of another version", 2.0, False),
     ],
 )
-def test_whether_a_model_is_private_is_told_by_its_noise_and_not_believed(
+def test_the_noise_decides_whether_a_model_is_private(
     noise: str, epsilon: float, private: bool, tmp_path: Path
 ) -> None:
     """Older versions wrote `private: true` for noise that anyone with its seed draws again."""

@@ -20,9 +20,7 @@ def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
 
 @pytest.mark.parametrize("aggregator", AggregatorKind)
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
-def test_a_trial_costs_the_epsilon_that_is_asked_for(
-    aggregator: AggregatorKind, epsilon: float
-) -> None:
+def test_a_trial_costs_the_requested_epsilon(aggregator: AggregatorKind, epsilon: float) -> None:
     asked = replace(BASE, aggregator=aggregator, epsilon=epsilon)
     assert paid(asked) == pytest.approx(epsilon, rel=1e-6) and paid(asked) <= epsilon
     written = asked.calibrated()
@@ -42,7 +40,7 @@ def test_the_prior_is_paid_out_of_it(source: PriorSource, num_classes: int) -> N
 @pytest.mark.parametrize(
     "given", [{"sigma1": 800.0}, {"sigma2": 100.0}, {"threshold": 200.0}, {"delta": 1e-7}]
 )
-def test_what_is_given_stays_and_the_rest_is_calibrated(given: dict[str, Any]) -> None:
+def test_given_values_stay_and_the_rest_is_calibrated(given: dict[str, Any]) -> None:
     found = replace(BASE, epsilon=2.0, **given).calibrated()
     assert {name: getattr(found, name) for name in given} == given
     assert paid(found) == pytest.approx(2.0, rel=1e-6)
