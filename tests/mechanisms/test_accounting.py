@@ -8,8 +8,11 @@ import pytest
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
+    Conversion,
+    Event,
     GaussianEvent,
     PureEvent,
+    RenyiEvent,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_epsilon,
@@ -71,6 +74,13 @@ def test_composition_is_exact_where_it_can_be() -> None:
     assert epsilon_of([], delta=0.0) == 0.0
     mixed = epsilon_of([*two, PureEvent(epsilon=0.1)], delta=1e-5)
     assert together < mixed <= together + 0.1 + 1e-12
+    curve = RenyiEvent(orders=tuple(ORDERS), rdp=tuple(gaussian_rdp(2.0, ORDERS)))
+    for conversion in Conversion:
+        expected, _ = epsilon_from_rdp(ORDERS, curve.rdp, 1e-5, conversion)
+        assert epsilon_of([curve], delta=1e-5, conversion=conversion) == expected
+        both: list[Event] = [curve, PureEvent(epsilon=0.01)]
+        assert epsilon_of(both, delta=1e-5, conversion=conversion) > expected
+    assert np.isinf(pure_rdp(math.inf, ORDERS)).all()
 
 
 def test_pure_events_add_to_the_exact_gaussian() -> None:

@@ -16,6 +16,13 @@ def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
     np.testing.assert_array_equal(counts, [[2, 0, 1], [0, 0, 0], [0, 1, 1]])
 
 
+def test_seeded_noise_is_discrete_laplace_of_half_of_epsilon() -> None:
+    mechanism, labels = ClusterHistograms(epsilon=1.0, num_classes=2), np.zeros(20_000, dtype=int)
+    counts = mechanism.release(labels, np.arange(20_000), generator=np.random.default_rng(0))
+    expected = math.sqrt(2 * math.exp(-0.5)) / (1 - math.exp(-0.5))
+    assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)
+
+
 def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
     counts = np.array([[3, -1, 1], [-2, -1, 0], [0, 5, 0]])
     clusters = np.array([2, 0, 1, 0])

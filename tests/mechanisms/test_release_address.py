@@ -22,7 +22,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
-from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_address import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
@@ -205,7 +205,7 @@ def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
     assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
 
 
-@pytest.mark.parametrize("name", ["LaplaceNoise", "GNMax"])
+@pytest.mark.parametrize("name", ["LaplaceNoise", "PateAnswers"])
 def test_a_namesake_of_a_mechanism_of_ours_is_refused(name: str) -> None:
     """It would be reported, published and audited as Laplace noise."""
     namesake = type(name, (NoiseAlone,), {"__module__": __name__})
@@ -234,6 +234,16 @@ def test_our_own_are_known_before_and_after_they_are_written(mechanism: Any) -> 
         for other in ("4711", [1.0], True):
             assert not is_of(type(mechanism), {**each, field: other})
     assert not is_of(type(mechanism), {}) and not is_of(type(mechanism), {"name": each["name"]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    kind: NoiseKind = NoiseKind.PLAIN
+
+
+@pytest.mark.parametrize(("kind", "known"), [("plain", True), ("4711", False)])
+def test_only_members_of_an_enumeration_are_known(kind: str, known: bool) -> None:
+    assert is_of(Chosen, {"name": "Chosen", "kind": kind}) is known
 
 
 def test_fields_inside_fields_are_checked_too() -> None:

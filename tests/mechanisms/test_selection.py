@@ -91,6 +91,8 @@ def test_pure_limits(epsilon: float) -> None:
                 epsilon=epsilon, mean_trials=mean_trials, distribution=distribution
             )
             assert price.epsilon == pytest.approx(factor * epsilon) and price.delta == 0.0
+        price = selection_price(epsilon=epsilon, mean_trials=mean_trials, distribution="poisson")
+        assert price.epsilon == pytest.approx(epsilon + mean_trials * math.tanh(epsilon / 2))
     for distribution in ("geometric", "logarithmic"):
         once = selection_price(epsilon=epsilon, mean_trials=1, distribution=distribution)
         assert once.epsilon == epsilon
@@ -166,6 +168,19 @@ def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:
         selection_price(
             epsilon=1.0, mean_trials=10, distribution="geometric", delta=1e-6, trial_delta=1e-6
         )
+
+
+def test_the_events_of_a_trial_are_priced_together() -> None:
+    def curve(*noise_multipliers: float, orders: NDArray[np.float64] = ORDERS) -> RenyiEvent:
+        rdp = sum(gaussian_rdp(each, orders) for each in noise_multipliers)
+        return RenyiEvent(orders=tuple(orders), rdp=tuple(np.asarray(rdp)))
+
+    several: list[Event] = [GaussianEvent(noise_multiplier=2.0), curve(3.0)]
+    chosen = selection(GEOMETRIC, 10.0)
+    together = chosen.epsilon([curve(2.0, 3.0)], delta=1e-5)
+    assert chosen.epsilon(several, delta=1e-5) == pytest.approx(together, rel=1e-12)
+    with pytest.raises(ValueError, match="different grids of orders"):
+        chosen.epsilon([*several, curve(3.0, orders=SOME_ORDERS)], delta=1e-5)
 
 
 def test_bad_input_is_refused() -> None:
