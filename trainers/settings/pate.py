@@ -400,7 +400,8 @@ def _calibrated(settings: PateConfig) -> PateConfig:
             raise ValueError(
                 f"epsilon is {target:g}{default}, but with {given} {settings.answers} answers to "
                 f"{settings.ensemble.queries} queries cost {alone:.4g} at delta "
-                f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both"
+                f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both: "
+                f"{' '.join(f'trainer.{name}=null' for name in names)} calibrates them"
             )
     return at(least_noise(lambda scale: at(scale).price, target)) if missing else found
 
