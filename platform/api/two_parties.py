@@ -215,7 +215,7 @@ def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.st
         raise ValueError(f"{what} have no column {column!r}; they have {', '.join(table.columns)}")
     if table[column].isna().any():
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
-    ids: NDArray[np.str_] = table[column].astype(str).to_numpy(dtype=str)
+    ids: NDArray[np.str_] = table[column].convert_dtypes().astype(str).to_numpy(dtype=str)
     distinct = len(np.unique(ids))
     if not len(ids) or distinct < len(ids):
         raise ValueError(
@@ -431,7 +431,8 @@ def _joined(
         )
     ids = checked_ids(labels, id_column, what="the labels")
     known = labels[label_column].notna().to_numpy()
-    values = labels[label_column].astype(object).to_numpy()[known]
+    # A gap makes whole numbers floats in a file: 1.0 is meant as 1.
+    values = labels[label_column].convert_dtypes().astype(object).to_numpy()[known]
     # All of them, whatever is asked for: a request for one id and some of the classes would
     # otherwise learn from a refusal that the label is another one.
     class_numbers({*map(str, values), *([] if missing is None else [missing])}, request.classes)

@@ -361,6 +361,12 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
     assert (found == truth.to_numpy()).all()
     given["vault"] = SharedVault()
     assert answer(gaps, request, None, **given, missing="no").absent == (~truth).sum()
+    # Of whole numbers, and ids that a gap elsewhere in the file made floats.
+    numbers = labels.assign(bought=labels.bought.map({"yes": 1.0}))
+    facts = {**facts, "classes": ["0", "1"]}
+    request = write_request(features, tmp_path / "numbers", **facts)
+    given["vault"] = SharedVault()
+    assert answer(numbers, request, None, **given, missing="0").absent == (~truth).sum()
 
 
 @pytest.mark.parametrize("label", ["no", "yes"])
