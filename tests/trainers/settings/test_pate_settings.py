@@ -52,7 +52,7 @@ def test_noise_that_costs_another_epsilon_is_refused() -> None:
     both = replace(BASE, sigma1=400.0, sigma2=100.0)
     assert both.calibrated().epsilon is None and both.publishes
     with pytest.raises(
-        ValueError, match="set epsilon or sigma1, sigma2, and not both: trainer.sigma1=null"
+        ValueError, match=r"set epsilon or sigma1, sigma2, and not both: trainer\.sigma1=null"
     ):
         replace(both, epsilon=5.0).calibrated()
     with pytest.raises(ValueError, match="publish_cost is True and epsilon is 1"):
