@@ -140,7 +140,7 @@ def test_a_record_that_does_not_fit_leaves_the_one_before(
 ) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
-    with pytest.raises(ResultsFolderError, match=r"can't be written.*--resume auto"):
+    with pytest.raises(ResultsFolderError, match=r"can't be written.*run the command again"):
         folder.keep(a_record(reason="x" * (1 << 17)))
     assert list(folder.records().values()) == [a_record()]
     assert [path.name for path in (tmp_path / "trials").iterdir()] == ["0123456789abcdef.json"]
