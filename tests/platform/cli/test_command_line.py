@@ -80,7 +80,7 @@ def test_contract_of_every_command(
         (f"plan {QUICKSTART} trainer.epsilom=1", ["did you mean trainer.epsilon"]),
         (f"plan {QUICKSTART} --config none.yaml", ["none.yaml", "No such file"]),
         (f"plan {QUICKSTART} elsewhere", ["'elsewhere' is not of the form key=value"]),
-        ("report quickstart", ["results/quickstart/mlflow.db does not exist here", "--tracking-uri"]),
+        ("report quickstart", ["mlflow.db does not exist here", "--tracking-uri"]),
         ("data check mnits", ["'mnits'", "did you mean mnist"]),
         ("epsilom", ["epsilom", "epsilon"]),
         ("ledger . nowhere", ["FOLDER", "nowhere", "does not exist"]),
