@@ -40,8 +40,11 @@ from labeldp.mechanisms.randomness import (
     NoiseGenerator,
     SecureGenerator,
     as_noise_generator,
+    laplace,
+    largest,
+    normal,
+    reaches,
 )
-from labeldp.mechanisms.secure_noise import laplace, largest, normal, reaches
 
 #: The label of a query without an answer.
 NO_ANSWER = -1
@@ -181,7 +184,7 @@ class LNMax(_Aggregator):
 
     scale: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         checked_noise(scale=self.scale)
@@ -206,7 +209,7 @@ class GNMax(_Aggregator):
 
     noise_std: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         checked_noise(noise_std=self.noise_std)
@@ -243,7 +246,7 @@ class ConfidentGNMax(_Aggregator):
     sigma2: float
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         _validate.non_negative(threshold=self.threshold)
@@ -328,7 +331,7 @@ class InteractiveGNMax(_Aggregator):
     sigma2: float
     confidence: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         _validate.number(confidence=self.confidence)

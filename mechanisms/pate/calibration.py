@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
     DecisionEvent,
     GaussianEvent,
+    brentq,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_rdp,

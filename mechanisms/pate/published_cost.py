@@ -87,8 +87,8 @@ from labeldp.mechanisms.randomness import (
     NoiseGenerator,
     SecureGenerator,
     as_noise_generator,
+    rounded_sum,
 )
-from labeldp.mechanisms.secure_noise import rounded_sum
 
 #: Part of delta that a published bound may fail with: one policy for sweeps and the command line.
 TAIL_SHARE = 0.01

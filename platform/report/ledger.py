@@ -48,8 +48,7 @@ from labeldp.mechanisms.ledger import (
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.mechanisms.release_address import is_of
-from labeldp.mechanisms.release_store import write_event
+from labeldp.mechanisms.release_store import is_of, write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge

@@ -48,7 +48,6 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.records.private_files import inner_folder
 from labeldp.platform.records.results import keep_consensus, write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
@@ -61,6 +60,7 @@ from labeldp.platform.vault.audits import (
 )
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
+from labeldp.trainers.data.files import inner_folder
 from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")

@@ -31,7 +31,7 @@ from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import label_home
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table

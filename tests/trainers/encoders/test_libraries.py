@@ -10,11 +10,11 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, Pool, WeightsRefused
 from labeldp.trainers.encoders.libraries import put_in, read_weights, without_head
-from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))
