@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import Budget, check_indices, delta_of_total
-from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
@@ -37,7 +37,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
     Charge,

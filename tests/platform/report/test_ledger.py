@@ -44,9 +44,9 @@ from labeldp.platform.report.ledger import (
     sentences,
     sweep_totals,
     total_of,
-    what_of,
 )
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
+from labeldp.platform.report.wording import what_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep

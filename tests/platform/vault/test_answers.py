@@ -14,7 +14,7 @@ from labeldp.mechanisms import randomness
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
@@ -23,7 +23,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.records.results import read_json
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
