@@ -32,8 +32,10 @@ from unittest.mock import patch
 import numpy as np
 
 import labeldp
+from labeldp.platform.records import tracking
 from labeldp.platform.sweep.accuracy_figures import SCORES
 from tests.faults.without_cluster import without_cluster
+from tests.platform.sweep.stores import copy_store
 from tests.trainers.ratings import write_ratings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -353,6 +355,7 @@ def table(*, all_on_ray: bool = False) -> dict[str, Any]:
     here: tuple[Callable[[], AbstractContextManager[None]], bool] = (without_cluster, False)
     with (
         patch.dict(os.environ, environment, clear=True),
+        patch.object(tracking, "_create_whole", copy_store),
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place,
         contextlib.chdir(place),
     ):

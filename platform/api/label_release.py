@@ -19,6 +19,7 @@ from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -29,8 +30,9 @@ from labeldp.trainers.settings.base import near_miss
 
 #: Each label by itself, which needs no features.
 SINGLE = ("subset", "randomized_response", "laplace")
-#: With sums along directions of the features, and with a prior from an earlier release.
-METHODS = (*SINGLE, "moments", "stages")
+#: With sums along directions of the features, with counts in groups of like rows, and with a prior
+#: from an earlier release.
+METHODS = (*SINGLE, "moments", "clusters", "stages")
 
 
 def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int) -> Any:
@@ -44,6 +46,8 @@ def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int
             return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
         case "stages":
             return StaircaseChannel(epsilon=epsilon)
+        case "clusters":
+            return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
         case "moments":
             if delta == 0:
                 raise ValueError(

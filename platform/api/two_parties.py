@@ -27,6 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
@@ -50,6 +51,7 @@ from labeldp.trainers.methods.any_model import (
 )
 from labeldp.trainers.methods.smooth_sums import (
     SumQuestion,
+    groups_of_rows,
     packed,
     unpacked,
     worthwhile,
@@ -57,10 +59,11 @@ from labeldp.trainers.methods.smooth_sums import (
 
 FORMAT = 1
 _REQUEST, _RELEASE = "request.json", "release.json"
-_IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES = (
+_IDS, _WEIGHTS, _QUESTION, _CLUSTERS, _PRIOR, _VALUES = (
     "ids.parquet",
     "weights.npy",
     "question.npz",
+    "clusters.npy",
     "prior.npy",
     "values.npy",
 )
@@ -83,6 +86,7 @@ class Request:
     Attributes:
         ids: Whose labels, as text, each once [N].
         weights: Of the sums, in units of the question [N, M]; None without sums.
+        clusters: Numbers of the groups whose labels are counted [N]; None without counts.
         prior: Of each label in whole shares of `_PRIOR_STEPS` [N, K]; None for a flat one.
         digest: Of the whole request.
     """
@@ -94,6 +98,7 @@ class Request:
     ids: NDArray[np.str_]
     weights: NDArray[np.int8] | None
     question: SumQuestion | None
+    clusters: NDArray[np.uint32] | None
     prior: NDArray[np.uint16] | None
     digest: str
 
@@ -105,6 +110,8 @@ class Request:
             except ValueError as error:
                 raise FileNotAsWritten(f"{self.folder}: {error}") from error
             return (weights,), length
+        if self.clusters is not None:
+            return (self.clusters.astype(np.int64),), 1.0
         if self.method == "stages":
             flat = np.full((len(self.ids), len(self.classes)), _PRIOR_STEPS, np.uint16)
             steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
@@ -112,7 +119,10 @@ class Request:
         return (), 1.0
 
     def isolated(self) -> float:
-        """Return the largest share of one row in a direction, 0 without directions."""
+        """Return the largest share of one row in a direction or a group, 0 without either."""
+        if self.clusters is not None:
+            sizes = np.bincount(self.clusters)
+            return float(1 / sizes[sizes > 0].min())
         if self.weights is None:
             return 0.0
         squares = [np.square(some, dtype=np.float64) for some in _parts(self.weights)]
@@ -131,10 +141,17 @@ class PartyRelease(LabelRelease):
     ids: NDArray[np.str_]
     id_column: str
     question: SumQuestion | None
+    clusters: NDArray[np.uint32] | None
     length: float
 
-    def soft_labels_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return soft labels [n, K] of prepared rows [n, D] among those of the ids, from sums."""
+    def soft_labels_of(
+        self, rows: NDArray[np.floating], places: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return soft labels [n, K] of prepared rows [n, D], `places` [n] of the ids, from sums."""
+        if self.clusters is not None:
+            # One person's worth keeps noise from ruling a class out.
+            counts, groups = self.values, self.clusters[places]
+            return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
         assert self.question is not None
         noise_std = self.mechanism.noise_std
         return self.question.soft_labels(
@@ -202,6 +219,9 @@ def write_request(
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
         files[_WEIGHTS], files[_QUESTION] = packed(weights), question.arrays()
+    if method == "clusters":
+        rows = prepared(features, id_column)[0]
+        files[_CLUSTERS] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
     files[_IDS] = ids[chosen]
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = new_folder(to)
@@ -253,8 +273,10 @@ def read_request(folder: str | Path) -> Request:
                 f"{place} has an id twice, or none; each label is requested once"
             )
         weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
-        if (method == "moments") != (weights is not None):
-            raise FileNotAsWritten(f"{place}: moments need directions, and {method} takes none")
+        clusters = files.get(_CLUSTERS)
+        for needs, file in (("moments", _WEIGHTS), ("clusters", _CLUSTERS)):
+            if (method == needs) != (file in files):
+                raise FileNotAsWritten(f"{place}: {needs} need {file}, and {method} takes none")
         if weights is not None:
             question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
             width = len(question.units)
@@ -264,6 +286,13 @@ def read_request(folder: str | Path) -> Request:
                 )
             _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
             weights = unpacked(weights, width)
+        if clusters is not None:
+            _expect(place, clusters, np.uint32, (len(ids),))
+            most = min(_MOST_DIRECTIONS, len(ids))
+            if (groups := int(clusters.max()) + 1) > most:
+                raise FileNotAsWritten(
+                    f"{place} requests counts of {groups:,} groups; the most is {most:,}"
+                )
         if prior is not None:
             _expect(place, prior, np.uint16, (len(ids), len(classes)))
         return Request(
@@ -274,6 +303,7 @@ def read_request(folder: str | Path) -> Request:
             ids=ids,
             weights=weights,
             question=question,
+            clusters=clusters,
             prior=prior,
             digest=facts["digest"],
         )
@@ -417,6 +447,8 @@ def answer(
     files: dict[str, Any] = {_IDS: request.ids, _VALUES: _packed(values)}
     if request.question is not None:
         files[_QUESTION] = request.question.arrays()
+    if request.clusters is not None:
+        files[_CLUSTERS] = request.clusters
     written = _write(folder, _RELEASE, facts, files)
     return Answered(**{**vars(found), "bytes": written, "folder": str(folder)})
 
@@ -469,7 +501,12 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         question = SumQuestion.of_arrays(files[_QUESTION]) if _QUESTION in files else None
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        expected = len(ids) if question is None else len(question.units)
+        clusters, expected = files.get(_CLUSTERS), len(ids)
+        if question is not None:
+            expected = len(question.units)
+        if clusters is not None:
+            _expect(place, clusters, np.uint32, (len(ids),))
+            expected = int(clusters.max()) + 1
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
         line = PaidRelease(
@@ -489,6 +526,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             ids=ids,
             id_column=facts["id_column"],
             question=question,
+            clusters=clusters,
             length=float(facts["length"]),
         )
 
@@ -561,6 +599,10 @@ def fit_release(
         )
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
+    if len(releases) > 1 and (first.question is not None or first.clusters is not None):
+        raise ValueError(
+            f"{len(releases)} releases of sums or counts are given; a model takes one of them"
+        )
     places = pd.Index(ids).get_indexer(wanted)
     if (places < 0).any():
         raise ValueError(
@@ -572,9 +614,9 @@ def fit_release(
     model = (
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
-    if first.question is not None:
-        some = rows[some_of(len(rows), seed=seed)]
-        fitted = fit_to_soft_labels(model, some, first.soft_labels_of(some))
+    if first.question is not None or first.clusters is not None:
+        some = some_of(len(rows), seed=seed)
+        fitted = fit_to_soft_labels(model, rows[some], first.soft_labels_of(rows[some], some))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
@@ -603,7 +645,7 @@ def _packed(values: NDArray[Any]) -> NDArray[Any]:
     """Sets as bits, labels as the smallest whole numbers, others in single precision."""
     if values.dtype == bool:
         return np.packbits(values, axis=1)
-    if np.issubdtype(values.dtype, np.integer):
+    if values.ndim == 1:
         return values.astype(np.min_scalar_type(int(values.max())))
     return values.astype(np.float32)
 
@@ -641,7 +683,7 @@ def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
             raise FileNotAsWritten(f"{folder / name} was altered; ask its writer for it again")
         files: dict[str, Any] = {}
         for file, digest in facts["files"].items():
-            if file not in (_IDS, _WEIGHTS, _QUESTION, _PRIOR, _VALUES):
+            if file not in (_IDS, _WEIGHTS, _QUESTION, _CLUSTERS, _PRIOR, _VALUES):
                 raise FileNotAsWritten(f"{folder} names a file {file!r}, which has no place in it")
             path = folder / file
             if _digest(path) != digest:

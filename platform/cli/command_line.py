@@ -418,7 +418,9 @@ VERBS = (
         "features.parquet --id-column id --method moments --classes no,yes -o request",
         argument("features", "FEATURES", "table: .parquet or .csv"),
         option("--id-column", "column of ids that both parties share", "NAME", required=True),
-        option("--method", f"moments, {', '.join(_SINGLE)} or stages", "NAME", required=True),
+        option(
+            "--method", f"moments, clusters, {', '.join(_SINGLE)} or stages", "NAME", required=True
+        ),
         option("--classes", "all classes, as the labels are written", "A,B", required=True),
         number("--epsilon", "expected epsilon; the party with the labels decides", default=1.0),
         number("--delta", "of --method moments", default=1e-5),

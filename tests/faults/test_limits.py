@@ -55,13 +55,14 @@ def test_releases_that_add_up_to_more_than_the_budget(tmp_path: Path) -> None:
     assert outcome["ledger"]["epsilon_total"] == 3.0
 
 
+@pytest.mark.usefixtures("here")
 def test_the_vault_refuses_what_a_plan_did_not_foresee(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "check_budget", lambda *plan, **facts: None)
     monkeypatch.setattr(open_sweep, "check_what_is_left", lambda *plan, **facts: None)
-    command = ["--results", str(tmp_path), "--address", cluster.address, "--json"]
-    code, said = run_here(QUICK, *command, "--max-epsilon-total", "2.5")
+    command = ["--results", str(tmp_path), "--json", "--max-epsilon-total", "2.5"]
+    code, said = run_here(QUICK, *command)
     assert code == 4, said
     outcome = json.loads(said.splitlines()[-1])
     assert (outcome["finished"], outcome["failed"], outcome["over_budget"]) == (1, 1, 1)

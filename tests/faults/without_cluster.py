@@ -14,7 +14,7 @@ import ray
 from ray import tune
 from ray._private.dict import flatten_dict
 
-from labeldp.platform.records import checkpoints
+from labeldp.platform.records import checkpoints, tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import Capacity
@@ -24,6 +24,7 @@ from labeldp.platform.sweep.trial import EarlyStops, StopBoard, tune_trial
 from labeldp.platform.sweep.trial_runs import HandOut
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome
+from tests.platform.sweep.stores import copy_store
 
 
 class Here:
@@ -38,7 +39,7 @@ class Here:
 
 @contextmanager
 def without_cluster() -> Iterator[None]:
-    """Have drivers of this process start no cluster."""
+    """Have drivers of this process start no cluster, and copy an empty tracking store."""
     with (
         patch.object(open_sweep, "connected", _connected),
         patch.object(trial_runs, "_run_trials", _run_trials),
@@ -46,6 +47,7 @@ def without_cluster() -> Iterator[None]:
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
         patch.object(home_proxy, "start", LabelHome),
+        patch.object(tracking, "_create_whole", copy_store),
     ):
         yield
 

@@ -1,7 +1,6 @@
 """Bad input at a sweep's front door: refused before Ray starts, in one line, nothing touched."""
 
 import signal
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -94,33 +93,6 @@ def test_data_of_the_users_own_are_refused(
     code, line = door.refuse("data.name=own", "data.path=own.npz")
     assert code == 2
     for word in words:
-        assert word in line
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda whole: whole[: len(whole) // 2],
-        lambda whole: whole[:999] + bytes([whole[999] ^ 1]) + whole[1000:],
-        lambda whole: b"",
-    ],
-)
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-def test_damaged_files_are_refused(door: Door, damage: Callable[[bytes], bytes]) -> None:
-    path = door.here / "own.npz"
-    np.savez(path, features=FEATURES, labels=LABELS)
-    path.write_bytes(damage(path.read_bytes()))
-    code, line = door.refuse("data.name=own", "data.path=own.npz")
-    assert code == 2
-    assert "own.npz" in line and "can't be read" in line and "numpy.savez" in line
-
-
-def test_over_budget_is_refused(door: Door) -> None:
-    code, line = door.refuse(
-        "trainer.noise=laplace", "--max-epsilon-total", "2", "trainer.epsilon=3"
-    )
-    assert code == 4
-    for word in ("budget is epsilon 2", "would make it 3", "raise the budget"):
         assert word in line
 
 

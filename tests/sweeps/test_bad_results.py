@@ -1,18 +1,15 @@
 """Results folders that a sweep cannot use: refused before Ray, in one line, nothing touched."""
 
 import shutil
-from dataclasses import asdict
-from typing import Any
 
 import pytest
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.records.results import ResultsFolder, write_json
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import load
-from tests.platform.sweep.examples import METRICS, a_record
-from tests.platform.sweep.stores import of_newer_schema
+from tests.platform.sweep.examples import a_record
 from tests.sweeps.front_door import Door
 
 
@@ -65,23 +62,6 @@ def test_a_copied_results_folder_is_refused(door: Door) -> None:
         door.refuse("--moved")
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"metrics": {**METRICS, "accuracy": None}},
-        {"metrics": {}},
-        {"metrics": {"accuracy": "high"}},
-    ],
-)
-def test_a_record_that_no_report_could_show_is_refused(door: Door, changes: dict[str, Any]) -> None:
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    file = folder.path / "trials" / f"{a_record().hash}.json"
-    write_json(file, {**asdict(a_record()), **changes})
-    code, line = door.refuse()
-    assert code == 2 and f"{file.name} is not a trial record" in line and "move it away" in line
-
-
 def test_results_below_a_file_are_refused(door: Door) -> None:
     (door.here / "file").write_text("mine")
     code, line = door.refuse("--results", "file/results")
@@ -114,18 +94,3 @@ def test_damaged_results_are_refused(door: Door) -> None:
     (door.results / "trials" / "bad.json").write_text('{"hash": ')
     code, line = door.refuse()
     assert code == 2 and "bad.json can't be read" in line and "move" in line
-
-
-@pytest.mark.parametrize("door", ["new"], indirect=True)
-@pytest.mark.parametrize("named", [False, True])
-def test_a_store_of_a_newer_schema_is_refused(
-    door: Door, named: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (door.results / "trials").mkdir(parents=True)
-    path = of_newer_schema(door.here / "elsewhere" if named else door.results)
-    if named:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
-    code, line = door.refuse()
-    assert code == 2
-    for word in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
-        assert word in line

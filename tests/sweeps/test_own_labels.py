@@ -15,7 +15,6 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.stores import new_store
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -51,7 +50,6 @@ def test_a_sweep_without_any_public_label(
     ]
     results = tmp_path / "results"
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    new_store(results)
     arguments = ["--results", str(results), "--json", "--choose-by", "estimated"]
     with without_cluster():
         code = sweep_command.run(

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,10 @@ PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py
 TEACHERS = 250
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 2, "num_gpus": 0, "include_dashboard": False}
-    cluster: Any = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        yield cluster.address
-    finally:
-        cluster.shutdown()
-
-
 @pytest.mark.ray_cluster
 @pytest.mark.timeout(900)
 def test_teachers_are_trained_once_for_all_settings_of_the_noise(
-    address: str,
+    cluster: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -40,7 +27,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
 
     def run(name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
         """Return the JSON, the standard error, and the metrics of the sweep's own run."""
-        where = ("--results", str(tmp_path / name), "--address", address)
+        where = ("--results", str(tmp_path / name), "--address", cluster.address)
         code = sweep_command.run(load_sweep(PATE_MNIST), ["--smoke", "--json", *where, *overrides])
         captured = capsys.readouterr()
         assert code == 0, captured.err

@@ -4,7 +4,6 @@ Six trials share one release; two of them must diverge. The first start is inter
 has finished, the second one does the rest.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, kept_model
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.overrides import read_yaml
@@ -201,15 +199,3 @@ def test_the_report_names_failures_and_nothing_private(completed: Start, results
     assert "1 release. A label" in page and "epsilon 4 at delta 0" in page
     assert "1 release of Laplace noise, epsilon 4, read by" in page
     assert "private/" not in page
-
-
-def test_the_report_verb_reads_it_from_the_store(
-    completed: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    uri = completed.json["tracking_uri"]
-    arguments = ["report", "quickstart", "--tracking-uri", uri, "--out", str(tmp_path), "--json"]
-    assert main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"html", "pareto_png", "rows"}
-    assert found["rows"] == 4
-    assert Path(found["pareto_png"]).read_bytes().startswith(b"\x89PNG")

@@ -16,7 +16,6 @@ from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.score_figures import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.stores import new_store
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -38,7 +37,7 @@ def test_a_rare_class_is_reported_by_auc_and_average_precision(
     hold_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    new_store(results := tmp_path / "results")
+    results = tmp_path / "results"
     settings = {
         "method": "alibi",
         "data.name": "own",

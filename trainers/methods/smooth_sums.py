@@ -49,6 +49,8 @@ _LEAST_SHARE = 1e-7
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
 _MOST_FUNCTIONS = 400
+#: Groups of rows are found by this many functions.
+_GROUPING_FUNCTIONS, _MOST_GROUPS = 64, 1000
 _ROWS_AT_ONCE = 8192
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
@@ -159,6 +161,18 @@ def _squared_distances(some: Floats, others: Floats) -> Floats:
     products = some @ others.T
     found = np.square(some).sum(1)[:, None] + np.square(others).sum(1) - 2 * products
     return np.asarray(np.maximum(found, 0), np.float32)
+
+
+def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
+    """Return numbers of groups of like rows [N], so large that noise is a small part of a count."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    functions = SmoothFunctions.learned(rows, count=_GROUPING_FUNCTIONS, seed=seed)
+    values = functions(rows)
+    count = int(np.clip(np.sqrt(len(rows) * epsilon), 1, min(_MOST_GROUPS, len(rows))))
+    groups = MiniBatchKMeans(count, batch_size=4096, n_init=1, random_state=seed)
+    numbers = groups.fit_predict(values * functions.strengths**0.5)
+    return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -140,15 +140,6 @@ def test_it_learns_from_rows_of_any_scale_and_labels_of_any_kind(
     assert plain.score(fresh, truth) > 0.85
 
 
-def test_it_learns_from_images() -> None:
-    generator = np.random.default_rng(0)
-    labels = generator.integers(2, size=300)
-    images = generator.integers(0, 60, size=(300, 8, 8), dtype=np.uint8)
-    images[labels == 1, 2:6, 2:6] += 150
-    model = LabelPrivateClassifier(epsilon=2.0, classes=2, random_state=0)
-    assert model.fit(images[:200], labels[:200]).score(images[200:], labels[200:]) > 0.9
-
-
 def test_fits_without_a_vault_draw_anew_and_add_up_by_their_rows() -> None:
     model = quick(epsilon=1.0).fit(X[:300], Y[:300])
     with warnings.catch_warnings():

@@ -1,19 +1,13 @@
 """fitting: labels that no message shows, rows of every kind, prices before the first release."""
 
-import copy
-import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
-from labeldp.platform.api import fitting
 from labeldp.platform.api.fitting import (
-    PrivateFigures,
     check_price,
     configured,
     digest_of,
@@ -147,26 +141,3 @@ def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
         check_price(gaussian, epsilon=2.0, delta=1e-6, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon inf"):
         check_price(config(**{"trainer.noise": "none"}), epsilon=2.0, delta=0.0, num_classes=3)
-
-
-@pytest.mark.parametrize(("columns", "threads"), [(15, 1), (5_000, 2)])
-def test_narrow_tables_are_trained_in_one_thread(columns: int, threads: int) -> None:
-    """Two threads took 20 seconds of processor time where one takes 0.8."""
-    before, data = torch.get_num_threads(), SimpleNamespace(train_features=torch.zeros(4, columns))
-    torch.set_num_threads(2)
-    try:
-        with fitting.few_threads(data):  # type: ignore[arg-type]
-            assert torch.get_num_threads() == threads
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_private_figures_are_read_by_name_and_pickled_only_on_request() -> None:
-    figures = PrivateFigures({"private/a": 0.125, "private/b": 2.0})
-    assert figures["private/a"] == 0.125 and sorted(figures) == ["private/a", "private/b"]
-    assert repr(figures) == str(figures) == "PrivateFigures(2 for the labels' owner alone)"
-    for copied in (pickle.loads(pickle.dumps(figures)), copy.deepcopy(figures), copy.copy(figures)):
-        assert len(copied) == 0
-    figures.pickled = True
-    assert dict(pickle.loads(pickle.dumps(figures))) == dict(figures)

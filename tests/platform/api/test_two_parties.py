@@ -41,7 +41,9 @@ def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
     return features, labels.sample(frac=1, random_state=0)
 
 
-@pytest.mark.parametrize("method", ["moments", "subset", "randomized_response", "laplace"])
+@pytest.mark.parametrize(
+    "method", ["moments", "clusters", "subset", "randomized_response", "laplace"]
+)
 def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": method, "classes": ["no", "yes"]}
@@ -277,14 +279,32 @@ def _no_list(facts: dict[str, Any], files: dict[str, Any]) -> None:
     facts["classes"] = 5
 
 
+def _many_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["clusters.npy"][0] = 300
+
+
+def _too_few_rows_in_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files["clusters.npy"] = files["clusters.npy"][1:]
+
+
+def _no_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
+    files.pop("clusters.npy")
+
+
 HOSTILE = [_twice, _not_finite, _nothing, _wide, _short, _pate, _no_ids, _long_id, _no_units]
 
 
-@pytest.mark.parametrize("change", [*HOSTILE, _no_list])
-def test_a_hostile_request_is_refused(change: Any, tmp_path: Path) -> None:
+COUNTS = [_many_groups, _too_few_rows_in_groups, _no_groups, _pate]
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [("moments", each) for each in [*HOSTILE, _no_list]] + [("clusters", each) for each in COUNTS],
+)
+def test_a_hostile_request_is_refused(method: str, change: Any, tmp_path: Path) -> None:
     features, labels = both_tables(300)
     folder = tmp_path / "request"
-    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    write_request(features, folder, id_column="id", method=method, classes=["no", "yes"])
     _rewritten(folder, change)
     vault = SharedVault()
     with pytest.raises((FileNotAsWritten, ValueError)):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.models.schedules import TrainingDiverged
-from tests.platform.cli.asked import OVER_BUDGET, Terminal
+from tests.platform.cli.asked import OVER_BUDGET
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,6 @@ def test_results(capsys: pytest.CaptureFixture[str], ok: bool, code: int, kind: 
     )
     assert perform(lambda: own, json=False) == 4
     assert capsys.readouterr().out == "it is\nn\n2\n"
-
-
-def test_nested_results_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    nested = {"a": 1.0, "b": {"c": "x", "d": {}}, "rows": [{"n": 1, "e": 0.5}], "none": []}
-    perform(lambda: nested, json=False)
-    assert capsys.readouterr().out == ("a: 1\nb:\n  c: x\n  d:\nrows:\n  - n 1, e 0.5\nnone: []\n")
 
 
 @pytest.mark.parametrize(
@@ -93,16 +86,3 @@ def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[5:] == ["below"]
     monkeypatch.setattr(command, "MOST_ROWS", 1)
     assert "... and 1 more; --json has them all" in shown(sets(), stream=io.StringIO())
-
-
-def test_a_terminal_gets_colors_and_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("TERM", "xterm"), ("COLUMNS", "60")):
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    text = shown(sets(), stream=Terminal())
-    assert "\x1b[1;31m" in text, "the bad row has no color"
-    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
-    assert max(map(len, plain.splitlines())) <= 60
-    assert plain.count("images") == 30, "a cell was cut off"
-    monkeypatch.setenv("TERM", "dumb")
-    assert "\x1b" not in shown(sets(), stream=Terminal())

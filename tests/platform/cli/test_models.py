@@ -1,6 +1,5 @@
 """models: `labeldp predict` on raw rows of every kind of file, and `labeldp publish`."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from pyarrow import parquet
 
 from labeldp.platform.cli.models import read_rows
-from labeldp.platform.records.results import ResultsFolder, write_model
+from labeldp.platform.records.results import write_model
 from labeldp.trainers.data.columns import Numbers
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
@@ -18,7 +17,6 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder
-from tests.platform.sweep.examples import a_record
 from tests.trainers.trained_examples import examples, small_model
 
 Model = tuple[TrainedModel, pd.DataFrame, Path]
@@ -92,20 +90,6 @@ def test_one_of_a_sweeps_models(
     assert "no model of a trial bb; there are aa11" in refusal(capsys, *arguments, "--trial", "bb")
     alone = ("predict", str(results / "models" / "aa11"), *arguments[2:], "--trial", "aa11")
     assert "leave --trial out" in refusal(capsys, *alone)
-
-
-def test_a_method_has_its_name_of_the_report(
-    table: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trial, results = "ab" * 8, ResultsFolder(tmp_path / "results", sweep="small")
-    origin = replace(table[0].origin, method="prior_labels", trial=trial)
-    write_model(results.models, trial, replace(table[0], origin=origin).files())
-    arguments = ("predict", str(results.path), "rows.csv", "-o", "found.csv")
-    assert "\nmethod: prior_labels\n" in words(capsys, *arguments)
-    results.keep(a_record(trial, variant="moment labels"))
-    assert "\nmethod: moment labels\n" in words(capsys, *arguments)
-    said = answer(capsys, *arguments)
-    assert (said["method"], said["line"]) == ("prior_labels", "moment labels")
 
 
 def test_bad_input_is_refused_by_name(table: Model, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,14 +42,6 @@ def test_a_plan_names_each_line_that_a_key_does_not_fit(
     assert "'PATE with probes" in note and note.endswith("which runs without it")
 
 
-@pytest.mark.parametrize("number", [100, 0])
-def test_a_plan_states_how_many_labels_audits_will_spoil(
-    number: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    asked = ("--results", str(tmp_path), f"audit.canaries={number}")
-    assert f"  {number} of 1,438, for audits\n" in words(capsys, "plan", QUICKSTART, *asked)
-
-
 #: All but studies without trials.
 PLANNED = sorted(path.name for path in SWEEPS.glob("*.py") if "SWEEP = " in path.read_text())
 

@@ -3,7 +3,6 @@
 import io
 import math
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,13 @@ from mlflow.tracking import MlflowClient
 
 import labeldp
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cli.tracked import record_of
-from labeldp.platform.records import environment, progress
-from labeldp.platform.records.progress import Steps, SweepProgress
+from labeldp.platform.records import environment
+from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
-from labeldp.trainers.models.schedules import counted
-from tests.platform.sweep.examples import METRICS, a_charge, a_record, a_sweep
+from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_provenance import MADE
 
@@ -124,21 +121,6 @@ def test_nan_fails_the_trial_and_not_the_sweep(
     assert recorder.folder.records()[record.hash] == record
 
 
-def test_records_and_tracking_say_what_made_the_features(
-    recorder: Recorder, plans: dict[str, PlannedTrial]
-) -> None:
-    first, second = list(plans)[:2]
-    assert end(recorder, first).features_from == MADE
-    client = MlflowClient(tracking_uri=recorder.tracker.uri)
-    run = client.get_run(recorder.tracker.run_id(first))
-    assert run.data.tags["features.league"] == "public-encoder"
-    assert record_of(run).features_from == MADE
-    # What an earlier start found is told as that record has it.
-    assert recorder.replay({second: a_record(second)})
-    run = client.get_run(recorder.tracker.run_id(second))
-    assert run.data.tags["features.league"] == "none"
-
-
 def git(folder: Path, *words: str) -> str:
     command = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -165,26 +147,3 @@ def test_a_commit_is_that_of_the_code_and_of_no_repository_around_it(
     assert environment.git_commit() == "unknown"
     monkeypatch.setenv(environment.COMMIT_VARIABLE, "0123abcd")
     assert environment.git_commit() == "0123abcd"
-
-
-def test_a_quick_step_is_printed_once_and_a_long_one_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
-    stream = io.StringIO()
-    with Steps(stream=stream).during("starting Ray", hint="; be patient"):
-        assert stream.getvalue() == "starting Ray ...\n"
-    time.sleep(0.2)
-    assert stream.getvalue() == "starting Ray ...\n"
-    with pytest.raises(ValueError, match="no"), Steps(stream=stream).during("x", hint="; wait"):
-        while "still" not in stream.getvalue():
-            time.sleep(0.01)
-        raise ValueError("no")
-    assert stream.getvalue().splitlines()[2] == "still x, 0 s by now; wait ..."
-    with Steps(stream=stream).during("planning"):
-        for part in counted([0, 1, 2, 3], "describing images"):
-            while f"describing images, {25 * part}%" not in stream.getvalue():
-                time.sleep(0.01)
-    with Steps(quiet=True).during("x"):
-        pass
-    assert capsys.readouterr() == ("", "")

@@ -1,10 +1,8 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
 import fcntl
-import math
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
+from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
@@ -141,19 +139,6 @@ def test_a_store_that_is_never_let_go_is_given_up(
         os.close(held)
 
 
-def test_only_totals_that_changed_get_another_point(tracker: Tracker) -> None:
-    same = {"trials": 5, "epsilon_total": math.inf, "delta": 1e-5}
-    for finished in (3, 5, 5, 4):
-        metrics = {**same, "finished": finished}
-        tracker.close_parent(metrics=metrics, files=(), texts={}, finished=False)
-    client = MlflowClient(tracking_uri=tracker.uri)
-    history = client.get_metric_history(tracker.parent_run_id, "finished")
-    assert [point.value for point in history] == [3, 5, 4]
-    for name, value in same.items():
-        (point,) = client.get_metric_history(tracker.parent_run_id, name)
-        assert point.value == min(value, sys.float_info.max)
-
-
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "a new one"
@@ -171,14 +156,6 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()
     assert sorted(old.rglob("*")) == (before if copied else [])
-
-
-def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
-    check_file("https://host")
-    check_file(default_uri(tmp_path))  # not there yet
-    (tmp_path / "mlflow.db").mkdir()
-    with pytest.raises(TrackingUnusable, match=r"mlflow\.db"):
-        check_file(default_uri(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp import load, mechanisms
+from labeldp import load
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import epsilon_at
-from labeldp.mechanisms.pate import releases
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
@@ -46,7 +45,6 @@ from labeldp.platform.report.ledger import (
     total_of,
 )
 from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
-from labeldp.platform.report.wording import what_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
@@ -120,18 +118,6 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
         read_folder(tmp_path)
     with pytest.raises(ValueError, match="no results folder"):
         account()
-
-
-def test_one_folder_costs_what_its_vault_says(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[LAPLACE, SMALL])
-    vault = a_vault(tmp_path)
-    vault.release(LAPLACE, indices=np.arange(5))
-    vault.release(SMALL, indices=np.arange(5, 60))
-    total = account(tmp_path).together
-    assert total == Total(epsilon=4.5, epsilon_private=4.5, releases=4)
-    assert total.epsilon == vault.epsilon(delta=0.0)
-    vault.release(NOTHING)
-    assert account(tmp_path).together == replace(total, epsilon=np.inf, releases=5, handed_out=1)
 
 
 def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Path) -> None:
@@ -446,19 +432,6 @@ def lines(path: Path, **facts: Any) -> tuple[LedgerLine, ...]:
     return read_folder(path).lines
 
 
-def test_equal_releases_are_one_sentence(tmp_path: Path) -> None:
-    (text,) = sentences(lines(tmp_path / "one", readers=9))
-    assert text.startswith(
-        "1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; for ALIBI; of "
-        "60 labels, made on 20"
-    )
-    assert text.endswith("Anybody may see results computed from it.")
-    (text,) = sentences(lines(tmp_path / "gaussian", releases=[GAUSSIAN]))
-    assert "1 release of Gaussian noise, epsilon 1.061 at delta 1e-05, read by 1 trial" in text
-    (seeded,) = sentences(lines(tmp_path / "seeded", noise=SeededNoise(seed=81243)))
-    assert "the seed takes this noise off" in seeded and "81243" not in seeded
-
-
 def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
     """They were made of the labels to train on, which the count's noise does not cover."""
     a_folder(tmp_path, releases=[], readers=0)
@@ -556,21 +529,6 @@ def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
         ledger_report([str(tmp_path / "a")], delta=2.0)
     with pytest.raises(ValueError, match=r"table\.csv can't be written"):
         ledger_report([str(tmp_path / "a")], csv=str(tmp_path / "no" / "table.csv"))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name, kind in {**vars(mechanisms), **vars(releases)}.items()
-        if isinstance(kind, type)
-        and hasattr(kind, "failure_probability")
-        and hasattr(kind, "release")
-        and name != "Mechanism"
-    ],
-)
-def test_every_mechanism_of_ours_has_words(name: str) -> None:
-    assert name not in what_of(name), f"{name} is released, and no words say what it is"
 
 
 def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Points, figures and pages: any sweep can be drawn and shown, to both audiences."""
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +16,7 @@ from matplotlib.image import imread
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import TEMPLATES, anchor
-from labeldp.platform.report.figures import MOST_PANELS, Line, curves_of, png, styles_of, trade_off
+from labeldp.platform.report.figures import Line, curves_of, png, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
@@ -27,7 +25,6 @@ from labeldp.trainers.data.splits import FeatureProvenance, League
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
-GLOSSARY = json.loads((TEMPLATES / "glossary.json").read_text())
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7 * 7 }}{% raw %}"
 
 
@@ -112,16 +109,6 @@ def test_any_records_make_a_page(
     found = made(records, **facts)
     assert words in found.text
     assert "nan" not in found.text.lower().split() and "None" not in found.text.split()
-
-
-def test_links_lead_somewhere_and_names_are_given_once() -> None:
-    found = made(comparison(), ledger={"releases": 1, "epsilon_total": math.inf, "delta": 0.0})
-    names = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
-    assert len(names) == len(set(names))
-    links = {a["href"] for tag, a in found.tags if tag == "a"}
-    assert {f"#{anchor('ceiling')}", "#trial-z", "#cost", "#failed"} <= links
-    assert {str(link)[1:] for link in links} <= set(names)
-    assert len({anchor(word) for word in GLOSSARY}) == len(GLOSSARY)
 
 
 def a_point(epsilon: float, accuracy: float) -> Point:
@@ -292,14 +279,3 @@ def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
     assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is no line"
     _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
     assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
-
-
-def test_excess_is_counted() -> None:
-    records = [
-        of_curves(a_record(f"{v}-{e}", variant=f"m{v:02}", point={"x": e}), [0.5, 0.6])
-        for v in range(MOST_PANELS + 1)
-        for e in range(10)
-    ]
-    text = page(records, title="x")
-    assert text.count('aria-label="Learning curves of') == MOST_PANELS
-    assert f"{len(records) - MOST_PANELS * 8} further settings not drawn" in text

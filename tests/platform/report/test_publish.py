@@ -657,16 +657,6 @@ def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Pat
         assert secret not in text, secret
 
 
-def test_public_names_are_distinct(tmp_path: Path) -> None:
-    """Two trials that differ in what is not public are two trials on the page."""
-    (key,) = a_folder(tmp_path / "results", readers=0)
-    for number, root in enumerate(("/data/one", "/data/two")):
-        changes = {"data.root": root}
-        record = a_record(f"{number:016x}", changes=changes, release_keys=(key,), epsilon=2.0)
-        keep(tmp_path / "results", record)
-    assert public_report(tmp_path / "results", to=tmp_path / "out")["trials"] == 2
-
-
 @pytest.mark.parametrize("changed", ["less", "nothing read"])
 def test_a_record_that_the_ledger_contradicts_is_not_shown(
     changed: str, sweep: Path, tmp_path: Path

@@ -185,24 +185,6 @@ def test_unusable_stores_and_folders_are_refused(
     assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
 
 
-def test_a_table_without_a_test_split_has_estimates(tmp_path: Path) -> None:
-    records = []
-    for digest, accuracy in (("a", 0.7), ("b", 0.8)):
-        found = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.01))
-        record = a_record(digest, point={"x": digest}, figures=found)
-        metrics = {key: value for key, value in record.metrics.items() if key != "accuracy"}
-        records.append(replace(record, metrics=metrics))
-    done, page = written(tmp_path, records)
-    rows = {row["x"]: row for row in rows_of(done.pareto_csv)}
-    assert rows["b"]["accuracy"] == "" and rows["b"]["accuracy_estimated"] == "0.8"
-    assert (rows["a"]["pareto"], rows["b"]["pareto"]) == ("0", "1")
-    assert page.column("estimated, %") == ["80.00 error 1.00", "70.00 error 1.00"]
-    assert "accuracy, %" not in page.tables[0][0]
-    # 2.24 standard errors on both sides, for the better one of two.
-    assert "between 77.76 and 82.24 with 95% confidence" in page.text
-    assert "nan" not in page.text.lower().split()
-
-
 def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> None:
     bare = {**AUDITS, "epsilon_m_paper_high": math.inf}
     records = [
@@ -294,19 +276,6 @@ def test_a_pure_trial() -> None:
     assert "\n\n\n" not in card and "## Audits" not in card
     guarantee = card.partition("## What is guaranteed")[2].partition("## What was released")[0]
     assert has(guarantee, "made of the releases below", "Not covered", "epsilon_m", "`private/`")
-
-
-@pytest.mark.parametrize(("accuracy", "named"), [(0.728, True), (0.9, False)])
-def test_the_card_names_the_largest_class_where_it_is_as_good(accuracy: float, named: bool) -> None:
-    card = run_card(a_record(accuracy=accuracy, figures={"majority_share": 0.771}), [a_charge()])
-    assert ("| largest class |" in card) == ("77.1%" in card) == named
-
-
-def test_an_attack_that_can_find_nothing_says_so() -> None:
-    """Of two classes one is wrong: no bound from 0 to infinity is passed off as a finding."""
-    figures = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf, "epsilon_m_ceiling": 0.0}
-    card = run_card(a_record(figures=figures), [a_charge()])
-    assert "epsilon_m says nothing here" in card and "stronger attacks" not in card
 
 
 def test_a_baseline_promises_nothing() -> None:

@@ -25,6 +25,7 @@ from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
 from tests.source_tree import ROOT
 
@@ -118,21 +119,21 @@ def test_runs_share_budgets_and_time_and_their_counts_add_up(
     assert found.ledger == dict.fromkeys(LEDGER, 3.0)
 
 
-@pytest.mark.ray_cluster
-@pytest.mark.timeout(900)
 def test_the_sweep_runs(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """sweeps/memorization.py at its smoke size, two blocks, one trial each; one Ray for all."""
+    """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
+    monkeypatch.setattr(block_check, "connected", nullcontext)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
     sweep = replace(whole, variants=[v for v in whole.variants if v.name == "ALIBI"])
     runner: Callable[..., Any] = partial(run_blocks, blocks=2)
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
     arguments += ["audit.canaries=40", "trainer.epochs=2"]
-    assert sweep_command.run(sweep, arguments, runner=runner) == 0
+    with without_cluster():
+        assert sweep_command.run(sweep, arguments, runner=runner) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["experiment"] == "memorization"
     assert (found["trials"], found["finished"], found["failed"], found["skipped"]) == (3, 3, 0, 0)

@@ -7,21 +7,30 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.records import tracking
+from labeldp.platform.records.tracking_address import default_uri, file_of
+
+_create_whole = tracking._create_whole
 
 
 @cache
 def _empty_store() -> Path:
     folder = Path(mkdtemp(prefix="labeldp-store-"))
-    Tracker.probe(default_uri(folder))
+    _create_whole(default_uri(folder))
     return folder / "mlflow.db"
+
+
+def copy_store(uri: str) -> None:
+    """Stand for `tracking._create_whole`: put an empty store where there is none."""
+    store = file_of(uri)
+    if store is not None and not store.exists() and store.parent.is_dir():
+        shutil.copy(_empty_store(), store)
 
 
 def new_store(folder: Path) -> str:
     """Put an empty store into `folder` and return its address."""
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(_empty_store(), folder / "mlflow.db")
+    copy_store(default_uri(folder))
     return default_uri(folder)
 
 

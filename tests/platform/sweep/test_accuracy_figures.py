@@ -18,12 +18,9 @@ from labeldp.platform.sweep.accuracy_figures import (
     doubt_of,
     figures_of,
     is_owners,
-    majority_text,
     refuse_lottery,
 )
 from tests.platform.api.labelled_rows import rows_and_labels
-
-ESTIMATE = AccuracyEstimate(accuracy=0.81, sampling_error=0.012, count_scale=0.004)
 
 
 def test_figures_of_an_audited_fit_lie_where_they_belong() -> None:
@@ -92,13 +89,3 @@ def test_finished_trials_differ_only_beyond_their_noise() -> None:
     for certain in (clear, trials(0.04, 0.5, 0.84, 0.9), near[:1]):
         assert doubt_of(certain, by=ChooseBy.ESTIMATED) == ""
     assert doubt_of(near, by=ChooseBy.TEST) == ""
-
-
-def test_an_estimate_near_the_share_of_the_largest_class_is_reported() -> None:
-    """Without public labels the model's own probabilities show that share."""
-    for accuracy, reported in ((0.83, True), (0.85, False)):
-        figures = figures_of(AccuracyEstimate(accuracy=accuracy, sampling_error=0.02))
-        text = majority_text({**figures, "majority_share_by_model": 0.8})
-        assert text.endswith("(80.0% by the model's own probabilities)") is reported
-        assert bool(text) is reported
-    assert majority_text({"accuracy": 0.1}) == ""

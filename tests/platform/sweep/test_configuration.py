@@ -24,25 +24,6 @@ from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.settings.methods import Noise
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"trainer.learning_rte": 1}, "did you mean trainer.learning_rate"),
-        ({"qqqqqqqq": 1}, "'qqqqqqqq'; known are method, seed"),
-        ({"data": {"name": "mnist"}}, "data is a section, not a value; set one of its keys: data."),
-        ({"trainer.epsilon": "many"}, "trainer.epsilon is 'many'"),
-        ({"trainer.augment": "perhaps"}, "trainer.augment is 'perhaps'"),
-        ({"audit.confidence": 95}, "confidence is 95"),
-        ({"seed": -1}, "seed is -1"),
-        ({"method": ["alibi"]}, "method is ['alibi']"),
-    ],
-)
-def test_bad_changes_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        with_changes(TrialConfig(), changes)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_every_method_is_built_changed_and_written(method: str, tmp_path: Path) -> None:
     config = with_changes(TrialConfig(), {"method": method, "seed": 3})

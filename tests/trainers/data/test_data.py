@@ -79,15 +79,6 @@ def test_training_labels_are_not_shown() -> None:
     assert "4 secret" in repr(data)
 
 
-def test_copies_from_an_object_store_are_writable() -> None:
-    buffers: list[pickle.PickleBuffer] = []
-    packed = pickle.dumps(public(), protocol=5, buffer_callback=buffers.append)
-    read_only = [memoryview(bytes(buffer.raw())) for buffer in buffers]
-    copy = pickle.loads(packed, buffers=read_only)
-    torch.as_tensor(copy.test_labels)  # which warns of what it can't write to
-    assert copy.fingerprint == public().fingerprint
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

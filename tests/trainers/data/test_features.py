@@ -24,13 +24,10 @@ from labeldp.trainers.data.columns import (
     matrix_of,
     named_columns,
 )
-from labeldp.trainers.data.labelled_data import PublicData, load, load_own
+from labeldp.trainers.data.labelled_data import PublicData, load_own
 from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
-from labeldp.trainers.data.preprocessing import AsTheyAre, Places, Preprocessing, as_given
-from labeldp.trainers.data.published import read_adult_rows
-from tests.trainers.data_samples import write_adult
-from tests.trainers.small_data import small_table
+from labeldp.trainers.data.preprocessing import Places, Preprocessing, as_given
 
 
 @pytest.mark.parametrize(
@@ -48,15 +45,6 @@ from tests.trainers.small_data import small_table
 def test_other_tables_are_refused_by_name(rows: object, message: str) -> None:
     with pytest.raises(RowsRefused, match=message):
         named_columns(rows, names=("age", "city"))
-
-
-def test_a_matrix_comes_of_arrays_lists_tensors_and_tables() -> None:
-    numbers = [[1.0, 2.0], [3.0, 4.0]]
-    frame = pd.DataFrame(numbers, columns=["a", "b"])
-    forms = (np.array(numbers), torch.tensor(numbers), frame, np.array(numbers, "O"))
-    for rows in (numbers, *forms, sparse.csr_matrix(numbers)):
-        assert matrix_of(rows, width=2).tolist() == numbers
-    assert matrix_of(frame[["b", "a"]], width=2, names=("a", "b")).tolist() == numbers
 
 
 @pytest.mark.parametrize(
@@ -284,14 +272,6 @@ def test_an_own_table_bit_for_bit(tmp_path: Path) -> None:
             data.preprocessing(changed)
 
 
-def test_adult_bit_for_bit(tmp_path: Path) -> None:
-    write_adult(tmp_path)
-    data = load("adult", root=tmp_path).public
-    files = (tmp_path / "adult" / f"adult.{part}" for part in ("data", "test"))
-    train, test = (read_adult_rows(file)[0] for file in files)
-    assert_raw_rows_become(data, test, train=train)
-
-
 @pytest.mark.parametrize("hold_out", HoldOut)
 def test_own_images_in_any_order_of_channels(tmp_path: Path, hold_out: HoldOut) -> None:
     images = RANDOM.integers(0, 256, (20, 6, 5, 3), dtype=np.uint8)
@@ -318,19 +298,6 @@ def test_identifiers_become_places_and_unknown_ones_zero() -> None:
         own([[5, -6]])
 
 
-def test_features_of_another_width_than_the_preprocessing_makes_are_refused() -> None:
-    data, _ = small_table()
-    with pytest.raises(ValueError, match=r"makes rows of shape \(99,\)"):
-        PublicData(
-            name="wrong",
-            num_classes=data.num_classes,
-            train_features=data.train_features,
-            test_features=data.test_features,
-            test_labels=data.test_labels,
-            preprocessing=Preprocessing(steps=(AsTheyAre(columns=99),)),
-        )
-
-
 def test_a_step_of_another_version_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="step 0 of the preprocessing is of kind 'magic'"):
         Preprocessing.restored({"steps": [{"kind": "magic"}]}, {})
@@ -345,12 +312,3 @@ def test_no_row_is_longer_on_average_than_stated(width: int, scale: float) -> No
     squared = float((found["train_features"].astype(float) ** 2).sum(1).mean())
     assert squared == pytest.approx(min(width, LARGEST_SQUARED_NORM), rel=1e-4)
     np.testing.assert_array_equal(found["preprocessing"](matrix), found["train_features"])
-
-
-def test_columns_with_names_are_scaled_as_those_without() -> None:
-    random = np.random.default_rng(0)
-    matrix = random.normal(1, 2, (300, 200))
-    columns = {f"x{place}": column for place, column in enumerate(matrix.T)}
-    named = prepared(columns, {name: column[:5] for name, column in columns.items()}, where="X")
-    plain = prepared(matrix, matrix[:5], where="X")["train_features"]
-    np.testing.assert_allclose(named["train_features"], plain, rtol=1e-5, atol=1e-7)

@@ -1,38 +1,12 @@
 """held_out: labels that nobody trains on, and trainers without a public test split."""
 
-import math
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
-from labeldp.trainers.data.labelled_data import LabelledData, PublicData, set_aside
-from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.methods import (
-    AlibiConfig,
-    BitFlipConfig,
-    ConsensusConfig,
-    ConvexConfig,
-    LpMstConfig,
-)
-from labeldp.trainers.settings.pate import (
-    AggregatorKind,
-    EnsembleConfig,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-)
-from labeldp.trainers.settings.training import FixMatchConfig
-from tests.trainers.small_data import ON_CPU, SeededVault, small_table
-
-
-def without_test_split() -> tuple[PublicData, NDArray[np.int64]]:
-    data, labels = small_table(examples=200)
-    bare = replace(data, test_features=data.test_features[:0], test_labels=data.test_labels[:0])
-    return bare, labels
+from labeldp.trainers.data.labelled_data import LabelledData, set_aside
+from tests.trainers.small_data import small_table
 
 
 def test_held_out_examples_are_taken_out_of_the_training_and_nothing_is_lost() -> None:
@@ -81,37 +55,3 @@ def test_held_out_features_have_labels() -> None:
         LabelledData(public=apart, train_labels=labels)
     with pytest.raises(ValueError, match="one of held_out_features"):
         replace(data, held_out_features=torch.zeros(3, 2))
-
-
-SETTINGS: dict[str, Any] = {"epochs": 2, "width": 8}
-TRAINERS = {
-    "alibi": AlibiConfig(**SETTINGS),
-    "bit_flip": BitFlipConfig(**SETTINGS),
-    "consensus": ConsensusConfig(**SETTINGS, retrain_epochs=1),
-    "convex": ConvexConfig(),
-    "lp_mst": LpMstConfig(**SETTINGS),
-    "PATE with FixMatch": PateConfig(
-        ensemble=EnsembleConfig(teachers=40, queries=100),
-        aggregator=AggregatorKind.GNMAX,
-        sigma2=5.0,
-        answers=60,
-        students=2,
-        student=StudentConfig(
-            kind=StudentKind.FIXMATCH,
-            fixmatch=FixMatchConfig(model=ModelName.MLP, width=8, epochs=1, steps_per_epoch=3),
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TRAINERS)
-def test_trainers_do_without_a_test_split(name: str) -> None:
-    data, labels = without_test_split()
-    config: Any = TRAINERS[name]
-    vault = SeededVault(labels, 3)
-    trainer = config.start(data=data, labels=vault, seed=0, performance=ON_CPU)
-    for _ in range(config.epochs):
-        metrics = trainer.epoch()
-        assert math.isnan(metrics.val_accuracy) and math.isfinite(metrics.loss)
-    assert math.isnan(trainer.evaluate())
-    assert trainer.predict(data.train_features[:4]).shape == (4, 3)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
-from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, labelled, load_own
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
 from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
 from tests.trainers.data_samples import images
@@ -102,32 +102,6 @@ def test_a_split_and_a_word_on_holding_out_contradict_each_other(
             from_npz(tmp_path, hold_out=said, **arrays)
 
 
-@pytest.mark.parametrize("shape", [(10, 12), (1, 10, 12), (10, 12, 1)])
-def test_gray_images_in_any_order_of_axes(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    pixels = images(20, *shape)
-    data = from_npz(tmp_path, **four(train_features=pixels, test_features=pixels[:5]))
-    assert data.public.kind is FeatureKind.IMAGE
-    expected = torch.from_numpy(pixels.reshape(20, 1, 10, 12))
-    assert torch.equal(data.public.train_features, expected)
-
-
-def test_classes_that_the_file_or_the_user_states(tmp_path: Path) -> None:
-    sparse = np.where(LABELS == 1, 4, 0)
-    bare: dict[str, Any] = {"features": TABLE, "labels": LABELS, "hold_out": HoldOut.NONE}
-    data = from_npz(tmp_path, **{**bare, "labels": sparse}, num_classes=5)
-    assert data.public.num_classes == 5
-    names = ("no", "yes", "maybe")
-    statements: list[dict[str, Any]] = [
-        {"class_names": names},
-        {"classes": names},
-        {"classes": 3, "class_names": names},
-    ]
-    for said in statements:
-        named = from_npz(tmp_path, **bare, **said)
-        assert named.public.num_classes == 3
-        assert named.public.class_names == names
-
-
 @pytest.mark.parametrize("labels", [LABELS, LABELS * 0, np.where(LABELS == 1, 6, 0)])
 def test_classes_are_never_read_off_the_labels(tmp_path: Path, labels: NDArray[Any]) -> None:
     bare: dict[str, Any] = {"features": TABLE, "labels": labels, "hold_out": HoldOut.PUBLIC}
@@ -202,26 +176,6 @@ def test_invalid_files_are_refused(tmp_path: Path) -> None:
         from_npz(tmp_path, **four(train_labels=np.array([0, "b"] * 10, dtype=object)))
     with pytest.raises(ValueError, match=r"label_column is for tables with names"):
         own(tmp_path / "mine.npz", label_column="y")
-
-
-def test_a_table_in_parquet(tmp_path: Path) -> None:
-    colors = ["red", "green"] * 10
-    data = from_parquet(
-        tmp_path,
-        label_column="bought",
-        hold_out=None,
-        classes=("no", "yes"),
-        age=pa.array(range(20), type=pa.int16()),
-        color=pa.array(colors).dictionary_encode(),
-        member=[True, False] * 10,
-        bought=["no", "yes"] * 10,
-        split=["train", "train", "train", "test"] * 5,
-    )
-    assert data.public.class_names == ("no", "yes")
-    assert data.public.train_features.shape == (15, 1 + 2 + 2)
-    # Green, red, False, True: everyone who is red is a member.
-    assert data.public.test_features[0, 1:].tolist() == [1, 0, 1, 0]
-    assert data.public.test_labels.tolist() == [1] * 5
 
 
 def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:
@@ -459,68 +413,12 @@ def test_inputs_that_do_not_fit_are_refused(
     assert "8391" not in str(caught.value)
 
 
-def test_files_that_hold_no_array(tmp_path: Path) -> None:
-    read_two(tmp_path, TABLE, LABELS)
-    source = OwnSource(
-        path=tmp_path / "X.npy", labels=tmp_path / "y.npy", hold_out=HoldOut.NONE, classes=2
-    )
-    (tmp_path / "y.npy").write_bytes(b"\x93NUMPY cut off")
-    with pytest.raises(DataFileError, match=r"y\.npy \(14 bytes\) can't be read"):
-        load_own(source)
-    (tmp_path / "y.npy").write_bytes(b"1 0 2")
-    with pytest.raises(DataFileError, match=r"\(it is not in NumPy's format\); write it with"):
-        load_own(source)
-    with open(tmp_path / "y.npy", "wb") as file:
-        np.savez(file, y=LABELS)
-    with pytest.raises(DataFileError, match=r"y\.npy is an \.npz, not an \.npy; rename it"):
-        load_own(source)
-    np.save(tmp_path / "y.npy", np.array(["a", 1], dtype=object), allow_pickle=True)
-    with pytest.raises(DataFileError, match="no Python objects"):
-        load_own(source)
-
-
-def test_a_split_of_an_archive_by_another_name(tmp_path: Path) -> None:
-    part = np.array(["train", "train", "test", "train"] * 5)
-    np.savez(tmp_path / "mine.npz", features=TABLE, labels=LABELS, part=part)
-    source = OwnSource(path=tmp_path / "mine.npz", split_column="part", classes=2)
-    assert len(load_own(source).public.test_labels) == 5
-    source = OwnSource(path=tmp_path / "mine.npz", split_column="prat", classes=2)
-    with pytest.raises(DataFileError, match=r"no array 'prat', which data\.split_column names"):
-        load_own(source)
-
-
-def test_a_second_archive_for_testing(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", features=TABLE, labels=LABELS, num_classes=2)
-    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], num_classes=2)
-    source = OwnSource(path=tmp_path / "a.npz", test_path=tmp_path / "b.npz")
-    assert load_own(source).public.test_labels.tolist() == [0, 1, 0, 1]
-    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], num_classes=3)
-    with pytest.raises(DataFileError, match="they must agree"):
-        load_own(source)
-    np.savez(tmp_path / "b.npz", features=TABLE[:4], labels=LABELS[:4], split=["train", "test"] * 2)
-    with pytest.raises(DataFileError, match="all of its rows are for testing"):
-        load_own(source)
-
-
 NAMES = np.array(["no", "yes"] * 10)
 
 
 def frame(**changes: Any) -> pd.DataFrame:
     columns = {"age": range(20), "color": ["red", "green"] * 10, "member": [True, False] * 10}
     return pd.DataFrame({**columns, **changes})
-
-
-@pytest.mark.parametrize(
-    "features", [TABLE, TABLE.tolist(), torch.from_numpy(TABLE), TABLE.astype(object)]
-)
-def test_numbers_in_whatever_holds_them(features: Any) -> None:
-    splits = read_arrays(features, NAMES, classes=["no", "yes"])
-    expected = (TABLE - TABLE.mean(0)) / TABLE.std(0)
-    np.testing.assert_allclose(splits.train_features, expected, rtol=1e-5)
-    assert splits.train_labels.tolist() == [0, 1] * 10
-    assert splits.class_names == ("no", "yes") and len(splits.test_labels) == 0
-    assert splits.preprocessing is not None
-    np.testing.assert_array_equal(splits.preprocessing(TABLE), splits.train_features)
 
 
 def test_a_frame_of_numbers_and_text() -> None:

@@ -15,13 +15,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-from labeldp.platform.cli.data_sets import entries
 from labeldp.trainers.data import published as module
 from labeldp.trainers.data.catalog import (
     DATASETS,
-    DataSet,
     FetchFailed,
-    Layout,
     PublishedFile,
     fetch,
     find,
@@ -35,7 +32,7 @@ from labeldp.trainers.data.published import (
     read_movielens,
     read_svhn,
 )
-from labeldp.trainers.data.splits import Splits, held_out
+from labeldp.trainers.data.splits import held_out
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import (
     ADULT_TEST,
@@ -69,21 +66,6 @@ def test_idx_files_give_the_images_back(tmp_path: Path, name: str, folder: str) 
     assert len(data.public.test_features) == len(data.public.test_labels) == 10
     (problem, *_) = find(name).check(tmp_path)
     assert "15,696 bytes, the published file 47,040,016: fetch it again" in problem
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (np.arange(7), "train_features has 20 rows and train_labels 7"),
-        (np.full(20, 3), "all 20 training labels are the same"),
-        (np.arange(20), r"mnist: train_labels\[10\] is none of the classes; with 10"),
-    ],
-)
-def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: Any, message: str) -> None:
-    write_mnist(tmp_path)
-    write_idx(tmp_path / "MNIST/raw/train-labels-idx1-ubyte", labels.astype(np.uint8))
-    with pytest.raises(ValueError, match=message):
-        load("mnist", root=tmp_path)
 
 
 def test_damaged_idx_files_are_named(tmp_path: Path) -> None:
@@ -331,53 +313,9 @@ def test_a_missing_set_names_the_path_and_the_command(
     assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
 
 
-def read_coins(root: Path) -> Splits:
-    rows = np.loadtxt(root / "coins/all.csv", delimiter=",")
-    features, labels = rows[:, 1:].astype(np.float32), rows[:, 0].astype(np.int64)
-    test = held_out(len(rows))
-    return Splits(
-        train_features=features[~test],
-        train_labels=labels[~test],
-        test_features=features[test],
-        test_labels=labels[test],
-        num_classes=2,
-    )
-
-
-def write_files(root: Path, files: Sequence[PublishedFile]) -> None:
-    """What a download does, without a network."""
-    for file in files:
-        (root / file.path).parent.mkdir(parents=True, exist_ok=True)
-        (root / file.path).write_text(CONTENT)
-
-
 FILE = PublishedFile(
     path="coins/all.csv", size=len(CONTENT), md5=hashlib.md5(CONTENT.encode()).hexdigest()
 )
-COINS = DataSet(
-    name="coins",
-    description="20 tossed coins",
-    layouts=(Layout(folder="coins", files=(FILE,), read=read_coins),),
-    download=write_files,
-)
-
-
-def test_one_record_is_all_that_a_data_set_needs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(DATASETS, "coins", COINS)
-    (entry,) = (entry for entry in entries(tmp_path) if entry["name"] == "coins")
-    assert not entry["present"] and entry["command"] == "labeldp data fetch coins"
-    assert fetch("coins", tmp_path) == tmp_path / "coins"
-    assert COINS.check(tmp_path) == []
-    data = load("coins", root=tmp_path)
-    assert data.public.train_features.shape == (16, 1) and len(data.public.test_labels) == 4
-    np.testing.assert_array_equal(data.train_labels, data.public.train_features[:, 0] > 5)
-    (tmp_path / "coins/all.csv").write_text(CONTENT.replace("11", "12"))
-    assert "has MD5" in COINS.check(tmp_path)[0]
-    for changes in ({"download": None}, {"by_hand": "toss them"}):
-        with pytest.raises(ValueError, match="of download and by_hand"):
-            replace(COINS, **changes)
 
 
 def replace_download(

@@ -115,18 +115,3 @@ def test_one_vector_of_a_sequence_or_of_maps() -> None:
     maps = sequence.view(1, 3, 2, 2)
     assert vectors_of(maps, pool=Pool.MEAN, encoder="e").tolist() == [[1.5, 5.5, 9.5]]
     assert vectors_of(torch.ones(2, 3, 1, 1), pool=None, encoder="e").shape == (2, 3)
-
-
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        (torch.ones(2, 197, 768), r"shape \(2, 197, 768\), .* --pool cls"),
-        (torch.ones(2, 8, 7, 7), r"shape \(2, 8, 7, 7\), .* --pool mean"),
-        (torch.tensor(1.0), r"shape \(\)"),
-        (torch.ones(2, 3, dtype=torch.int64), "torch.int64"),
-        ((torch.ones(2, 3),), "a tuple and not a tensor"),
-    ],
-)
-def test_other_outputs_are_refused_with_their_shape(output: object, message: str) -> None:
-    with pytest.raises(ValueError, match=f"(?s)e returns .*{message}"):
-        vectors_of(output, pool=None, encoder="e")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
@@ -14,7 +13,7 @@ from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, Pool, WeightsRefused
-from labeldp.trainers.encoders.libraries import put_in, read_weights, without_head
+from labeldp.trainers.encoders.libraries import read_weights
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))
@@ -23,16 +22,6 @@ ROOM = SMALL.rpartition(":")[0]
 
 def loaded(address: str, **options: Any) -> Encoder:
     return load_encoder(EncoderRequest(address=address, **options))
-
-
-def test_random_weights_depend_on_the_seed_alone() -> None:
-    one, again, other = (
-        loaded("torchvision:resnet18", weights="random", seed=seed, image_size=32)
-        for seed in (1, 1, 2)
-    )
-    assert one(IMAGES).shape == (2, 512)
-    assert one.provenance.weights == again.provenance.weights != other.provenance.weights
-    assert (one(IMAGES) == again(IMAGES)).all() and one.provenance.league is League.NONE
 
 
 def test_weights_of_a_file_trained_for_other_classes(tmp_path: Path) -> None:
@@ -183,24 +172,6 @@ def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def network(classes: int = 3) -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, classes))
-
-
-def test_files_of_weights(tmp_path: Path) -> None:
-    state = network().state_dict()
-    torch.save(state, tmp_path / "a.pt")
-    save_file(state, tmp_path / "b.safetensors")
-    for name in ("a.pt", "b.safetensors"):
-        other = network()
-        put_in(other, read_weights(tmp_path / name), what=name)
-        assert all((other.state_dict()[key] == value).all() for key, value in state.items())
-    headless = network(classes=7)
-    assert without_head(headless) == "2"
-    put_in(headless, state, what="w", without="2")
-    assert headless(torch.ones(2, 4)).shape == (2, 5)
-    with pytest.raises(WeightsRefused, match="no linear layer"):
-        without_head(nn.Sequential(nn.ReLU()))
-    with pytest.raises(WeightsRefused, match=r"mine do not fit .*size mismatch for 2.weight"):
-        put_in(network(classes=4), state, what="mine")
 
 
 def test_files_without_weights_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_e
 from labeldp.trainers.encoders.pretraining import (
     Pretrained,
     Pretraining,
-    concern,
     described,
     pretrain,
     training_images,
@@ -165,21 +164,6 @@ def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
     images = IMAGES.numpy()
     np.savez(tmp_path / "set.npz", train_features=images[:30], test_features=images[30:])
     assert torch.equal(training_images(str(tmp_path / "set.npz")), IMAGES[:30])
-
-
-@pytest.mark.parametrize(
-    ("losses", "words"),
-    [
-        ([30.0], None),  # one epoch shows nothing
-        ([22.58, 23.43, 21.68, 22.59, 21.89, 21.01, 22.19, 21.63, 21.79, 21.35], None),
-        ([20.84, 20.17, 19.54, 19.68, 19.46, 19.24, 19.29, 19.26], None),
-        ([21.0, 21.0], "the loss does not fall"),
-        ([22.0, 18.0, 20.5], "18 at its lowest in epoch 2, and is 20.5 in epoch 3"),
-    ],
-)
-def test_losses_that_do_not_fall_are_reported(losses: list[float], words: str | None) -> None:
-    found = concern(losses)
-    assert found is None if words is None else found is not None and words in found
 
 
 @pytest.mark.parametrize("mirrored", [True, False])

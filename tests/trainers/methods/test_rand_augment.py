@@ -5,7 +5,6 @@ import torch
 
 from labeldp.trainers.methods.rand_augment import Operation, RandAugment, apply
 from tests.trainers.pillow_reference import (
-    cut_out,
     from_pillow,
     operate,
     sample_tiles,
@@ -28,23 +27,6 @@ def test_every_pixel_is_pillows(operation: Operation, side: int, channels: int) 
     assert torch.equal(images, before), "the input was changed"
     if operation is not Operation.IDENTITY and (operation is not Operation.COLOR or channels == 3):
         assert not torch.equal(ours, images), "nothing happened, so the comparison says nothing"
-
-
-@pytest.mark.parametrize(("side", "channels"), [(32, 3), (28, 1)])
-def test_a_batch_is_what_pillow_makes_of_each_image(side: int, channels: int) -> None:
-    images = sample_tiles(side=side, channels=channels, count=300)
-    augment = RandAugment()
-    draws = augment.draw(len(images), torch.Generator().manual_seed(3))
-    ours = augment.carry_out(images, draws)
-    for row, image in enumerate(images):
-        theirs = to_pillow(image)
-        for layer in range(2):
-            place = int(draws.operations[layer, row])
-            if place >= 0:
-                magnitude, sign = draws.magnitudes[layer, row], draws.signs[layer, row]
-                theirs = operate(list(Operation)[place], theirs, int(magnitude), int(sign))
-        x, y = (draws.corners[:, row] * side).tolist()
-        assert torch.equal(ours[row], from_pillow(cut_out(theirs, 16, x, y))), f"image {row}"
 
 
 def test_draws_have_the_published_law() -> None:
