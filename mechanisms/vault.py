@@ -40,14 +40,8 @@ from labeldp.mechanisms.randomness import (
     OsEntropy,
     generator_for,
 )
-from labeldp.mechanisms.release_store import (
-    Charge,
-    MemoryStore,
-    ReleaseStore,
-    address,
-    array_digest,
-    describe,
-)
+from labeldp.mechanisms.release_address import address, array_digest, describe
+from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
 
 __all__ = [
     "Charge",

@@ -50,7 +50,7 @@ entries, and no condition is needed. Everything is in logs: q may underflow.
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_counts, checked_mask, checked_votes
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
@@ -68,13 +68,18 @@ from labeldp.mechanisms.pate.decisions import (
     exact_rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
     checked_noise,
     checked_orders,
     log_probability_answered,
     log_q_gaussian,
     rdp_gnmax,
     rdp_threshold,
+)
+from labeldp.mechanisms.pate.votes import (
+    Floats,
+    checked_counts,
+    checked_mask,
+    checked_votes,
     whole_maximum,
 )
 from labeldp.mechanisms.randomness import (
@@ -82,8 +87,8 @@ from labeldp.mechanisms.randomness import (
     NoiseGenerator,
     SecureGenerator,
     as_noise_generator,
-    rounded_sum,
 )
+from labeldp.mechanisms.secure_noise import rounded_sum
 
 #: Part of delta that a published bound may fail with: one policy for sweeps and the command line.
 TAIL_SHARE = 0.01
@@ -515,6 +520,7 @@ class ReleaseNoise:
         )
 
 
+@lru_cache(maxsize=256)  # a plan prices each trial twice, and two classes take .1 s each time
 def public_rule(
     *,
     queries: int,

@@ -21,7 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.files import NotOurs, open_private, open_regular, private_folder
+from labeldp.platform.records.private_files import NotOurs, open_private, private_folder
+from labeldp.trainers.data.files import open_regular
 
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"

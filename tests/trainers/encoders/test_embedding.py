@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.data.splits import EmbeddingRefused, digest_of_images, record_place
+from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import image_source
+from labeldp.trainers.encoders.provenance import EmbeddingRefused, record_place
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 
 ROOM = SMALL.rpartition(":")[0]
@@ -87,13 +88,6 @@ def test_bad_vectors_leave_nothing(
     with pytest.raises(ValueError, match=message):
         embedded(images, tmp_path / "x.npy", f"{ROOM}:{name}", **options)
     assert set(os.listdir(tmp_path)) == before
-
-
-def test_names_of_files_are_checked_before_anything(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ends in .npy"):
-        embedded("digits", tmp_path / "x.npz")
-    with pytest.raises(ValueError, match="does not exist; make it first"):
-        embedded("digits", tmp_path / "nowhere" / "x.npy")
 
 
 @pytest.fixture

@@ -6,11 +6,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.pate import fit_forest, train_probes
-from labeldp.trainers.models.predictors import (
-    EstimatorPredictor,
-    restored,
-)
+from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
+from labeldp.trainers.models.predictors import EstimatorPredictor, restored
 from labeldp.trainers.settings.pate import ForestSettings
 
 Shards = list[NDArray[np.int64]]
