@@ -24,7 +24,7 @@ from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.models.trained_model import load_model
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge

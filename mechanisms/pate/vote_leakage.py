@@ -44,11 +44,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.votes import Floats, checked_votes
+from labeldp.mechanisms.pate.published_bounds import Floats
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard

@@ -15,8 +15,8 @@ import ray
 from ray.exceptions import ActorUnavailableError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.records.private_files import inner_folder, replacing
 from labeldp.platform.records.results import write_model
+from labeldp.trainers.data.files import inner_folder, replacing
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.pate.vote_leakage import (
     VoteBudget,
     answer_log_probabilities,
@@ -22,10 +23,8 @@ from labeldp.mechanisms.pate.vote_leakage import (
     measure_reconstruction,
     reconstruct,
 )
-from labeldp.mechanisms.pate.votes import checked_votes
-from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
-from labeldp.trainers.data.files import DatasetMissing, data_root
+from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     GroupVotes,

@@ -43,8 +43,8 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 
-from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.sweep.sweep import CannotFit, Resources
+from labeldp.trainers.data.files import owner_only
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
 logging.getLogger("ray.tune").setLevel(logging.ERROR)

@@ -53,18 +53,16 @@ from labeldp.trainers.data.own_files import (
 )
 from labeldp.trainers.data.splits import (
     HELD_OUT,
-    Splits,
-    channels_first,
-    digest_of_images,
-    held_out,
-    images_of,
-)
-from labeldp.trainers.encoders.provenance import (
     NO_OUTSIDE_DATA,
     EmbeddingRefused,
     FeatureProvenance,
     League,
+    Splits,
+    channels_first,
     checked_record,
+    digest_of_images,
+    held_out,
+    images_of,
 )
 
 
