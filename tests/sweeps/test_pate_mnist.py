@@ -9,7 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.sweep_plan import load_sweep
+from labeldp.platform.sweep.overrides import load_sweep
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies.comparison import (
     EPSILONS,
     REPETITIONS,
@@ -13,6 +12,7 @@ from labeldp.platform.studies.comparison import (
 )
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import (
     PlannedTrial,
