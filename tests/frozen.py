@@ -2,7 +2,6 @@
 
     python -m tests.frozen              compare the table with the code
     python -m tests.frozen --write      write the table anew, after a change that is meant to
-    python -m tests.frozen --ray        the same, with every sweep on a Ray cluster
 
 Every sweep goes through the public interface (`labeldp.run` and `load`, a file of `sweeps/`, the
 command line, `LabelPrivateClassifier`). All noise is seeded. Sweeps without teachers run in this
@@ -23,7 +22,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -341,7 +339,7 @@ def _cluster() -> Iterator[None]:
         ray.shutdown()
 
 
-def table(*, all_on_ray: bool = False) -> dict[str, Any]:
+def table() -> dict[str, Any]:
     """Return the whole table, measured now."""
     import torch
 
@@ -352,7 +350,6 @@ def table(*, all_on_ray: bool = False) -> dict[str, Any]:
         for name, value in os.environ.items()
         if name not in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA")
     }
-    here: tuple[Callable[[], AbstractContextManager[None]], bool] = (without_cluster, False)
     with (
         patch.dict(os.environ, environment, clear=True),
         patch.object(tracking, "_create_whole", copy_store),
@@ -362,10 +359,10 @@ def table(*, all_on_ray: bool = False) -> dict[str, Any]:
         write_own_file(Path("own.csv"))
         write_ratings(Path("ratings"), users=40, movies=30, ratings=1500)
         found["classifier"], found["commands"] = of_classifier(), of_commands()
-        for kind, on_ray in (here, (_cluster, True)):
-            with kind():
+        for on_ray in (False, True):
+            with _cluster() if on_ray else without_cluster():
                 for name, sweep in SWEEPS.items():
-                    if (sweep.ray or all_on_ray) == on_ray:
+                    if sweep.ray == on_ray:
                         found[name] = measured(sweep, Path(place, name.replace(" ", "_")))
     torch.set_num_threads(threads)
     return {"machine": machine(), "numbers": _plain(found)}
@@ -435,9 +432,8 @@ def main() -> None:
     """Write the table, or say what differs from it."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     arguments.add_argument("--write", action="store_true", help="write the table anew")
-    arguments.add_argument("--ray", action="store_true", help="run every sweep on Ray")
     asked = arguments.parse_args()
-    now = table(all_on_ray=asked.ray)
+    now = table()
     if asked.write:
         TABLE.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
         return

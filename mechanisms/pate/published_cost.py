@@ -50,7 +50,7 @@ entries, and no condition is needed. Everything is in logs: q may underflow.
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -515,6 +515,7 @@ class ReleaseNoise:
         )
 
 
+@lru_cache(maxsize=256)  # a plan prices each trial twice, and two classes take .1 s each time
 def public_rule(
     *,
     queries: int,

@@ -137,7 +137,7 @@ class Place:
     ) -> bool:
         """Write a step's result with where it was made, and delete its state.
 
-        Without another word it was learned from images alone.
+        Where `found` does not state it, the step learned from images alone.
         """
         cuda = performance.torch_device().type == "cuda"
         every = {
@@ -150,7 +150,7 @@ class Place:
             "league": League.NONE.words,
             "seed": 0,
             **found,
-            "accelerator": torch.cuda.get_device_name() if cuda else "none",
+            "accelerator": torch.cuda.get_device_name() if cuda else machine().partition(",")[0],
             "machine": machine(),
             "precision": performance.precision_here().value,
             "commit": self.commit or commit(),
@@ -513,26 +513,14 @@ _COLUMNS = (
 
 def table(place: Place, steps: Sequence[Step]) -> str:
     """Return all results as Markdown, for docs/reproduction.md; `not run` where there is none."""
-    lines = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
+    lines: list[Sequence[object]] = [_COLUMNS, ["---"] * len(_COLUMNS)]
     for step in steps:
-        if isinstance(step, TrialStep | EncoderStep):
-            found = place.kept("results", step.name)
-            if found is None:
-                failed = place.kept("failed", step.name)
-                why = "not run" if failed is None else f"failed: {failed['why'][:80]}"
-                lines.append(
-                    _row([step.dataset, step.name, step.network, why, *[""] * (len(_COLUMNS) - 4)])
-                )
-                continue
-            if found["accelerator"] == "none":
-                found["accelerator"] = found["machine"].partition(",")[0]
-            cells = [found.get(column, "") for column in _COLUMNS]
-            lines.append(_row([f"{v:.4g}" if isinstance(v, float) else str(v) for v in cells]))
-    return "\n".join(lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+        if not isinstance(step, FeaturesStep):
+            nothing = {"dataset": step.dataset, "method": step.name, "network": "not run"}
+            found = place.kept("results", step.name) or nothing
+            lines.append([found.get(column, "") for column in _COLUMNS])
+    cells = ([f"{v:.4g}" if isinstance(v, float) else str(v) for v in line] for line in lines)
+    return "\n".join(f"| {' | '.join(each)} |" for each in cells)
 
 
 def main() -> int:

@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
+from labeldp.platform.records import tracking
 from labeldp.platform.sweep.sweep import Sweep
 from tests.faults.processes import alive, end_all, family, wait_until
+from tests.platform.sweep.stores import copy_store
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
 ROOT = SMALL_SWEEP.parents[2]
@@ -224,7 +227,8 @@ def check_tracking(results: Path) -> None:
 def run_here(sweep: Sweep, *arguments: str) -> tuple[int, str]:
     """Run a sweep's command line in this process; returns the exit code and what it said."""
     said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+    copied = patch.object(tracking, "_create_whole", copy_store)
+    with copied, contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = sweep_command.run(sweep, list(arguments))
     print(said.getvalue())  # for whoever looks at a test that failed
     return code, said.getvalue()

@@ -13,13 +13,7 @@ from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.sweep import Resources
 from tests.faults.processes import wait_until
 from tests.faults.small_sweep import SWEEP, TRIALS
-from tests.faults.sweep_runs import (
-    TIME_LIMIT_SECONDS,
-    Ending,
-    check_tracking,
-    records,
-    run_here,
-)
+from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, records, run_here
 from tests.faults.tracking_server import TrackingServer
 
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]

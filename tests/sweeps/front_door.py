@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
+from labeldp.platform.records import tracking
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.overrides import load_sweep
 from tests.platform.sweep.examples import a_record
-from tests.platform.sweep.stores import new_store
+from tests.platform.sweep.stores import copy_store, new_store
 
 QUICKSTART = str(Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py")
 
@@ -64,6 +65,7 @@ def door(
         raise AssertionError("Ray is about to start")
 
     monkeypatch.setattr(open_sweep, "connected", not_reached)
+    monkeypatch.setattr(tracking, "_create_whole", copy_store)
     monkeypatch.chdir(tmp_path)
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
         monkeypatch.delenv(name, raising=False)

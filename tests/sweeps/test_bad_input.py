@@ -1,18 +1,9 @@
 """Bad input at a sweep's front door: refused before Ray starts, in one line, nothing touched."""
 
-import signal
-from contextlib import AbstractContextManager
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform.cli import sweep_command
-from labeldp.platform.sweep import open_sweep
-from labeldp.platform.sweep.configuration import DataSettings, TrialConfig
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
 from tests.sweeps.front_door import Door
 
 
@@ -25,6 +16,8 @@ from tests.sweeps.front_door import Door
         (["trainer.epsilon"], ["'trainer.epsilon'", "key=value"]),
         # types
         (["trainer.epochs=many"], ["trainer.epochs is 'many'"]),
+        (["trainer.augment=perhaps"], ["trainer.augment is 'perhaps'"]),
+        (["seed=-1"], ["seed is -1"]),
         (["trainer.epsilon=[1,two]"], ["trainer.epsilon is 'two'"]),
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
         # numbers
@@ -36,6 +29,10 @@ from tests.sweeps.front_door import Door
         # labels that make no sweep
         (["audit.canaries=[50,60]"], ["audit.canaries", "run a sweep for each value"]),
         (["audit.canaries=100000"], ["100000", "1438 training examples", "at most 1438"]),
+        (
+            ["method=prior_labels", "trainer.prior.source=clusters", "trainer.prior.clusters=2000"],
+            ["clusters is 2000, but there are 1438 examples"],
+        ),
         # data
         (["data.name=mnist"], ["mnist", "labeldp data fetch mnist", "LABELDP_DATA"]),
         (["data.hold_out=none"], ["hold_out", "data.name=own", "digits"]),
@@ -94,25 +91,3 @@ def test_data_of_the_users_own_are_refused(
     assert code == 2
     for word in words:
         assert word in line
-
-
-def test_a_prior_that_the_data_cannot_make_is_refused_before_ray(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def not_reached(address: str | None) -> AbstractContextManager[object]:
-        raise AssertionError("Ray is about to start")
-
-    monkeypatch.setattr(open_sweep, "connected", not_reached)
-    monkeypatch.chdir(tmp_path)
-    prior = PriorSettings(source=PriorSource.CLUSTERS, clusters=2000)
-    base = TrialConfig(
-        method="prior_labels",
-        data=DataSettings(name="digits"),
-        trainer=PriorLabelsConfig(prior=prior),
-    )
-    terminate = signal.getsignal(signal.SIGTERM)
-    sweep = Sweep(name="priors", base=base)
-    code = sweep_command.run(sweep, [])
-    signal.signal(signal.SIGTERM, terminate)
-    assert code == 2
-    assert "clusters is 2000, but there are 1438 examples" in capsys.readouterr().err

@@ -9,7 +9,9 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
+from labeldp.platform.records import tracking
 from labeldp.platform.sweep.overrides import load_sweep
+from tests.platform.sweep.stores import copy_store
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250
@@ -24,6 +26,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    monkeypatch.setattr(tracking, "_create_whole", copy_store)
 
     def run(name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
         """Return the JSON, the standard error, and the metrics of the sweep's own run."""

@@ -25,7 +25,6 @@ from labeldp.platform.sweep.configuration import (
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
-from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.settings.methods import AlibiConfig
 from tests.trainers.other_package import install
@@ -77,17 +76,6 @@ def test_settings_without_a_required_part_are_refused_at_once(installed: Path) -
     assert "has ensemble, prior, check_data)" in str(caught.value)
     with pytest.raises(ExtensionError, match="but it has no delta; see docs"):
         METHODS["inheriting"]
-
-
-def test_a_data_set_of_another_package(installed: Path) -> None:
-    (installed / "corners").mkdir()
-    text = " ".join(f"{i % 7} {i % 5}" for i in range(40))
-    (installed / "corners" / "corners.txt").write_text(text)
-    assert load("corners", root=installed).public.train_features.shape == (20, 2)
-    found = {entry["name"]: entry for entry in entries(installed)}
-    assert found["corners"]["present"] and found["digits"]["present"]
-    with pytest.raises(ValueError, match="did you mean corners"):
-        find("corner")
 
 
 def test_a_broken_extension_is_named_and_breaks_nothing_else(

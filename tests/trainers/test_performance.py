@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from labeldp.trainers.performance import (
-    Device,
-    Performance,
-    Precision,
-    bf16_units,
-)
+from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 
 
 @pytest.mark.parametrize(

@@ -179,14 +179,6 @@ def test_a_search_without_a_vault_reports_what_all_of_its_fits_cost() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_search_of_gaussian_releases_states_their_sum_too() -> None:
-    model = quick(method="moment_labels", epsilon=1.0)
-    search = GridSearchCV(model, {"epsilon": [0.5, 1]}, cv=KFold(5), refit=lambda _: 1)
-    best = search.fit(X, Y).best_estimator_
-    assert best.total_epsilon_ < 4 and "(7 by adding up epsilons)" in best.guarantee_
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_the_total_of_one_process_says_that_workers_paid_too(tmp_path: Path) -> None:
     def searched(vault: SharedVault | None) -> LabelPrivateClassifier:
         model, folds = quick(epsilon=1.0, vault=vault), KFold(2)

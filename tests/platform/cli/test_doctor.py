@@ -8,14 +8,15 @@ from labeldp.platform.cli import doctor
 from labeldp.platform.cli.doctor import Check
 from labeldp.platform.records.tracking_address import default_uri
 from tests.platform.cli.asked import answer, words
-from tests.platform.sweep.stores import of_newer_schema
+from tests.platform.sweep.stores import new_store, of_newer_schema
 
 
 @pytest.mark.parametrize("fix", ["", "check RAY_ADDRESS"])
 def test_doctor_looks_at_everything_and_names_each_fix(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, fix: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str
 ) -> None:
     monkeypatch.setattr(doctor, "_ray", lambda: Check("ray", "not started in this test", fix))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     found = answer(capsys, "doctor", code=1 if fix else 0)
     checks = {check["name"]: check for check in found["checks"]}
     names = {"python", "torch", "mlflow", "devices", "disk", "ray", "tracking", "data digits"}

@@ -12,7 +12,7 @@ from labeldp.platform.cli import sweep_command
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import CannotFit, Preset, Sweep, SweepOptions
+from labeldp.platform.sweep.sweep import Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.platform.sweep.examples import a_sweep, an_outcome
 
@@ -59,14 +59,12 @@ def test_outcomes(
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (ValueError("no such key"), 2, "error: no such key\n"),
         (
             OSError("the disk is full"),
             2,
             "error: the disk is full; free the disk or make the folder writable, and run the same "
             "command again\n",
         ),
-        (CannotFit("a trial needs 64 CPU"), 3, "error: a trial needs 64 CPU\n"),
         (
             KeyboardInterrupt(),
             130,

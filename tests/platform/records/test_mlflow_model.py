@@ -17,11 +17,7 @@ from mlflow.tracking import MlflowClient
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records import mlflow_model
 from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
-from labeldp.platform.records.results import (
-    ARRAYS,
-    DESCRIPTION,
-    write_model,
-)
+from labeldp.platform.records.results import ARRAYS, DESCRIPTION, write_model
 from labeldp.platform.records.tracking import Tracker
 from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.sweep.examples import a_record

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from labeldp.platform.records.results import (
@@ -15,8 +14,6 @@ from labeldp.platform.records.results import (
     ResultsFolderError,
     SweepIdentity,
     dumps,
-    keep_consensus,
-    read_json,
     read_results,
     write_json,
     write_text,
@@ -209,13 +206,3 @@ def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:
     for named in ("ff", ""):
         with pytest.raises(ResultsFolderError, match=r"no trials .*: 01aa, 01bb, 02cc$"):
             found.trial(named)
-
-
-def test_queries_are_counted_by_how_far_teachers_agree(tmp_path: Path) -> None:
-    shares = np.array([1.0, 0.98, 0.5, 0.31])
-    keep_consensus(tmp_path, "ab12", shares, answered=np.array([True, True, False, True]))
-    (path,) = (tmp_path / "private" / "consensus").iterdir()
-    found = read_json(path)
-    assert (found["answered"][-1], found["answered"][6]) == (2, 1)
-    assert sum(found["answered"]) == 3 and found["refused"][10] == sum(found["refused"]) == 1
-    assert (mode(path), mode(path.parent.parent)) == (0o600, 0o700)

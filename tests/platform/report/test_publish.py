@@ -34,7 +34,6 @@ from labeldp.platform.report.publish import (
     check_target,
     left_out,
     public_config,
-    public_metrics,
     public_model,
     public_record,
     public_report,
@@ -43,7 +42,6 @@ from labeldp.platform.report.publish import (
     write_folder,
 )
 from labeldp.platform.report.selection import NotPublishable, Reservation
-from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import (
     METHODS,
     AuditSettings,
@@ -130,20 +128,6 @@ def test_omitted_columns_are_named_without_their_values() -> None:
     assert found.release_keys == ["fedcba98" * 4], "a key that is not one stays"
     (point,) = points([found])
     assert (point.epsilon_m_low, point.epsilon_m_high) == (0.0, math.inf)
-
-
-def test_settings_and_figures_that_are_public_come_through() -> None:
-    changes = {"trainer.epsilon": 2.0, "data.limit": 500}
-    found = public(a_record(changes=changes, figures={"answered_by_teachers": 1.0}))
-    expected: dict[str, Any] = {
-        "method": "alibi",
-        "data.features": "as_they_are",
-        "trainer.noise": "laplace",
-    }
-    expected |= {"trainer.width": None, "trainer.nesterov": True, **changes}
-    assert {key: found.config[key] for key in expected} == expected
-    assert public_metrics(found.metrics) == {"accuracy": 0.9, "epsilon": 1.0, "delta": 0.0}
-    assert not any(name.startswith(("private/", "epsilon_m")) for name in PUBLIC)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -209,18 +209,6 @@ def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> 
     assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", shown.text)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_a_bound_at_delta_0_is_marked_where_epsilon_holds_at_a_larger_one(
-    delta: float, tmp_path: Path
-) -> None:
-    done, _ = written(tmp_path, [audited("a", delta=delta)])
-    report, page = done.html.read_text(), done.private[0].read_text()
-    assert ("0.25 to 1.5†</td>" in report) == (delta > 0)
-    assert ("The lower end is proven for delta 0 only" in report) == (delta > 0)
-    assert ("0.250 to 1.5† (lower end" in page) == (delta > 0)
-    assert "proven for delta 0 only" in page
-
-
 ESTIMATE = figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01))
 
 
@@ -284,23 +272,6 @@ def test_a_baseline_promises_nothing() -> None:
         card, "Nothing: this baseline trains on the true", "| epsilon, provable | infinite |"
     )
     assert "label differential privacy (" not in card
-
-
-@pytest.mark.parametrize(
-    ("canaries", "coins", "words"),
-    [
-        (0, 0, "none of 800 labels was made wrong"),
-        (0, 14, "14 of 800 labels were made wrong"),
-        (20, 20, "40 of 800 labels were made wrong"),
-    ],
-)
-def test_the_card_says_how_many_labels_were_spoiled(canaries: int, coins: int, words: str) -> None:
-    changes = {"audit.canaries": canaries, "audit.coin_canaries": coins}
-    figures = {"epsilon_m_paper_low": 0.0, "epsilon_m_paper_high": 1.0}
-    card = run_card(a_record(changes=changes, figures=figures), [a_charge()], num_labels=800)
-    assert words in card
-    assert ("| epsilon_m | none" in card) == ("no epsilon_m: this attack" in card) == (not canaries)
-    assert ("## Audits, for the owner" in card) == (canaries + coins > 0)
 
 
 def test_every_audit_is_on_the_owners_card() -> None:

@@ -13,12 +13,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
-from labeldp.platform.report.selection import (
-    BEST,
-    NotPublishable,
-    Reservation,
-    selected,
-)
+from labeldp.platform.report.selection import BEST, NotPublishable, Reservation, selected
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
@@ -214,13 +209,3 @@ def test_nothing_is_chosen_by_noise(sweep: FolderLedger) -> None:
     assert selected(loud, "0a").doubt == ""
     assert selected(loud, BEST, choose_by=ChooseBy.ESTIMATED, at_epsilon=0.5).record.hash == "0a"
     assert selected(loud, BEST).record.hash == "1b"
-
-
-def test_a_choice_that_may_be_luck_says_so(sweep: FolderLedger) -> None:
-    assert selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED).doubt == ""
-    close = noisy(sweep, 0.06)
-    record = close.trial("0a")
-    figures = {**record.metrics, "accuracy_estimated": 0.61}
-    ResultsFolder(close.path, sweep="small").keep(replace(record, metrics=figures))
-    found = selected(read_folder(close.path), BEST, choose_by=ChooseBy.ESTIMATED)
-    assert found.record.hash == "0a" and "the next is 1.0 points behind" in found.doubt

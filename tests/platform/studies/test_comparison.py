@@ -14,11 +14,7 @@ from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import check_priors
-from labeldp.platform.sweep.sweep import (
-    PlannedTrial,
-    plan_trials,
-    resized,
-)
+from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from labeldp.trainers.settings.base import FeatureSet
 from tests.source_tree import ROOT
 
@@ -96,16 +92,6 @@ def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial
         "LP-2ST": single,
     }
     assert {trial.config.seed for trial in networks} == set(range(REPETITIONS))
-
-
-def test_two_networks_on_one_prior_read_one_release(networks: list[PlannedTrial]) -> None:
-    trial = next(trial for trial in networks if trial.variant == "moment labels")
-    wider = replace(trial.config, trainer=replace(trial.config.trainer, width=64))
-    pair = [trial, replace(trial, config=wider)]
-    assert cost_of(pair, num_classes=10).releases == 1
-    plain = replace(trial.config.trainer.prior, features=FeatureSet.AS_THEY_ARE)
-    other = replace(trial.config, trainer=replace(trial.config.trainer, prior=plain))
-    assert cost_of([trial, replace(trial, config=other)], num_classes=10).releases == 2
 
 
 def test_no_features_of_features(networks: list[PlannedTrial]) -> None:

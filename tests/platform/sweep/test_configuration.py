@@ -222,14 +222,3 @@ def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
         base = with_changes(TrialConfig(), {"method": method})
         typed = [f"{facts.key}={facts.default}" for facts in keys_of(method)[1:]]
         assert with_changes(base, parse_overrides(typed)) == base
-
-
-def test_bounds_are_what_is_refused(listed: list[KeyFacts]) -> None:
-    bounds = {facts.key: facts.bounds for facts in listed}
-    assert bounds["trainer.epsilon"] == "above 0"
-    assert bounds["trainer.momentum"] == "at least 0 and below 1"
-    assert bounds["audit.confidence"] == "strictly between 0 and 1"
-    assert bounds["trainer.epochs"] == "at least 1"
-    assert bounds["trainer.sigma1"]
-    unbounded = [facts.key for facts in listed if "number" in facts.type and not facts.bounds]
-    assert not unbounded

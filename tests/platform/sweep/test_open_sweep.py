@@ -3,8 +3,6 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
-    _sizes,
     budget_left,
     check_one_writer,
     known_ledger,
@@ -50,28 +47,6 @@ def test_coins_are_a_secret_unless_all_noise_is_seeded() -> None:
     assert _coin_seed(trials(7, None, 3)) is None
     assert _coin_seed(trials(7, 3, 5)) == 3
     assert _coin_seed(trials(0, 2)) == 0
-
-
-@pytest.mark.parametrize(
-    ("preset", "total", "address", "cores"),
-    [("home", 1, None, 4), ("home", 2, None, 1), (None, 1, None, 1), ("home", 1, "head:6379", 1)],
-)
-def test_the_one_trial_of_a_preset_takes_this_whole_machine(
-    preset: str | None,
-    total: int,
-    address: str | None,
-    cores: float,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    planned: Any = SimpleNamespace(
-        trials=trials(0),
-        total=total,
-        sweep=a_sweep(),
-        options=SweepOptions(results=tmp_path, preset=preset, address=address),
-    )
-    assert _sizes(planned, a_cluster((4.0, 0.0)))[0].cpus == cores
 
 
 # --- earlier starts -------------------------------------------------------------------------------

@@ -17,12 +17,7 @@ from labeldp.platform.records.results import (
     ResultsFolderError,
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
-    AshaStop,
-    OptunaSearch,
-    TrialConfig,
-    with_changes,
-)
+from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch, TrialConfig, with_changes
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.driver import check
 from labeldp.platform.sweep.plan import (

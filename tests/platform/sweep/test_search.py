@@ -24,12 +24,7 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.search import (
-    Numbers,
-    SearchBook,
-    check_installed,
-    suggest,
-)
+from labeldp.platform.sweep.search import Numbers, SearchBook, check_installed, suggest
 from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome

@@ -125,14 +125,6 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
 # --- options --------------------------------------------------------------------------------------
 
 
-def test_more_trials_than_allowed_are_refused() -> None:
-    _, trials = prepare(a_sweep(), options(overrides={"trainer.epochs": 7}))
-    assert {trial.config.trainer.epochs for trial in trials} == {7}
-    assert len(prepare(a_sweep(), options(max_trials=len(trials)))[1]) == len(trials)
-    with pytest.raises(ValueError, match=f"has {len(trials)} trials, more than the 1 that"):
-        prepare(a_sweep(), options(max_trials=1))
-
-
 def chosen(sweep: Sweep | None = None, **choice: tuple[str, ...]) -> list[str]:
     sized = sized_sweep(a_sweep() if sweep is None else sweep, options(**choice))
     return [variant.name for variant in sized.variants]

@@ -11,7 +11,7 @@ from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import with_embeddings
-from labeldp.trainers.data.own_files import MAPPED_BYTES, OwnSource
+from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.splits import EmbeddingRefused, League, record_place
 from tests.trainers.encoders.small_encoders import embedded, some_images
 
@@ -60,17 +60,6 @@ def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) 
     np.save(tmp_path / "x.npy", vectors())
     with pytest.raises(EmbeddingRefused, match="another file lies under that name"):
         digits(tmp_path / "x.npy")
-
-
-def test_a_large_file_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.save(tmp_path / "x.npy", vectors())
-    whole = digits(tmp_path / "x.npy").public
-    assert (tmp_path / "x.npy").stat().st_size < MAPPED_BYTES
-    monkeypatch.setattr("labeldp.trainers.data.own_files.MAPPED_BYTES", 1)
-    mapped = digits(tmp_path / "x.npy").public
-    for part in ("train_features", "test_features"):
-        np.testing.assert_allclose(getattr(mapped, part), getattr(whole, part), atol=1e-5)
-    assert mapped.train_features.untyped_storage().filename is not None
 
 
 @pytest.mark.parametrize(

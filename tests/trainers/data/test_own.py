@@ -146,11 +146,9 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
         (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
         (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "has no rows"),
         (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
-        (four(train_features=TABLE * 1j, test_features=TABLE[:5]), "real numbers"),
         (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
         (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
         (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
-        (whole(labels=bad(LABELS, 13, -5)), r"labels\[13\] is none of"),
         (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
         (whole(split=["test"] * 20), "all rows of split"),
         (whole(split=["train"] * 3), r"it must be \[20\]"),
@@ -214,15 +212,9 @@ def test_names_of_classes_are_never_read_off_the_labels(
     ("columns", "message"),
     [
         ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
-        ({"x": [1.0, 2.0], "y": [0, 1]}, r"set data\.label_column \(columns: x, y\)"),
-        ({"label": [0, 1]}, "no column of features"),
         ({"x": [1.0], "label": [0]}, "has 1 rows"),
         ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
-        ({"x": [1.0, 2.0, float("inf")], "label": [0, 1, 0]}, "row 2, column 'x' is inf"),
         ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
-        ({"x": [1.0, 2.0], "label": [0.0, float("inf")]}, "of type float64"),
-        ({"x": [1.0, 2.0], "label": [0, -1]}, r"labels\[1\] is none of"),
-        ({"x": [1.0, 2.0, 3.0], "label": ["a", "a", "a"]}, "2 training labels are the same"),
         ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among other"),
     ],
 )
@@ -396,12 +388,8 @@ def test_two_more_for_testing(tmp_path: Path) -> None:
     ("features", "labels", "said", "message"),
     [
         (TABLE, LABELS[:7], {}, r"X\.npy and .*y\.npy: features have shape \(20, 3\) and labels"),
-        (TABLE, LABELS * 1.0, {}, "of type float64"),
         (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
-        (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), LABELS, {}, "row 0, column 1 is"),
-        (np.where(TABLE == 1, np.inf, TABLE), LABELS, {}, "row 0, column 1 is inf"),
         (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
-        (TABLE, LABELS, {"label_column": "y"}, r"data\.label_column is for tables with names"),
         (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
     ],
 )
@@ -478,7 +466,6 @@ def test_rows_are_held_out_only_on_request() -> None:
         ([["a"]] * 20, "tables must be real numbers"),
         (TABLE.astype("datetime64[s]"), "X holds dates; give a DataFrame"),
         (frame().iloc[:, :0], "X has no column"),
-        (images(20, 8, 8, 4), "1 or 3 channels"),
     ],
 )
 def test_invalid_features_are_refused(features: Any, message: str) -> None:

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from labeldp.trainers.data import published as module
-from labeldp.trainers.data.catalog import (
-    DATASETS,
-    FetchFailed,
-    PublishedFile,
-    fetch,
-    find,
-)
+from labeldp.trainers.data.catalog import DATASETS, FetchFailed, PublishedFile, fetch, find
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import FeatureKind, load
 from labeldp.trainers.data.published import (

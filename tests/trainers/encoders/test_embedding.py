@@ -89,13 +89,6 @@ def test_bad_vectors_leave_nothing(
     assert set(os.listdir(tmp_path)) == before
 
 
-def test_names_of_files_are_checked_before_anything(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ends in .npy"):
-        embedded("digits", tmp_path / "x.npz")
-    with pytest.raises(ValueError, match="does not exist; make it first"):
-        embedded("digits", tmp_path / "nowhere" / "x.npy")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Three images of two sizes in two folders, and a file of text."""

@@ -15,7 +15,6 @@ from labeldp.trainers.encoders.encoder import (
     Pool,
     Preparation,
     finished,
-    known,
     vectors_of,
 )
 from tests.trainers.encoders.small_encoders import some_images
@@ -44,24 +43,6 @@ def test_the_league_is_the_careful_one(
         known_as=known_as,
     ).provenance
     assert found.league is league and words in found.words
-
-
-@pytest.mark.parametrize(
-    ("address", "part", "by"),
-    [
-        ("torchvision:IMAGENET1K_SWAG_E2E_V1", "Instagram", "Meta"),
-        ("timm:vit_base_patch16_clip_224.openai", "captions", "OpenAI"),
-        ("timm:resnet50.a1_in1k", "ImageNet-1k", "timm"),
-        ("huggingface:facebook/dinov2-small", "LVD-142M, without labels", "Meta"),
-        ("huggingface:google/vit-base-patch16-224-in21k", "ImageNet-21k", "Google"),
-        ("timm:resnet50.mine", "", ""),
-        ("mine:in1k", "", ""),
-    ],
-)
-def test_the_training_data_of_known_weights(address: str, part: str, by: str) -> None:
-    trained_on, trained_by = known(address)
-    assert part in trained_on and by in trained_by
-    assert bool(trained_on) is bool(part)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.attribute_inference import (
-    AdultEnsemble,
-    adult_votes,
-    infer_attribute,
-)
+from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_votes, infer_attribute
 
 
 def test_the_rule_and_the_ranking_by_hand() -> None:

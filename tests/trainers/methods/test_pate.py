@@ -17,14 +17,7 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
 )
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.trainers.small_data import (
-    ON_CPU,
-    Given,
-    SeededVault,
-    small_images,
-    small_table,
-    trained,
-)
+from tests.trainers.small_data import ON_CPU, Given, SeededVault, small_images, small_table, trained
 
 CONFIG = PateConfig(
     ensemble=EnsembleConfig(teachers=40, queries=100, seed=2),

@@ -4,12 +4,7 @@ import pytest
 import torch
 
 from labeldp.trainers.methods.rand_augment import Operation, RandAugment, apply
-from tests.trainers.pillow_reference import (
-    from_pillow,
-    operate,
-    sample_tiles,
-    to_pillow,
-)
+from tests.trainers.pillow_reference import from_pillow, operate, sample_tiles, to_pillow
 
 
 @pytest.mark.parametrize(("side", "channels"), [(32, 3), (28, 1)])
@@ -43,16 +38,3 @@ def test_draws_have_the_published_law() -> None:
     same = (draws.operations[:, 1:] == draws.operations[:, :-1]).double().mean()
     assert same == pytest.approx(0.25 + 0.25 / 14, abs=0.01)
     assert draws.corners.mean(1).tolist() == pytest.approx([0.5, 0.5], abs=0.01)
-
-
-@pytest.mark.parametrize(
-    "images",
-    [
-        torch.zeros(4, 3, 32, 32),
-        torch.zeros(4, 2, 32, 32, dtype=torch.uint8),
-        torch.zeros(4, 64, dtype=torch.uint8),
-    ],
-)
-def test_images_of_another_kind_are_refused(images: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match="uint8"):
-        RandAugment()(images, torch.Generator())

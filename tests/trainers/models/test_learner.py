@@ -36,15 +36,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
 
 
-def test_refusals_of_crops() -> None:
-    with pytest.raises(ValueError, match="padding is -1"):
-        CropAndFlip(padding=-1)
-    with pytest.raises(ValueError, match=r"shape \(64, 3, 4, 12\).*padding = 4"):
-        CropAndFlip()(some_images(height=4), torch.Generator())
-    with pytest.raises(ValueError, match=r"shape \(3, 9, 12\)"):
-        CropAndFlip()(some_images()[0], torch.Generator())
-
-
 ON_CPU = Performance(device=Device.CPU)
 ALL = Recipe(
     flip=Flip.ALTERNATING,

@@ -48,15 +48,6 @@ def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:
     assert unused == [f"blocks.{i}.norm1.{kind}" for i in (4, 8) for kind in ("weight", "bias")]
 
 
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"small_cnn needs images.*mlp takes any"):
-        build_model(ModelName.SMALL_CNN, input_shape=(30,), num_classes=2, seed=0)
-    with pytest.raises(ValueError, match="num_classes is 1"):
-        build_model(ModelName.MLP, input_shape=(30,), num_classes=1, seed=0)
-    with pytest.raises(ValueError, match="width is 0"):
-        build_model(ModelName.MLP, input_shape=(30,), num_classes=2, seed=0, width=0)
-
-
 def built(shape: tuple[int, int, int] = (3, 32, 32), *, width: int = 4) -> FastCnn:
     network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=width)
     assert isinstance(network, FastCnn)

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
-from labeldp.trainers.settings.methods import (
-    AlibiConfig,
-)
+from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images
@@ -145,20 +142,6 @@ def test_others_are_refused_before_a_trial_starts(address: str, message: str, he
 def test_settings_that_it_does_not_take_are_refused(changes: dict[str, Any], here: Path) -> None:
     with pytest.raises(ValueError, match="takes no width"):
         trained(AlibiConfig(model=OWN, **changes))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("small_cn", "did you mean small_cnn"),
-        ("transformer of ours", "it must be one of mlp, .*module:Name"),
-        ("a:b:c", "named module:Name"),
-        ("../x:Net", "named module:Name"),
-    ],
-)
-def test_other_names_are_refused(given: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        with_changes(TrialConfig(), {"trainer.model": given})
 
 
 def test_it_is_sent_with_its_source_to_where_it_is_not(

@@ -7,12 +7,7 @@ import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.predictors import (
-    NetworkPredictor,
-    NetworkSettings,
-    Pixels,
-    restored,
-)
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from tests.trainers.small_data import small_images
@@ -26,15 +21,6 @@ def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
     return data, NetworkPredictor(
         network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
     )
-
-
-@pytest.mark.parametrize(
-    "changes", [{"width": 8}, {"model": "mlp"}, {"model": "oracle"}, {"input_shape": [1, 99, 99]}]
-)
-def test_arrays_of_another_network_are_refused(changes: dict[str, object]) -> None:
-    _, predictor = a_network()
-    with pytest.raises((RuntimeError, ValueError)):
-        restored({**predictor.described(), **changes}, predictor.arrays())
 
 
 def test_weights_beyond_all_bounds_are_reported() -> None:

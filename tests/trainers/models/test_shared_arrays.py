@@ -200,15 +200,3 @@ def test_rows_of_a_file_lie_in_a_file(tmp_path: Path, mapped: pytest.MonkeyPatch
     limited = loaded(saved(tmp_path), limit=50)
     assert file_of(limited.public.train_features) is not None
     assert len(limited.train_labels) == 50
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_named_by_row_and_column(
-    tmp_path: Path, mapped: pytest.MonkeyPatch, bad: float
-) -> None:
-    path = saved(tmp_path)
-    matrix = np.load(path)
-    matrix[401, 60] = bad
-    np.save(path, matrix)
-    with pytest.raises(ValueError, match=rf"features row 401, column 60 is {bad}"):
-        loaded(path, HoldOut.PUBLIC)
