@@ -20,7 +20,6 @@ import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.api.methods import name_of
-from labeldp.platform.cli.sweep_plan import PlanResult, load_sweep, plan_of
 from labeldp.platform.records.results import (
     KeptResults,
     ResultsFolderError,
@@ -37,6 +36,8 @@ from labeldp.platform.sweep.accuracy_figures import (
     refuse_lottery,
 )
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.plan_result import PlanResult, plan_of
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
