@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.records.results import write_model
+from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.trainers.data.files import inner_folder, replacing
 
 
@@ -52,13 +52,6 @@ def forget(folder: Path, digest: str) -> None:
 
 def start_keeper(folder: Path, models: Path) -> Any:
     """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
-    here = ray.get_runtime_context().get_node_id()
-    remote: Any = ray.remote(Keeper)
-    actor = remote.options(
-        num_cpus=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
-        # It has no memory of its own, so one that died is restarted and called again.
-        max_restarts=-1,
-        max_task_retries=-1,
-    )
+    # It has no memory of its own, so one that died is restarted and called again.
+    actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
     return actor.remote(str(folder), str(models))

@@ -23,12 +23,12 @@ import ray
 import torch
 from ray import tune
 from ray.exceptions import ActorUnavailableError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.score_figures import Reliability, estimated_figures, test_figures
@@ -87,10 +87,7 @@ class EarlyStops:
     @classmethod
     def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
         """Start a board beside the driver."""
-        remote: Any = ray.remote(StopBoard)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
-        return cls(rule=rule, by=by, actor=actor)
+        return cls(rule=rule, by=by, actor=beside_driver(StopBoard).remote())
 
     def stop(self, digest: str) -> None:
         """Put a trial on the board, and wait until it is there."""
