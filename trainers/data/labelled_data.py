@@ -273,7 +273,19 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     """Return arrays as a checked data set."""
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
-    public = PublicData(
+    public = public_part(name, splits)
+    data = LabelledData(public=public, train_labels=splits.train_labels)
+    check_variety(data.train_labels, name=name)
+    if limit is None or limit >= len(data.train_labels):
+        return data
+    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
+    fewer = replace(public, train_features=take_rows(public.train_features, rows))
+    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+
+
+def public_part(name: str, splits: Splits) -> PublicData:
+    """Return all of a data set's arrays but the training labels."""
+    return PublicData(
         name=name,
         num_classes=splits.num_classes,
         train_features=as_tensor(splits.train_features),
@@ -283,13 +295,6 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
         provenance=splits.provenance or NO_OUTSIDE_DATA,
     )
-    data = LabelledData(public=public, train_labels=splits.train_labels)
-    check_variety(data.train_labels, name=name)
-    if limit is None or limit >= len(data.train_labels):
-        return data
-    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=take_rows(public.train_features, rows))
-    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 
 def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledData:
