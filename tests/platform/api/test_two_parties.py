@@ -246,7 +246,9 @@ def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
 #: What a writer may change, of the facts and of the files of its request.
 HOSTILE: dict[str, Any] = {
     "an id twice": lambda _, files: files["ids.parquet"].put(0, files["ids.parquet"][1]),
-    "a long id": lambda _, files: files["ids.parquet"].put(0, "x" * 5000),
+    "a long id": lambda _, files: files.update(
+        {"ids.parquet": np.append(files["ids.parquet"][1:], "x" * 5000)}
+    ),
     "no ids": lambda _, files: files.pop("ids.parquet"),
     "not finite": lambda _, files: files["question.npz"]["units"].put(0, np.inf),
     "no units": lambda _, files: files["question.npz"].pop("units"),
