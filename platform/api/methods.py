@@ -114,7 +114,6 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     at delta 0 ALIBI with a prior from noisy counts, which is pure, takes their place.
     """
     _validate.positive(epsilon=epsilon)
-    _validate.whole(minimum=2, num_classes=num_classes)
     share = keep_probability(epsilon=epsilon, num_classes=num_classes)
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:

@@ -167,9 +167,8 @@ class SklearnStep(Step):
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
                 )
-        unknown = (
-            set(skops_io().get_untrusted_types(data=skops_io().dumps(transformers))) - _HARMLESS
-        )
+        skops = skops_io()
+        unknown = set(skops.get_untrusted_types(data=skops.dumps(transformers))) - _HARMLESS
         if unknown:
             raise ValueError(
                 f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
