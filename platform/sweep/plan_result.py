@@ -18,8 +18,7 @@ from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.cost import releases_of
-from labeldp.platform.sweep.data_size import size_of_data
-from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
+from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare, size_of_data
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.performance import Device
