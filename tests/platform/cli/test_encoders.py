@@ -44,6 +44,13 @@ def test_keys_leagues_and_progress_of_embeddings(
     assert np.load("x.npy").dtype == np.float16
 
 
+def test_an_interrupted_embedding_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["embed", "images.npz", "--encoder", f"{ROOM}:interrupted", "-o", "x.npy"]
+    assert main([*asked, "--batch-size", "8"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
+    assert [path.name for path in Path().iterdir()] == ["images.npz"]
+
+
 @pytest.mark.parametrize(
     ("source", "changes", "message"),
     [
