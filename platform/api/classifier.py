@@ -206,9 +206,7 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )
         self._id_column: str | None = None
         self._people = People.of(rows_of_x, names, transformed=transformed)
-        self._source = None
-        if self.vault is not None:  # as the process's ledger names it
-            self._source = f"memory {id(vault)}" if vault.folder is None else str(vault.folder)
+        self._source = None if self.vault is None else vault.name
         self._on_disk = vault.folder is not None
         self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
         before = self.total_epsilon_

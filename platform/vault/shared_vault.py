@@ -102,6 +102,8 @@ class SharedVault:
         that no other copy of it will be used.
         """
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
+        #: Its name in a process's ledger: an address may be another vault's later.
+        self.name = str(self.folder or f"memory {secrets.token_hex(8)}")
         self._memory: dict[str, _Place] = {}
         self._relabeled = 0
         self._lock = threading.RLock()

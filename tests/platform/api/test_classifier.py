@@ -239,6 +239,14 @@ def test_private_files_are_kept_apart() -> None:
     assert pickle.loads(pickle.dumps(model)).audit_ == model.audit_
 
 
+def test_a_vault_at_the_address_of_one_that_is_gone_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(classifier, "id", lambda _: 7, raising=False)
+    totals = [quick(vault=SharedVault()).fit(X, Y).total_epsilon_ for _ in range(3)]
+    assert totals == [2.0, 4.0, 6.0]
+
+
 def test_published_labels_have_no_bound() -> None:
     for model in (quick(classes="publish"), quick(method="no_privacy")):
         model.fit(X, Y)
