@@ -35,7 +35,6 @@ from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
 from labeldp.trainers.models.shared_arrays import as_tensor
-from labeldp.trainers.models.trained_model import TrainedModel
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
@@ -158,9 +157,9 @@ def digest_of(data: PublicData, rows: Any) -> str:
     return data.fingerprint
 
 
-def used_columns(rows: Any, model: TrainedModel) -> Any:
+def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
-    step, columns = model.preprocessing.steps[0], by_name(rows)
+    step, columns = preprocessing.steps[0], by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
     return {name: column for name, column in columns.items() if name in step.columns}

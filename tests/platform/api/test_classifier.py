@@ -23,9 +23,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api import classifier
-from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
+from labeldp.platform.api import paid_fits
 from labeldp.platform.api.methods import NAMED
+from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
@@ -43,7 +43,7 @@ QUICK = {"width": 8, "epochs": 2}
 def ledger(monkeypatch: pytest.MonkeyPatch) -> ProcessLedger:
     """One for each test, which is a process of its own as far as fits add up."""
     made = ProcessLedger()
-    monkeypatch.setattr(classifier, "LEDGER", made)
+    monkeypatch.setattr(paid_fits, "LEDGER", made)
     return made
 
 
