@@ -28,7 +28,7 @@ ui: $(STAMP)
 
 ## make test     the test suite, with the strongest faults, on three processes
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 ## make faults   kills at random times, at the last writes, of every process of a sweep; an hour
 faults: $(STAMP)

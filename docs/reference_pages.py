@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 
 import labeldp
 from labeldp.platform.cli.command_line import VERBS, Verb
-from labeldp.platform.sweep.key_reference import KeyFacts, all_keys
+from labeldp.platform.cli.config_keys import KeyFacts, all_keys
 
 #: Headings of a docstring.
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")

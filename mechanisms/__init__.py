@@ -2,8 +2,8 @@
 
 | topic | modules |
 |---|---|
-| the home of labels, their way out | `vault`, `release_store`, `release_address`, `ledger` |
-| sources of noise | `randomness`, `secure_noise` |
+| the home of labels, their way out | `vault`, `release_store`, `ledger` |
+| sources of noise | `randomness` |
 | noise on each label | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | reading a noisy label | `posterior` |

@@ -173,3 +173,81 @@ def probabilities(
             f"sum {array[row].sum():.6g}; every row must hold probabilities that sum to 1"
         )
     return np.clip(array, 0.0, 1.0)
+
+
+def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
+    """Return votes of one ensemble as whole numbers [N, K], or raise a ValueError with the row.
+
+    PATE's proofs rest on one fact: a label belongs to one teacher, and a teacher casts one vote per
+    query. Another label therefore moves at most one vote of every query. Other counts are refused.
+
+    >>> checked_votes([[3, 1], [2, 1]])
+    Traceback (most recent call last):
+        ...
+    ValueError: votes row 1 sums to 3, row 0 to 4; every teacher casts exactly one vote per query
+    """
+    array = _votes_matrix(votes, name)
+    _refuse_row((array < 0).any(axis=1), array, name, "holds a negative count")
+    if not np.issubdtype(array.dtype, np.integer):
+        fractional = (array != np.floor(array)).any(axis=1)
+        _refuse_row(fractional, array, name, "holds a fractional count; every vote is whole")
+        if array.max() > 2**53:
+            raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
+        array = array.astype(np.int64)
+    sums = array.sum(axis=1, dtype=np.int64)
+    if sums[0] == 0:
+        raise ValueError(f"{name} row 0 holds no vote; at least one teacher must vote")
+    bad = np.flatnonzero(sums != sums[0])
+    if bad.size:
+        raise ValueError(
+            f"{name} row {bad[0]} sums to {sums[bad[0]]}, row 0 to {sums[0]}; every teacher casts "
+            "exactly one vote per query"
+        )
+    return array
+
+
+def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
+    """Return the counts that a threshold is compared with [N, K].
+
+    Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
+    fractional and negative.
+    """
+    array = _votes_matrix(counts, name)
+    return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array
+
+
+def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
+    """Return whether each query was answered [N], or raise a ValueError."""
+    mask = as_numpy(answered)
+    if mask.dtype != np.bool_ or mask.shape != (queries,):
+        raise ValueError(
+            f"answered has type {mask.dtype} and shape {mask.shape}; it must be bool [{queries}], "
+            "True where a query was answered (labels != -1)"
+        )
+    return mask
+
+
+def _votes_matrix(values: Any, name: str) -> NDArray[Any]:
+    array = as_numpy(values)
+    kind = array.dtype
+    if kind == np.bool_ or not np.issubdtype(kind, np.number) or np.iscomplexobj(array):
+        raise ValueError(f"{name} is of type {kind}; it must hold counts of votes")
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {array.shape}; it must be [N, K], a row per query and a column per "
+            "class (a single query is votes[None, :])"
+        )
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} is empty; at least one query is needed")
+    if array.shape[1] < 2:
+        raise ValueError(f"{name} has {array.shape[1]} class; a vote needs at least two")
+    if not np.issubdtype(kind, np.integer):
+        _refuse_row(~np.isfinite(array).all(axis=1), array, name, "holds NaN or infinity")
+    return array
+
+
+def _refuse_row(bad: Any, array: NDArray[Any], name: str, reason: str) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        shown = np.array2string(array[row], precision=6, threshold=8)
+        raise ValueError(f"{name} row {row} {reason}: {shown}")

@@ -10,7 +10,7 @@ is meant throughout: neighboring data sets differ in one label, which is substit
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
 
 #: One fixed public grid of Renyi orders: fine below 2 (large epsilon), PATE 2018's long grid above.
 ORDERS: NDArray[np.float64] = np.concatenate(
@@ -270,3 +269,12 @@ def epsilon_of(
                 total = total + pure_rdp(event.epsilon, orders)
         bounds.append(epsilon_from_rdp(orders, total, delta, conversion)[0])
     return min(bounds)
+
+
+def brentq(
+    function: Callable[[float], float], low: float, high: float, **tolerances: float
+) -> float:
+    """Return the root of `function` between `low` and `high`, where its sign changes."""
+    from scipy.optimize import brentq
+
+    return float(brentq(function, low, high, **tolerances))

@@ -40,8 +40,14 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.label_channels import PerLabel
-from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_numpy_generator
-from labeldp.mechanisms.secure_noise import discrete_laplace, exponential, largest
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    SecureGenerator,
+    as_numpy_generator,
+    discrete_laplace,
+    exponential,
+    largest,
+)
 
 #: Standard deviations of a normal distribution on either side of which 95% lie.
 _TWO_SIDED = 1.959964

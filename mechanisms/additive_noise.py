@@ -27,8 +27,14 @@ from labeldp.mechanisms.label_channels import (
     PerLabel,
     PurePerLabel,
 )
-from labeldp.mechanisms.randomness import AnyGenerator, SecureGenerator, as_noise_generator
-from labeldp.mechanisms.secure_noise import laplace, normal, on_lattice
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    SecureGenerator,
+    as_noise_generator,
+    laplace,
+    normal,
+    on_lattice,
+)
 
 #: Substituting one label changes two coordinates of its one-hot vector by 1 each.
 L1_SENSITIVITY = 2.0

@@ -124,7 +124,9 @@ class AmountChannel:
     def table(self, prior: Array) -> AmountTable:
         """Return the channel that is best for a public prior of the bins [BINS]."""
         (exact,) = _validate.probabilities(as_numpy(prior)[None], name="prior", num_classes=BINS)
-        return _table(min(self.epsilon, LARGEST_EPSILON), AmountNoise(self.kind), tuple(exact.tolist()))
+        return _table(
+            min(self.epsilon, LARGEST_EPSILON), AmountNoise(self.kind), tuple(exact.tolist())
+        )
 
     def release(self, levels: AnyArray, prior: Array, *, generator: AnyGenerator) -> AnyArray:
         """Draw a number of an output for each level [N], once; O, one more, reveals nothing."""

@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
-from labeldp.mechanisms.accounting import gaussian_epsilon
+from labeldp.mechanisms.accounting import brentq, gaussian_epsilon
 from labeldp.mechanisms.additive_noise import L1_SENSITIVITY, L2_SENSITIVITY
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability, keep_probability
 

@@ -27,8 +27,8 @@ from labeldp.mechanisms.randomness import (
     DrawnExactly,
     SecureGenerator,
     as_noise_generator,
+    discrete_laplace,
 )
-from labeldp.mechanisms.secure_noise import discrete_laplace
 
 #: Below it the noise would leave the range of 64-bit counts, and the counts are useless anyway.
 SMALLEST_EPSILON = 1e-9

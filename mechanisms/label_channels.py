@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
-from labeldp.mechanisms.accounting import Event, PureEvent, log_gaussian_delta
+from labeldp.mechanisms.accounting import Event, PureEvent, brentq, log_gaussian_delta
 from labeldp.mechanisms.randomness import AnyGenerator
 
 Floats = NDArray[np.float64]

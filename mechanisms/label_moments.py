@@ -24,12 +24,14 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.randomness import (
+    LATTICE,
     AnyGenerator,
     DrawnExactly,
     SecureGenerator,
     as_noise_generator,
+    normal,
+    on_lattice,
 )
-from labeldp.mechanisms.secure_noise import LATTICE, normal, on_lattice
 
 #: A substituted label takes its row of the weights from one class and gives it to another.
 L2_SENSITIVITY = math.sqrt(2.0)

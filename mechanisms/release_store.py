@@ -1,11 +1,33 @@
-"""Where a vault keeps what it released and what that cost: an interface, and one in memory."""
+"""Releases as a vault keeps them: under which address, at what charge, in which store.
 
+An address is made of the labels, the mechanism with all its parameters, and the noise. Two releases
+of one address would be one: a request for the second would get the first, and pay nothing. So
+everything that decides a draw is part of the address, the types of parameters too.
+
+>>> from labeldp.mechanisms.randomized_response import RandomizedResponse
+>>> describe(RandomizedResponse(epsilon=1, num_classes=2), OsEntropy(draw=3))["noise"]
+{'name': 'OsEntropy', 'draw': 3}
+
+A ledger keeps names and parameters, and anybody's class may bear the name of ours: with a parameter
+that is a secret of theirs, or with another meaning. So a name alone decides nothing. Fields have to
+be those of our own dataclass, all of them and no others, each of the type that it declares there.
+
+>>> is_of(RandomizedResponse, {"name": "RandomizedResponse", "epsilon": 1.0, "num_classes": 2})
+True
+>>> is_of(RandomizedResponse, {"name": "RandomizedResponse", "patient": 4711.0, "num_classes": 2})
+False
+"""
+
+import hashlib
 import json
 import secrets
+import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Protocol, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +42,166 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
     hands_out_labels,
 )
-from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.mechanisms.release_address import kind_of_described
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SecureEntropy
+
+#: A mark on a class itself, not inherited: its parameters are recorded without its name. Seeded
+#: noise and addresses follow from the record. No two such classes have the same fields.
+_WITHOUT_TYPE = "recorded_without_type"
+#: Beside the parameters in a description, which may have no field of that name; with other names.
+_OTHERWISE = {"name": "title", "noise": "added_noise"}
+
+
+def describe(mechanism: object, noise: NoiseSource) -> dict[str, Any]:
+    """Return name and parameters of a mechanism and of its noise, as the ledger records them.
+
+    A mechanism that is not a dataclass, has the name of one of labeldp's own, or a field `name` or
+    `noise` is refused: its parameters could not be recorded without doubt.
+    """
+    _refuse_namesake(type(mechanism))
+    return {
+        "name": type(mechanism).__name__,
+        **_parameters(mechanism),
+        "noise": {"name": type(noise).__name__, **_parameters(noise)},
+    }
+
+
+def address(
+    private_digest: str,
+    description: dict[str, Any],
+    indices: NDArray[np.intp] | None,
+    public: Sequence[NDArray[Any]],
+) -> str:
+    """Return the address of a release, 32 hexadecimal digits.
+
+    `private_digest` is a keyed digest of the labels or votes, `indices` the labels that it is of
+    [M], None for all of them, and `public` the mechanism's public inputs.
+    """
+    parts = {
+        "private": private_digest,
+        "mechanism": description,
+        "indices": None if indices is None else array_digest(indices),
+        "public": [array_digest(np.asarray(values)) for values in public],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def array_digest(values: NDArray[Any]) -> str:
+    """Return a digest of an array's type, shape and content."""
+    if values.dtype.hasobject or values.dtype.names is not None:
+        raise TypeError(
+            f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
+            "that two releases might be taken for one; pass arrays of numbers, truth values or text"
+        )
+    digest = hashlib.sha256(f"{values.dtype.str}{values.shape}".encode())
+    # No copy of the bytes, which may be a gigabyte.
+    digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _refuse_namesake(kind: type) -> None:
+    """Refuse another class of the name of one of ours: the ledger, audits and readers go by it."""
+    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate"):
+        ours = getattr(sys.modules.get(room), kind.__name__, None)
+        if isinstance(ours, type) and ours is not kind:
+            raise TypeError(
+                f"{kind.__module__}.{kind.__name__} has the name of a class of labeldp, under "
+                "which its releases would be taken for that one's; call the class otherwise"
+            )
+
+
+def _parameters(thing: object) -> dict[str, Any]:
+    if not is_dataclass(thing) or isinstance(thing, type):
+        raise TypeError(
+            f"{type(thing).__name__} is not a dataclass: its parameters can't be recorded, so "
+            "its releases could not be distinguished"
+        )
+    taken = sorted(_OTHERWISE.keys() & {entry.name for entry in fields(thing)})
+    if taken:
+        raise TypeError(
+            f"{type(thing).__name__} has a field called {taken[0]!r}; a release's address has its "
+            "type and its source of noise under `name` and `noise`, so that two releases that "
+            f"differ in that field would be one: call the field otherwise ({_OTHERWISE[taken[0]]})"
+        )
+    return {
+        # epsilon 1 and 1.0 are one release, not two
+        entry.name: (float if entry.type is float else _plain)(getattr(thing, entry.name))
+        for entry in fields(thing)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inside = {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        if vars(type(value)).get(_WITHOUT_TYPE, False):
+            return inside
+        return {"type": type(value).__name__, "parameters": inside}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError(
+                f"a parameter is {value!r}, of which JSON would write numbers as text, and two as "
+                "one; use text for its keys"
+            )
+        return {key: _plain(item) for key, item in value.items()}
+    # NumPy's scalars are numbers like any other, but not to JSON.
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_of(kind: type, described: Mapping[str, Any]) -> bool:
+    """Whether a description (`describe`) is of a mechanism of this class."""
+    if described.get("name") != kind.__name__:
+        return False
+    return _has_fields(kind, {key: described[key] for key in described if key not in _OTHERWISE})
+
+
+def _has_fields(kind: type, values: Mapping[str, Any]) -> bool:
+    assert is_dataclass(kind), f"{kind.__name__} has no fields to know it by"
+    hints = get_type_hints(kind)
+    declared = {entry.name: hints[entry.name] for entry in fields(kind)}
+    return set(values) == set(declared) and all(
+        _is_a(values[name], hint) for name, hint in declared.items()
+    )
+
+
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value is one of a type's as it is written down; of a type not foreseen, none is."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_is_a(value, each) for each in get_args(hint))
+    if hint is float:  # whole ones too
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint in (int, bool, NoneType):
+        return type(value) is hint
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return any(value == member.value for member in hint)
+    if not is_dataclass(hint) or not isinstance(hint, type) or not isinstance(value, Mapping):
+        return False
+    if set(value) == {"type", "parameters"}:
+        inside = value["parameters"]
+        typed = value["type"] == hint.__name__ and isinstance(inside, Mapping)
+        return typed and _has_fields(hint, inside)
+    return _has_fields(hint, value)
+
+
+def kind_of_described(noise: object) -> NoiseKind:
+    """Return the kind of a source of noise from its description in a ledger.
+
+    Anything but the operating system's entropy counts as repeatable: another name, other fields, or
+    nothing at all.
+
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
+    <NoiseKind.PLAIN: 'plain'>
+    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
+    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
+    """
+    if not isinstance(noise, Mapping):
+        return NoiseKind.SEEDED
+    for source in (OsEntropy, SecureEntropy):
+        if is_of(source, noise):
+            return source.kind
+    return NoiseKind.SEEDED
+
 
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind

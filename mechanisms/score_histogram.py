@@ -40,8 +40,8 @@ from labeldp.mechanisms.randomness import (
     DrawnExactly,
     SecureGenerator,
     as_noise_generator,
+    discrete_laplace,
 )
-from labeldp.mechanisms.secure_noise import discrete_laplace
 
 Numbers = NDArray[np.float64]
 

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
 from labeldp.mechanisms.accounting import (
     Conversion,
     DecisionEvent,
@@ -30,6 +29,7 @@ from labeldp.mechanisms.accounting import (
     GaussianEvent,
     PureEvent,
     RenyiEvent,
+    brentq,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_rdp,

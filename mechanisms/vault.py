@@ -40,8 +40,14 @@ from labeldp.mechanisms.randomness import (
     OsEntropy,
     generator_for,
 )
-from labeldp.mechanisms.release_address import address, array_digest, describe
-from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
+from labeldp.mechanisms.release_store import (
+    Charge,
+    MemoryStore,
+    ReleaseStore,
+    address,
+    array_digest,
+    describe,
+)
 
 __all__ = [
     "Charge",

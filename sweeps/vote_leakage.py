@@ -1,4 +1,4 @@
-"""The leak of repeated PATE answers, and defences against it: tables instead of trials.
+"""The leak of repeated PATE answers, and defenses against it: tables instead of trials.
 
 Wang et al. 2022, "In Differential Privacy, There is Truth" (arXiv:2209.10732): 10,000 answers give
 a vote histogram up to an error "often as low as .03", a budget-limited attacker up to about .11 on

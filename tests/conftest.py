@@ -5,6 +5,12 @@ from typing import Any
 
 import pytest
 
+#: Files on the cluster: one process runs them, and starts it and the small sweep once.
+ON_CLUSTER = {
+    *(f"tests/faults/test_{name}.py" for name in ("driver_killed", "limits", "states")),
+    *("tests/faults/test_ensemble_refused.py", "tests/sweeps/test_pate_mnist.py"),
+}
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
@@ -20,15 +26,23 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give each file to one process, and all files on the cluster to the same one.
-
-    Files that start Ray run first: left to the end, the longest would run alone.
-    """
-    on_cluster = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that start Ray first: left to the end, the longest would run alone."""
     with_ray = {item.path for item in items if item.get_closest_marker("ray_cluster")}
-    items.sort(key=lambda item: (item.path not in on_cluster, item.path not in with_ray))
-    if config.getoption("dist", "no") == "loadgroup":
-        for item in items:
-            group = "cluster" if item.path in on_cluster else str(item.path)
-            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: (_file(item.nodeid) not in ON_CLUSTER, item.path not in with_ray))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each file to one process, and those on the cluster to the same one."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "the cluster" if _file(nodeid) in ON_CLUSTER else _file(nodeid)
+
+    return ByFile(config, log)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

@@ -27,13 +27,14 @@ _COMMAND = re.compile(
     r"[^\n]*|[A-Z_]{4,}=[^\n]*)$",
     re.M,
 )
-#: Words that stand for what a reader fills in: what the workshop has in their place.
+#: Words that stand for what a reader fills in, or for a size: what the workshop has for them.
 _FILLED_IN = {
     "RESULTS": "results/quickstart",
     "MODEL_FOLDER": "mine-public/model",
     "HASH": "d31e43",
     "FILE.csv": "mine.csv",
     "data.path=...": "data.path=mine.csv",
+    "100000": "10000",  # rows of a log that is made
 }
 
 

@@ -17,8 +17,8 @@ import pytest
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import VERBS, main
 from labeldp.platform.cli.sweep_command import command_of, plan_options
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.studies import leakage_study
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.document_commands import ROOT, Command, commands, examples, inline_commands, workshop
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.api.process_ledger import ProcessLedger
+from tests.faults.without_cluster import without_cluster
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
@@ -39,4 +40,5 @@ def test_python_in_documents_runs(
     monkeypatch.chdir(tmp_path)  # what it writes is written here
     # Each block stands for a process of its own.
     monkeypatch.setattr("labeldp.platform.api.paid_fits.LEDGER", ProcessLedger())
-    exec(compile(block, str(page), "exec"), {"__name__": "document"})
+    with without_cluster():
+        exec(compile(block, str(page), "exec"), {"__name__": "document"})

@@ -19,12 +19,12 @@ from torch import nn
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.models.trained_model import load_model
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge

@@ -42,9 +42,10 @@ def test_importing_and_help_take_no_time(what: str, tmp_path: Path) -> None:
     code = "import labeldp"
     if what:
         code = "from labeldp.platform.cli.command_line import main\nmain(sys.argv[1:])"
-    runs = [loaded_by(code, *what.split(), cwd=tmp_path) for _ in range(3)]
-    assert min(seconds for seconds, _ in runs) < 0.3
-    assert not runs[0][1] & (SLOW | {"numpy", "pandas", "scipy"})
+    # A busy machine may take longer once, and not three times.
+    runs = (loaded_by(code, *what.split(), cwd=tmp_path) for _ in range(3))
+    loaded = next(modules for seconds, modules in runs if seconds < 0.3)
+    assert not loaded & (SLOW | {"numpy", "pandas", "scipy"})
 
 
 @pytest.mark.parametrize(("own", "kept"), [(None, "passive"), ("active", "active")])

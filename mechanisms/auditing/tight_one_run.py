@@ -52,8 +52,7 @@ import numpy as np
 from scipy.special import bdtr, betaincinv, expit, ndtr, ndtri, roots_legendre
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
-from labeldp.mechanisms.accounting import log_gaussian_delta
+from labeldp.mechanisms.accounting import brentq, log_gaussian_delta
 from labeldp.mechanisms.auditing.one_run import check_counts
 from labeldp.mechanisms.label_channels import Channel, Family, mean_error
 

@@ -2,7 +2,7 @@
 
 | topic | modules |
 |---|---|
-| votes, and how they become answers | `votes`, `aggregators` |
+| votes, and how they become answers | `aggregators` |
 | the way out of the vault, the charge | `releases` |
 | cost of a decision, for any votes and for these | `decisions`, with the table that |
 | | `decision_certificate` proves |

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import checked_counts, checked_mask, checked_votes
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
@@ -40,6 +41,7 @@ from labeldp.mechanisms.pate.decisions import (
     exact_checks,
 )
 from labeldp.mechanisms.pate.published_bounds import (
+    Floats,
     RenyiCurves,
     checked_noise,
     checked_orders,
@@ -52,7 +54,6 @@ from labeldp.mechanisms.pate.published_bounds import (
     log_q_laplace,
     log_surprise,
 )
-from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_mask, checked_votes
 
 
 class CheckNoise(StrEnum):

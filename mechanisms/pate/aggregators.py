@@ -1,4 +1,4 @@
-"""How an ensemble's votes become answers: LNMax, GNMax, Confident-GNMax, Interactive-GNMax.
+"""How votes are counted and become answers: LNMax, GNMax, Confident-GNMax, Interactive-GNMax.
 
 Papernot et al., ICLR 2017 (arXiv:1610.05755) for LNMax; "Scalable Private Learning with PATE", ICLR
 2018 (arXiv:1802.08908) for the others. Only the answers are released; -1 stands for no answer. The
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import like
+from labeldp.mechanisms._validate import as_numpy, checked_votes, like
 from labeldp.mechanisms.accounting import Event, PureEvent
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
@@ -33,24 +33,65 @@ from labeldp.mechanisms.pate.accounting import (
     lnmax_costs,
 )
 from labeldp.mechanisms.pate.decisions import Accounting, Decisions, events_of
-from labeldp.mechanisms.pate.published_bounds import checked_noise
-from labeldp.mechanisms.pate.votes import Floats, checked_votes, whole_maximum
+from labeldp.mechanisms.pate.published_bounds import Floats, checked_noise, whole_maximum
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,
     SecureGenerator,
     as_noise_generator,
+    laplace,
+    largest,
+    normal,
+    reaches,
 )
-from labeldp.mechanisms.secure_noise import laplace, largest, normal, reaches
 
 #: The label of a query without an answer.
 NO_ANSWER = -1
 #: Queries are answered in chunks of about this many counts.
 _CHUNK_ENTRIES = 2**20
+#: Votes that are counted at once; their counters then fit into a processor's cache.
+_CHUNK = 2**18
 
 Array = NDArray[Any]
 Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+
+
+def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
+    """Count votes [T, Q], a class per teacher and query: [Q, K], int16 for up to 32,767 teachers.
+
+    Votes of another shape or type, or outside 0..K-1, raise a ValueError.
+
+    >>> count_votes(np.array([[0, 2], [0, 1], [1, 2]], dtype=np.uint8), num_classes=3)
+    array([[2, 1, 0],
+           [0, 1, 2]], dtype=int16)
+    """
+    _validate.whole(num_classes=num_classes, minimum=2)
+    array = as_numpy(votes)
+    if array.ndim != 2 or 0 in array.shape or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"votes are {array.dtype} of shape {array.shape}; they must be whole numbers [T, Q], "
+            "one class per teacher and query, with at least one of each"
+        )
+    teachers, queries = array.shape
+    counts = np.empty(
+        (queries, num_classes), dtype=np.int16 if teachers <= np.iinfo(np.int16).max else np.int32
+    )
+    step = max(1, _CHUNK // teachers)
+    for start in range(0, queries, step):
+        part = array[:, start : start + step]
+        if part.min() < 0 or part.max() >= num_classes:
+            teacher, query = np.argwhere((part < 0) | (part >= num_classes))[0]
+            raise ValueError(
+                f"teacher {teacher} votes for class {part[teacher, query]} on query "
+                f"{start + query}; with {num_classes} classes votes must lie in "
+                f"0..{num_classes - 1}"
+            )
+        width = part.shape[1]
+        counters = part + np.arange(width) * num_classes
+        totals = np.bincount(counters.ravel(), minlength=width * num_classes)
+        counts[start : start + width] = totals.reshape(width, num_classes)
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +222,7 @@ class LNMax(_Aggregator):
 
     scale: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         checked_noise(scale=self.scale)
@@ -206,7 +247,7 @@ class GNMax(_Aggregator):
 
     noise_std: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         checked_noise(noise_std=self.noise_std)
@@ -243,7 +284,7 @@ class ConfidentGNMax(_Aggregator):
     sigma2: float
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         _validate.non_negative(threshold=self.threshold)
@@ -328,7 +369,7 @@ class InteractiveGNMax(_Aggregator):
     sigma2: float
     confidence: float
 
-    recorded_without_type: ClassVar[bool] = True  # see release_address
+    recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
         _validate.number(confidence=self.confidence)

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._roots import brentq
+from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
     DecisionEvent,
     GaussianEvent,
+    brentq,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_rdp,
@@ -37,7 +38,6 @@ from labeldp.mechanisms.pate.accounting import PateCost
 from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, LNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_bounds import log_probability_answered, log_q_gaussian
-from labeldp.mechanisms.pate.votes import checked_votes
 
 #: Shares of the budget that are tried for the checks, the rest being for the answers.
 _CHECK_SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)

@@ -53,9 +53,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import checked_counts, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
-from labeldp.mechanisms.pate.published_bounds import checked_noise, checked_orders, distinct
-from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
+from labeldp.mechanisms.pate.published_bounds import (
+    Floats,
+    checked_noise,
+    checked_orders,
+    distinct,
+    whole_maximum,
+)
 
 #: kappa, C(kappa) of a check, C(kappa) of an answer, made by `decision_certificate` [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)

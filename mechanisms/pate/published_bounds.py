@@ -26,7 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.pate.votes import Floats, checked_counts, checked_votes, whole_maximum
+from labeldp.mechanisms._validate import checked_counts, checked_votes
+
+Floats = NDArray[np.float64]
 
 #: Entries of a block: 16,384 doubles and their like stay in a core's second-level cache.
 _BLOCK_ENTRIES = 16_384
@@ -38,6 +40,16 @@ _TINY = 1e-300
 _CHUNK_ENTRIES = 2**21
 #: Sums of probabilities below this are taken in logs.
 _SMALL_SUM = 1e-280
+
+
+def whole_maximum(counts: NDArray[Any]) -> Floats:
+    """Largest count of every row, to the nearest whole number, halves up [N].
+
+    One vote moves a rounded maximum by at most 1. Rounding halves to even would break that: 0.5 and
+    1.5 would go to 0 and 2.
+    """
+    peak: Floats = counts.max(axis=1).astype(np.float64)
+    return peak if np.issubdtype(counts.dtype, np.integer) else np.asarray(np.floor(peak + 0.5))
 
 
 def log1mexp(x: Floats) -> Floats:

@@ -59,7 +59,7 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy
+from labeldp.mechanisms._validate import as_numpy, checked_counts, checked_mask, checked_votes
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
@@ -68,18 +68,13 @@ from labeldp.mechanisms.pate.decisions import (
     exact_rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_bounds import (
+    Floats,
     checked_noise,
     checked_orders,
     log_probability_answered,
     log_q_gaussian,
     rdp_gnmax,
     rdp_threshold,
-)
-from labeldp.mechanisms.pate.votes import (
-    Floats,
-    checked_counts,
-    checked_mask,
-    checked_votes,
     whole_maximum,
 )
 from labeldp.mechanisms.randomness import (
@@ -87,8 +82,8 @@ from labeldp.mechanisms.randomness import (
     NoiseGenerator,
     SecureGenerator,
     as_noise_generator,
+    rounded_sum,
 )
-from labeldp.mechanisms.secure_noise import rounded_sum
 
 #: Part of delta that a published bound may fail with: one policy for sweeps and the command line.
 TAIL_SHARE = 0.01

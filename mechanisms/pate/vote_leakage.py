@@ -1,4 +1,4 @@
-"""Repeated PATE answers give away the histogram of the teachers' votes: the attack, and defences.
+"""Repeated PATE answers give away the histogram of the teachers' votes: the attack, and defenses.
 
 Wang et al., "In Differential Privacy, There is Truth: On Vote Leakage in Ensemble Private Learning"
 (NeurIPS 2022, arXiv:2209.10732). GNMax answers one input again and again with fresh noise. How
@@ -10,9 +10,9 @@ All answer probabilities come from one shared grid of noise levels, since their 
 one factor. And they are log-concave in the votes (Prekopa), so the likelihood of the answers has
 one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
-The attack lives on fresh noise. Each defence takes that away:
+The attack lives on fresh noise. Each defense takes that away:
 
-| defence | the same input again | remaining leakage |
+| defense | the same input again | remaining leakage |
 |---|---|---|
 | none | new noise each time | everything: the attack works |
 | `cached` | the first answer | one answer each; needs memory for each input |
@@ -44,11 +44,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy
+from labeldp.mechanisms._validate import Array, as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.votes import Floats, checked_votes
+from labeldp.mechanisms.pate.published_bounds import Floats
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
@@ -264,7 +264,7 @@ def _check_fit(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defence:
+class Defense:
     """Treatment of an input that comes again; by default it gets new noise.
 
     Attributes:
@@ -296,7 +296,7 @@ def exact_fingerprint(features: NDArray[Any]) -> bytes:
 
 
 class AnsweringService:
-    """Answers questions about inputs from an ensemble's votes, behind one defence.
+    """Answers questions about inputs from an ensemble's votes, behind one defense.
 
     `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
     """
@@ -306,13 +306,13 @@ class AnsweringService:
         *,
         vote: Callable[[NDArray[Any]], NDArray[Any]],
         aggregator: Aggregator,
-        defence: Defence,
+        defense: Defense,
         generator: np.random.Generator,
         fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,
     ) -> None:
         self._vote = vote
         self._aggregator = aggregator
-        self._defence = defence
+        self._defense = defense
         self._generator = generator
         self._fingerprint = fingerprint
         self._earlier: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -326,16 +326,16 @@ class AnsweringService:
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier, defence, noise = self._earlier[fingerprint], self._defence, self._generator
-        if defence.limit is not None and len(earlier) >= defence.limit:
+        earlier, defense, noise = self._earlier[fingerprint], self._defense, self._generator
+        if defense.limit is not None and len(earlier) >= defense.limit:
             label = NO_ANSWER
-        elif defence.cached and earlier:
+        elif defense.cached and earlier:
             label = earlier[0]
         else:
-            if defence.key is not None:
-                digest = hmac.digest(defence.key, fingerprint, "sha256")
+            if defense.key is not None:
+                digest = hmac.digest(defense.key, fingerprint, "sha256")
                 noise = cryptographic_generator(digest[:KEY_BYTES])
-            if defence.key is None or not earlier:  # keyed noise is drawn once
+            if defense.key is None or not earlier:  # keyed noise is drawn once
                 self.drawn += 1
             label = int(self._aggregator.answer(votes[None], generator=noise)[0])
         earlier.append(label)
@@ -403,7 +403,7 @@ def measure_reconstruction(
     }
 
 
-def measure_defences(
+def measure_defenses(
     votes: NDArray[np.integer[Any]],
     *,
     noise_std: float,
@@ -412,36 +412,36 @@ def measure_defences(
     clients: int = 100,
     limit: int = 20,
 ) -> list[dict[str, Any]]:
-    """Attack GNMax behind each defence, and use it as clients in good faith.
+    """Attack GNMax behind each defense, and use it as clients in good faith.
 
     The attacker sends `questions` queries to each of the histograms [N, K], the inputs; each of
     `clients` queries a service of its own with every input.
 
     Returns:
-        For each defence the mean `error` of the attack that repeats one question, `error_evaded`
+        For each defense the mean `error` of the attack that repeats one question, `error_evaded`
         where it changes the input a little each time, the `draws` of noise for each input, which
         the privacy budget pays for, the share of clients' first questions that get the votes'
         winner (`accuracy`), and of answers to a question sent ten times (`answered_again`).
     """
     teachers = int(checked_votes(votes)[0].sum())
-    defences = {
-        "none": Defence(),
-        "cached answers": Defence(cached=True),
-        "noise keyed by input": Defence(key=generator.bytes(32)),
-        f"at most {limit} answers": Defence(limit=limit),
+    defenses = {
+        "none": Defense(),
+        "cached answers": Defense(cached=True),
+        "noise keyed by input": Defense(key=generator.bytes(32)),
+        f"at most {limit} answers": Defense(limit=limit),
     }
     rows = []
-    for name, defence in defences.items():
+    for name, defense in defenses.items():
 
-        def start(chosen: Defence) -> AnsweringService:
+        def start(chosen: Defense) -> AnsweringService:
             return AnsweringService(
                 vote=lambda features: votes[features[:, 0].astype(int)],
                 aggregator=GNMax(noise_std=noise_std),
-                defence=chosen,
+                defense=chosen,
                 generator=generator,
             )
 
-        attacked, evaded = start(defence), start(defence)
+        attacked, evaded = start(defense), start(defense)
         errors = [
             _attack(service, index, row, noise_std, teachers, questions, drift=drift)
             for service, drift in ((attacked, 0.0), (evaded, 1e-6))
@@ -452,14 +452,14 @@ def measure_defences(
         firsts, again = [], []
         for client in range(clients):
             inputs = np.repeat(np.arange(half), _REPEATS)
-            salted = defence.key and defence.key + client.to_bytes(4, "big")
-            service = start(replace(defence, key=salted))
+            salted = defense.key and defense.key + client.to_bytes(4, "big")
+            service = start(replace(defense, key=salted))
             labels = service.answer(_features(inputs, drift=0.0)).reshape(half, _REPEATS)
             firsts.append(labels[:, 0] == votes.argmax(axis=1))
             again.append(labels != NO_ANSWER)
         rows.append(
             {
-                "defence": name,
+                "defense": name,
                 "error": float(np.mean(errors[:half])),
                 "error_evaded": float(np.mean(errors[half:])),
                 "draws": attacked.drawn / half,

@@ -26,15 +26,18 @@ from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import read_arrays
-from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
+<<<<<<< HEAD
 from labeldp.trainers.models.shared_arrays import as_tensor
+=======
+from labeldp.trainers.models.trained_model import TrainedModel
+>>>>>>> main
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
@@ -133,16 +136,7 @@ def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Pub
     """
     # The reader wants labels beside; no true label has a part in preparing rows.
     placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
-    splits = read_arrays(rows, placeholder, classes=num_classes, keep=keep)
-    fitted = splits.preprocessing
-    data = PublicData(
-        name="own",
-        num_classes=num_classes,
-        train_features=as_tensor(splits.train_features),
-        test_features=as_tensor(splits.test_features),
-        test_labels=splits.test_labels,
-        preprocessing=Preprocessing(steps=() if fitted is None else (fitted,)),
-    )
+    data = public_part("own", read_arrays(rows, placeholder, classes=num_classes, keep=keep))
     small = data.kind is FeatureKind.IMAGE and (
         min(data.train_features.shape[2:]) < SMALLEST_PATCHED
     )

@@ -16,17 +16,13 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import posterior
-from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource, label_mechanism
 
 #: Each label by itself, which needs no features.
 SINGLE = ("subset", "randomized_response", "laplace")
@@ -37,25 +33,18 @@ METHODS = (*SINGLE, "moments", "clusters", "stages")
 
 def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int) -> Any:
     """Return the mechanism of a method of `METHODS` at this price; pure ones leave delta alone."""
-    match method:
-        case "subset":
-            return SubsetSelection(epsilon=epsilon, num_classes=num_classes)
-        case "randomized_response":
-            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-        case "laplace":
-            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
-        case "stages":
-            return StaircaseChannel(epsilon=epsilon)
-        case "clusters":
-            return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
-        case "moments":
-            if delta == 0:
-                raise ValueError(
-                    "moments have Gaussian noise, which holds at a delta above 0 only; take "
-                    f"delta {USUAL_DELTA:g}, or a pure method: {', '.join(SINGLE)}"
-                )
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
-            return LabelMoments(noise_std=noise_std, num_classes=num_classes)
+    asked: Any = {"epsilon": epsilon, "delta": delta, "num_classes": num_classes}
+    if method in SINGLE:
+        return label_mechanism(Noise(method), **asked)
+    if method == "stages":
+        return StaircaseChannel(epsilon=epsilon)
+    if method == "moments" and delta == 0:
+        raise ValueError(
+            "moments have Gaussian noise, which holds at a delta above 0 only; take delta "
+            f"{USUAL_DELTA:g}, or a pure method: {', '.join(SINGLE)}"
+        )
+    if method in METHODS:
+        return PriorSettings(source=PriorSource(method)).mechanism(**asked)
     pate = " PATE's teachers learn from true labels, so that both would have to lie together."
     raise ValueError(
         f"method is {method!r}; {near_miss(method, METHODS)}.{pate if 'pate' in method else ''}"

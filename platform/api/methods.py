@@ -13,12 +13,12 @@ ValueError: method is 'alibbi'; did you mean alibi or agibi?
 'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.platform.sweep.configuration import METHODS
 from labeldp.trainers.settings.base import near_miss
 
@@ -105,11 +105,6 @@ def name_of(config: Mapping[str, Any]) -> str:
     return max(fitting, key=lambda each: len(each.changes)).name
 
 
-def kept(*, epsilon: float, num_classes: int) -> float:
-    """Return the probability that randomized response leaves a label of K classes as it is."""
-    return 1 / (1 + (num_classes - 1) * math.exp(-epsilon))
-
-
 def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]:
     """Return the name of a method and the reason; the rule uses public facts alone.
 
@@ -119,8 +114,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     at delta 0 ALIBI with a prior from noisy counts, which is pure, takes their place.
     """
     _validate.positive(epsilon=epsilon)
-    _validate.whole(minimum=2, num_classes=num_classes)
-    share = kept(epsilon=epsilon, num_classes=num_classes)
+    share = keep_probability(epsilon=epsilon, num_classes=num_classes)
     facts = f"epsilon {epsilon:g} leaves {share:.0%} of labels of {num_classes} classes right"
     if share >= ENOUGH_KEPT:
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
-from labeldp.platform.report.ledger import price, what_of
+from labeldp.platform.report.wording import price, what_of
 
 Digests = NDArray[np.uint64]
 

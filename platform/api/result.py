@@ -13,14 +13,12 @@ import webbrowser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.api.methods import name_of
-from labeldp.platform.cli.sweep_plan import PlanResult, load_sweep, plan_of
 from labeldp.platform.records.results import (
     KeptResults,
     ResultsFolderError,
@@ -28,15 +26,17 @@ from labeldp.platform.records.results import (
     read_results,
 )
 from labeldp.platform.report.ledger import account_of, read_folder, rows
+from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
-    chosen_by,
     is_owners,
     refuse_lottery,
 )
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.plan_result import PlanResult, plan_of
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ _FIRST = (
     *("epsilon_m_low", "epsilon_m_high", "seed"),
 )
 _LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
-_SEEDS = ("seed", "draw")
 
 
 @dataclass(frozen=True)
@@ -240,11 +239,10 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> pd.
     every = list(records)
     rows = {record.hash: _row(record, private=private) for record in every}
     measured = [record for record in every if record.finished and "accuracy" in record.metrics]
-    for group in _groups(measured):
-        if len(group) > 1:
-            spread = stdev(each.metrics["accuracy"] for each in group)
-            for record in group:
-                rows[record.hash]["accuracy_spread"] = spread
+    for point in points(measured, choose_by=ChooseBy.TEST):
+        if len(point.hashes) > 1:
+            for digest in point.hashes:
+                rows[digest]["accuracy_spread"] = point.accuracy_std
     known = {name for row in rows.values() for name in row}
     axes = dict.fromkeys(key for record in every for key in record.point)
     own = sorted(name for name in known if is_owners(name))
@@ -292,19 +290,8 @@ def best_of(records: Iterable[TrialRecord], *, by: ChooseBy | None) -> TrialReco
     finished = [record for record in records if record.finished]
     if not finished:
         raise ValueError("no trial has finished; wait for the sweep, or start it again")
-    found = chosen_by((record.metrics for record in finished), by)
-    refuse_lottery((each.metrics for each in finished), by=found)
-    best = max(
-        _groups(finished),
-        key=lambda group: found.rank(mean(each.metrics[found.metric] for each in group)),
-    )
-    return min(best, key=lambda record: (int(record.config.get("seed", 0)), record.hash))
-
-
-def _groups(records: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
-    """Trials that differ in nothing but their seeds."""
-    groups: dict[str, list[TrialRecord]] = {}
-    for record in records:
-        point = {k: v for k, v in record.point.items() if k.rpartition(".")[2] not in _SEEDS}
-        groups.setdefault(repr((record.variant, point)), []).append(record)
-    return list(groups.values())
+    found = points(finished, choose_by=by)
+    refuse_lottery((each.metrics for each in finished), by=found[0].accuracy_by)
+    best = max(found, key=lambda point: point.rank)
+    seeds = [record for record in finished if record.hash in best.hashes]
+    return min(seeds, key=lambda record: (int(record.config.get("seed", 0)), record.hash))

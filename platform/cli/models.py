@@ -6,18 +6,23 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp.platform.cli.array_files import ArrayFileError, first_line, read_array, unreadable
+from labeldp.platform.cli.array_files import ArrayFileError, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
-from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
-from labeldp.trainers.data.files import DataFileError, FileRefused, open_regular
+from labeldp.trainers.data.files import (
+    DataFileError,
+    FileRefused,
+    first_line,
+    open_regular,
+    replacing,
+)
 from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.encoders.provenance import FeatureProvenance, checked_record
+from labeldp.trainers.data.splits import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate, calibration
+from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import epsilon_of_prices
@@ -27,7 +28,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     released_of,
 )
-from labeldp.mechanisms.pate.votes import checked_votes
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.selection import SelectionPrice, selection_price

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Answer, table
-from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
 from labeldp.platform.report.ledger import (
@@ -23,7 +22,7 @@ from labeldp.platform.report.ledger import (
 )
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.trainers.data.files import FileRefused, open_regular
+from labeldp.trainers.data.files import FileRefused, open_regular, owner_only
 
 
 def ledger(*, folders: list[str], csv: str | None, delta: float | None) -> Answer:

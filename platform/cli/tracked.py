@@ -8,7 +8,7 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.results import TrialRecord, first_wrong
-from labeldp.platform.records.tracking import TRACKING_ERRORS
+from labeldp.platform.records.tracking import TRACKING_ERRORS, all_runs
 from labeldp.platform.records.tracking_address import FEATURE_TAG, TrackingUnusable, shown
 
 
@@ -44,14 +44,7 @@ def _runs(client: MlflowClient, uri: str, experiment: str) -> tuple[Any, list[An
         raise TrackingUnusable(
             f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
         )
-    runs: list[Any] = []
-    token = None
-    while True:
-        page = client.search_runs([found.experiment_id], max_results=1000, page_token=token)
-        runs.extend(page)
-        token = page.token
-        if not token:
-            break
+    runs = all_runs(client, found.experiment_id)
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     if not parents:
         raise TrackingUnusable(f"experiment {experiment!r} in {shown(uri)} holds no sweep")

@@ -23,7 +23,7 @@ from labeldp.platform.report.card import run_card
 from labeldp.platform.sweep.configuration import flatten, to_yaml
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome
-from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 
 #: Curves are sent at most this often; a tracking server serves many trials.
 FLUSH_SECONDS = 5.0

@@ -28,17 +28,17 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records.private_files import (
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.files import (
     DRAFT_ENDING,
     NotOurs,
     inner_folder,
     open_private,
     private_folder,
+    read_bytes,
     replacing,
 )
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.trainers.data.files import read_bytes
-from labeldp.trainers.encoders.provenance import FeatureProvenance
+from labeldp.trainers.data.splits import FeatureProvenance
 
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
     from labeldp.trainers.models.trained_model import TrainedModel

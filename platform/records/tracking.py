@@ -102,6 +102,15 @@ def _explained(uri: str) -> Iterator[None]:
         raise TrackingUnusable(_explain(uri, error)) from error
 
 
+def all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
+    """Return every run of an experiment that a query finds."""
+    search = partial(client.search_runs, [experiment], query)
+    found: list[Run] = list(page := search())
+    while page.token:
+        found += (page := search(page_token=page.token))
+    return found
+
+
 class Tracker:
     """One sweep's runs in a tracking store."""
 
@@ -179,12 +188,8 @@ class Tracker:
     def reconcile(self) -> None:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
-        search = partial(self._client.search_runs, [self.experiment_id], of_sweep)
         complete: dict[str, str] = {}
-        found: list[Run] = list(page := search())
-        while page.token:
-            found += (page := search(page_token=page.token))
-        for run in found:
+        for run in all_runs(self._client, self.experiment_id, of_sweep):
             run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)

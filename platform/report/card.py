@@ -18,9 +18,9 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.ledger import Audience, LedgerLine, price, sentences
+from labeldp.platform.report.ledger import Audience, LedgerLine, sentences
 from labeldp.platform.report.selection import Selected
-from labeldp.platform.report.wording import counted, number
+from labeldp.platform.report.wording import counted, number, price
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     estimate_of,

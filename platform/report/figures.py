@@ -20,11 +20,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp.platform.records.private_files import replacing
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.files import replacing
 
 _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
 #: Name of a variable of the style sheet -> its color in light, which figures on paper have.

@@ -8,16 +8,12 @@ things follow. A trial depends on the releases of others, and its price includes
 (`FolderLedger.keys_behind`). And the sum of the requests is itself an outcome, not a guarantee: the
 plan that the driver wrote before the first trial counts, the dearest way that the sweep could have
 gone (`spent_by`).
-
->>> what_of("LaplaceNoise", number=2)
-'2 releases of Laplace noise'
 """
 
 import csv
 import io
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -32,12 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget,
     delta_of_total,
@@ -45,13 +35,8 @@ from labeldp.mechanisms.ledger import (
     epsilon_of_prices,
     stated,
 )
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.mechanisms.release_address import is_of
-from labeldp.mechanisms.release_store import write_event
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.mechanisms.score_histogram import ScoreHistogram
+from labeldp.mechanisms.release_store import is_of, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import (
     KeptResults,
@@ -60,7 +45,7 @@ from labeldp.platform.records.results import (
     read_results,
     write_text,
 )
-from labeldp.platform.report.wording import counted
+from labeldp.platform.report.wording import RELEASES, counted, price, what_of
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
@@ -68,28 +53,6 @@ MOST_COMBINATIONS = 1_000
 #: Ledger keys of a sweep's JSON, and those of releases with noise alone.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 OF_PRIVATE = ("epsilon_private", "delta_private")
-#: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
-_WHAT: dict[type, str] = {
-    LaplaceNoise: "release of Laplace noise",
-    GaussianNoise: "release of Gaussian noise",
-    RandomizedResponse: "release of labels by randomized response",
-    RRWithPrior: "release of labels by randomized response under a prior",
-    SubsetSelection: "release of subsets of the classes",
-    StaircaseChannel: "release of labels by the best channel under a prior",
-    BitFlip: "release of flipped bits",
-    ClusterHistograms: "release of noisy counts of classes in clusters",
-    LabelMoments: "release of noisy sums of labels",
-    PateAnswers: "round of answers by an ensemble of teachers",
-    PublishedCost: "published bound on what answers cost",
-    CorrectCount: "noisy count of right answers",
-    ScoreHistogram: "noisy histogram of labels by a model's scores",
-    MostCorrect: "choice of the model with most right answers",
-    PublishedClasses: "list of the classes, read off the labels",
-    NoNoise: "copy of the labels without any noise",
-}
-#: A user's own mechanism, in public.
-_OTHER = "a mechanism of the owner"
-_BY_NAME = {kind.__name__: words for kind, words in _WHAT.items()}
 #: Parameters of our mechanisms that are published; those of other code never are.
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
@@ -165,7 +128,7 @@ class LedgerLine:
     @property
     def ours(self) -> bool:
         """Whether it is of our mechanism, and not of a user's own code by the same name."""
-        return any(is_of(kind, self.charge.mechanism) for kind in _WHAT)
+        return any(is_of(kind, self.charge.mechanism) for kind in RELEASES)
 
     @property
     def day(self) -> str:
@@ -578,22 +541,6 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
         again = (replace(line, repeats=origin) for line in folder.lines[:copied])
         done.append(replace(folder, lines=(*again, *folder.lines[copied:])))
     return done, notes
-
-
-def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
-    """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`."""
-    known = _BY_NAME.get(name, "") if ours else ""
-    noun, rest = re.split(
-        r"(?= of | by | on )", known or f"release by {name or _OTHER}", maxsplit=1
-    )
-    return f"{counted(number, noun)}{rest}"
-
-
-def price(epsilon: float, delta: float) -> str:
-    """Return epsilon and, where it is above 0, delta, in words."""
-    if isinf(epsilon):
-        return "no bound on epsilon"
-    return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")
 
 
 def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]:

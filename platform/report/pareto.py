@@ -19,7 +19,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     chosen_by,
     estimate_of,
 )
-from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.data.splits import League
 
 
 @dataclass(frozen=True, kw_only=True)

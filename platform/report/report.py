@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from labeldp.platform.records.private_files import inner_folder, private_folder
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.report.card import attack_of, audits_of, render
 from labeldp.platform.report.figures import png, styles_of, trade_off
@@ -19,6 +18,7 @@ from labeldp.platform.report.page import page, title_of
 from labeldp.platform.report.pareto import Point, front, points, row_of
 from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.files import inner_folder, private_folder
 
 #: Words of the glossary on the page of audits.
 _WORDS = (*("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published"),)

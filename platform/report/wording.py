@@ -1,14 +1,47 @@
-"""Numbers and counts as pages show them.
+"""Numbers, counts, prices and releases as pages show them.
 
 >>> number(3.9999999999999276), number(1e-05), number(math.inf)
 ('4', '1e-5', '∞')
 >>> counted(1437, "label")
 '1,437 labels'
+>>> what_of("LaplaceNoise", number=2)
+'2 releases of Laplace noise'
 """
 
 import math
 import re
 from typing import Any
+
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
+
+#: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
+RELEASES: dict[type, str] = {
+    LaplaceNoise: "release of Laplace noise",
+    GaussianNoise: "release of Gaussian noise",
+    RandomizedResponse: "release of labels by randomized response",
+    RRWithPrior: "release of labels by randomized response under a prior",
+    SubsetSelection: "release of subsets of the classes",
+    StaircaseChannel: "release of labels by the best channel under a prior",
+    BitFlip: "release of flipped bits",
+    ClusterHistograms: "release of noisy counts of classes in clusters",
+    LabelMoments: "release of noisy sums of labels",
+    PateAnswers: "round of answers by an ensemble of teachers",
+    PublishedCost: "published bound on what answers cost",
+    CorrectCount: "noisy count of right answers",
+    ScoreHistogram: "noisy histogram of labels by a model's scores",
+    MostCorrect: "choice of the model with most right answers",
+    PublishedClasses: "list of the classes, read off the labels",
+    NoNoise: "copy of the labels without any noise",
+}
 
 
 def number(value: Any) -> str:
@@ -23,3 +56,21 @@ def number(value: Any) -> str:
 def counted(count: int, one: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {re.sub('y$', 'ie', one)}s"
+
+
+def what_of(name: str, *, number: int = 1, ours: bool = True) -> str:
+    """Return `number` releases of the mechanism of this name, in words; a user's is not `ours`.
+
+    The name of a user's mechanism is left out in public.
+    """
+    words = {kind.__name__: text for kind, text in RELEASES.items()} if ours else {}
+    known = words.get(name, f"release by {name or 'a mechanism of the owner'}")
+    noun, rest = re.split(r"(?= of | by | on )", known, maxsplit=1)
+    return f"{counted(number, noun)}{rest}"
+
+
+def price(epsilon: float, delta: float) -> str:
+    """Return epsilon and, where it is above 0, delta, in words."""
+    if math.isinf(epsilon):
+        return "no bound on epsilon"
+    return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")

@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
-from labeldp.platform.records.private_files import owner_only, private_folder
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.sweep.accuracy_figures import chosen_by
@@ -28,6 +27,7 @@ from labeldp.platform.sweep.plan import prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from labeldp.trainers.data.files import owner_only, private_folder
 
 TOGETHER = "together"
 

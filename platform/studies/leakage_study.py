@@ -1,4 +1,4 @@
-"""The study of vote leakage: real votes recovered, an attribute inferred, defences compared.
+"""The study of vote leakage: real votes recovered, an attribute inferred, defenses compared.
 
 It trains forests and simulates answers; it uses neither a sweep nor Ray.
 """
@@ -15,17 +15,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.pate.vote_leakage import (
     VoteBudget,
     answer_log_probabilities,
-    measure_defences,
+    measure_defenses,
     measure_reconstruction,
     reconstruct,
 )
-from labeldp.mechanisms.pate.votes import checked_votes
-from labeldp.platform.records.private_files import private_folder
 from labeldp.platform.records.results import dumps, write_text
-from labeldp.trainers.data.files import DatasetMissing, data_root
+from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     GroupVotes,
@@ -54,8 +53,8 @@ _RECONSTRUCTION = (
     ("with prior", "{error_with_prior:.4f}"),
     ("ms each", "{milliseconds:.1f}"),
 )
-_DEFENCES = (
-    ("defence", "{defence}"),
+_DEFENSES = (
+    ("defense", "{defense}"),
     ("attack's error", "{error:.3f}"),
     ("input changed a little", "{error_evaded:.3f}"),
     ("draws per input", "{draws:.0f}"),
@@ -73,7 +72,7 @@ class LeakageStudy:
         budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
         budget_noise_std: Noise against this attacker.
         attribute_noise_std: Noise of the service whose answers betray education.
-        questions: Of the attacker that defences face.
+        questions: Of the attacker that defenses face.
     """
 
     ensemble: AdultEnsemble
@@ -96,7 +95,7 @@ def run_study(
     """Measure everything that there are data for, and write `vote_leakage.md` into `results`.
 
     `adult` has `adult.data` and `adult.test`, `published` `histograms.csv` and
-    `adult_votes_250.npz`. Returns the rows of all tables, the votes that the defences guarded, and
+    `adult_votes_250.npz`. Returns the rows of all tables, the votes that the defenses guarded, and
     why a part could not be measured.
     """
     started = time.perf_counter()
@@ -120,7 +119,7 @@ def run_study(
         votes = np.concatenate(list(histograms.values()))
     else:
         guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
-    defences = measure_defences(
+    defenses = measure_defenses(
         votes,
         noise_std=study.budget_noise_std,
         questions=study.questions,
@@ -133,7 +132,7 @@ def run_study(
         "experiment": name,
         "attribute_inference": attribute,
         "reconstruction": reconstruction,
-        "defences": defences,
+        "defenses": defenses,
         "defended_votes": guarded,
         "missing": missing,
         "report": str(report),
@@ -150,7 +149,7 @@ def tables(outcome: Mapping[str, Any]) -> str:
     for title, columns, rows in (
         ("PhD holders", _ATTRIBUTE, outcome["attribute_inference"]),
         ("Histograms recovered", _RECONSTRUCTION, outcome["reconstruction"]),
-        (f"Defenses ({outcome['defended_votes']} votes)", _DEFENCES, outcome["defences"]),
+        (f"Defenses ({outcome['defended_votes']} votes)", _DEFENSES, outcome["defenses"]),
     ):
         if rows:
             parts += [f"## {title}\n", _table(columns, rows)]

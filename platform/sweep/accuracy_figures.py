@@ -34,16 +34,7 @@ _PARTS = ("", "_error", "_low", "_high", "_noise")
 #: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
 #: or of which labels the audits spoiled, outside of every guarantee.
 PRIVATE_PREFIX = "private/"
-#: The owner's by names that the contract gives them.
-OWNERS = (
-    "ensemble_accuracy",
-    "vote_label_accuracy",
-    "epsilon_m_low",
-    "epsilon_m_high",
-    "epsilon_m_ceiling",
-    "epsilon_m_paper_low",
-    "epsilon_m_paper_high",
-)
+_OWNERS = (PRIVATE_PREFIX, "epsilon_m_", "ensemble_accuracy", "vote_label_accuracy")
 #: Of scores and of shares of classes, on test labels and estimated.
 SCORE_FIGURES = (
     *SCORES,
@@ -54,17 +45,9 @@ SCORE_FIGURES = (
 #: May be published: measured on public test labels, or part of releases that are paid for.
 PUBLIC = (
     "accuracy",
-    "accuracy_estimated",
-    "accuracy_estimated_error",
-    "accuracy_estimated_low",
-    "accuracy_estimated_high",
-    "accuracy_estimated_sampling_error",
-    "accuracy_estimated_count_scale",
+    *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
-    "majority_share_by_model",
-    "epsilon",
-    "delta",
-    "epsilon_sanitized",
+    *("majority_share_by_model", "epsilon", "delta", "epsilon_sanitized"),
 )
 _ESTIMATED = "accuracy_estimated"
 #: A class with a smaller share, and a small one beside the largest class, is rare.
@@ -75,7 +58,7 @@ MOST_NOISE = 0.1
 
 def is_owners(name: str) -> bool:
     """Whether a figure is for the owner of the labels alone."""
-    return name in OWNERS or name.startswith((PRIVATE_PREFIX, "epsilon_m_"))
+    return name.startswith(_OWNERS)
 
 
 class ChooseBy(StrEnum):

@@ -42,9 +42,10 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.sweep.sweep import CannotFit, Resources
+from labeldp.trainers.data.files import owner_only
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
 logging.getLogger("ray.tune").setLevel(logging.ERROR)
@@ -180,6 +181,14 @@ def known_nodes() -> list[dict[str, Any]]:
     """Return Ray's facts about every machine that is or was part of the cluster."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
+
+
+def beside_driver(kind: type, **options: Any) -> Any:
+    """Return a class whose instances are actors on the driver's node, which take no core."""
+    here = ray.get_runtime_context().get_node_id()
+    there = NodeAffinitySchedulingStrategy(here, soft=False)
+    remote: Any = ray.remote(kind)
+    return remote.options(num_cpus=0, scheduling_strategy=there, **options)
 
 
 def _has_autoscaler() -> bool:

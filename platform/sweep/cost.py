@@ -20,7 +20,7 @@ from labeldp.mechanisms.ledger import (
     epsilon_at,
     epsilon_of_prices,
 )
-from labeldp.mechanisms.release_address import describe
+from labeldp.mechanisms.release_store import describe
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep.configuration import ConfigurationError, Estimate, TrialConfig

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labeldp.platform.records.private_files import owner_only
 from labeldp.platform.records.progress import Steps
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.sweep.data_size import as_on_disk
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
+from labeldp.trainers.data.files import owner_only
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.priors import prior_features

@@ -34,7 +34,7 @@ from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
 from labeldp.trainers.data.labelled_data import LabelledData
-from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
 
 if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves time

@@ -1,5 +1,6 @@
-"""Settings as people write them: `key=value` on the command line, and YAML files."""
+"""What users write: sweep files, `key=value` on the command line, and YAML files."""
 
+import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 
 from labeldp.platform.sweep.configuration import ConfigurationError, flatten
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
+from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.data.files import FileRefused, read_bytes
 
 #: Axes of random draws, as they are written on the command line.
@@ -91,3 +93,35 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(loaded, Mapping):
         raise ConfigurationError(f"{path} holds no mapping of keys to values")
     return flatten({str(name): value for name, value in loaded.items()})
+
+
+def load_sweep(path: str) -> Sweep:
+    """Return the `SWEEP` of a sweep file."""
+    file = Path(path)
+    try:
+        if file.suffix != ".py":
+            raise ValueError("its name does not end in .py")
+        read_bytes(file)
+    except FileRefused as error:
+        raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(
+            f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
+        ) from error
+    spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
+    sweep = getattr(module, "SWEEP", None)
+    if isinstance(sweep, Sweep):
+        return sweep
+    if hasattr(module, "STUDY"):
+        raise ConfigurationError(
+            f"{path} is a study, not a sweep: it has no trials to plan; `python {path} --smoke` "
+            "runs it at its small size, --help shows the rest"
+        )
+    raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")

@@ -10,6 +10,8 @@ scheduler puts the trial's name on a board. The trial looks there after a rung, 
 after its last epoch.
 """
 
+import contextlib
+import io
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +22,13 @@ import numpy as np
 import ray
 import torch
 from ray import tune
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.exceptions import ActorUnavailableError
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
-from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.score_figures import Reliability, estimated_figures, test_figures
@@ -40,7 +42,13 @@ from labeldp.trainers.trainer import Trainer
 
 #: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
 REPORT_SECONDS = 1.0
+#: A state is tens of megabytes for a large network, so a trial keeps one at most this often.
+KEEP_SECONDS = 60.0
 _WAIT_SECONDS = 120.0
+#: A large model on a slow disk, behind those of other trials.
+_MODEL_SECONDS = 900.0
+#: A model is sent again this often to a keeper that is being restarted.
+_MODEL_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +87,7 @@ class EarlyStops:
     @classmethod
     def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
         """Start a board beside the driver."""
-        remote: Any = ray.remote(StopBoard)
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        actor = remote.options(num_cpus=0, scheduling_strategy=here).remote()
-        return cls(rule=rule, by=by, actor=actor)
+        return cls(rule=rule, by=by, actor=beside_driver(StopBoard).remote())
 
     def stop(self, digest: str) -> None:
         """Put a trial on the board, and wait until it is there."""
@@ -96,6 +101,71 @@ class EarlyStops:
     def end(self) -> None:
         """End the actor."""
         ray.kill(self.actor)
+
+
+class ModelNotKept(ValueError):
+    """A trial's model could not be written; the message has cause and fix."""
+
+
+class Checkpoints:
+    """One trial's side of the actor `keeper`: its states in training, and its trained model."""
+
+    def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
+        """Start the clock: the first state is kept after `every_seconds`."""
+        self.digest = digest
+        self._keeper, self._every = keeper, every_seconds
+        self._kept = time.monotonic()
+        self._pending: Any = None
+
+    def find(self) -> Mapping[str, Any] | None:
+        """Return the state of an earlier start; None where there is none that can be read."""
+        content = ray.get(self._keeper.find.remote(self.digest), timeout=_WAIT_SECONDS)
+        if content is None:
+            return None
+        try:
+            state: Mapping[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+        except Exception:  # damaged: the trial starts anew
+            return None
+        return state
+
+    def due(self) -> bool:
+        """Whether it is time to keep a state."""
+        return time.monotonic() - self._kept >= self._every
+
+    def keep(self, state: Mapping[str, Any]) -> None:
+        """Send a state without waiting for it; at most one is under way.
+
+        A keeper that can't write (a full disk) costs the state, not the trial.
+        """
+        if self._pending is not None:
+            with contextlib.suppress(Exception):
+                ray.get(self._pending, timeout=_WAIT_SECONDS)
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)
+        self._pending = self._keeper.keep.remote(self.digest, buffer.getvalue())
+        self._kept = time.monotonic()
+
+    def keep_model(self, model: TrainedModel) -> None:
+        """Keep the trained model; returns when it is written, or raises `ModelNotKept`."""
+        files = dict(model.files())
+        try:
+            for attempt in range(_MODEL_ATTEMPTS):
+                try:
+                    # Large files travel through Ray's object store, and none stays there.
+                    call = self._keeper.keep_model.remote(self.digest, files)
+                    ray.get(call, timeout=_MODEL_SECONDS)
+                    return
+                except ActorUnavailableError:  # it died, and is being restarted
+                    if attempt == _MODEL_ATTEMPTS - 1:
+                        raise
+                    time.sleep(1.0)
+        except Exception as error:
+            text = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            raise ModelNotKept(
+                f"the trained model can't be kept ({text[:300]}); free the disk or make the "
+                "results folder writable, or keep none with models.keep=false, and run again with "
+                "--resume auto"
+            ) from error
 
 
 def run_trial(

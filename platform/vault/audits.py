@@ -43,10 +43,10 @@ from labeldp.mechanisms.auditing import (
 )
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
-from labeldp.mechanisms.release_address import is_of
+from labeldp.mechanisms.release_store import is_of
 from labeldp.mechanisms.vault import Charge, ReleaseStore
-from labeldp.platform.records.private_files import inner_folder, replacing
 from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.trainers.data.files import inner_folder, replacing
 
 #: A mechanism that acted on each training label by itself, and its release [N] or [N, K].
 OwnRelease = tuple[PerLabel, NDArray[Any]]

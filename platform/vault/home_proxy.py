@@ -6,8 +6,8 @@ from typing import Any, cast
 import numpy as np
 import ray
 from numpy.typing import NDArray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 
@@ -61,14 +61,7 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
     It stays on the driver's node, where the store is, and requests no core: it waits most of the
     time. Ray keeps the arguments, so that it can be made again if its process dies.
     """
-    here = ray.get_runtime_context().get_node_id()
-    remote: Any = ray.remote(HomeActor)
-    actor = remote.options(
-        num_cpus=0,
-        max_restarts=DEATHS_ALLOWED,
-        max_task_retries=DEATHS_ALLOWED,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
-    )
+    actor = beside_driver(HomeActor, max_restarts=DEATHS_ALLOWED, max_task_retries=DEATHS_ALLOWED)
     held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)
     small = replace(labels, training=_small(labels.training, labels.num_classes), held_out=held_out)
     home = cast(LabelHome, HomeProxy(actor.remote(small, **settings)))

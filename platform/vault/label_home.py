@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import Budget, check_indices, delta_of_total
-from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
+from labeldp.mechanisms.pate.aggregators import InteractiveGNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
@@ -37,7 +37,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
     Charge,
@@ -48,7 +47,6 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.records.private_files import inner_folder
 from labeldp.platform.records.results import keep_consensus, write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
@@ -61,6 +59,7 @@ from labeldp.platform.vault.audits import (
 )
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
+from labeldp.trainers.data.files import inner_folder
 from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")

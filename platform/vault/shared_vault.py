@@ -29,10 +29,10 @@ from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.platform.records.private_files import inner_folder, private_folder, replacing
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, refuse_if_gone
+from labeldp.trainers.data.files import inner_folder, private_folder, replacing
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 if TYPE_CHECKING:  # they load torch, which a shared vault does without
@@ -319,7 +319,7 @@ class FitLabels(TrialLabels):
         tell: Callable[[str], None],
     ) -> None:
         """Train an ensemble's teachers here, as far as their votes are missing."""
-        from labeldp.trainers.methods.teachers import TeacherVotes
+        from labeldp.trainers.methods.pate import TeacherVotes
 
         journal = self.home.journal(ensemble)()
         finished = journal.finished

@@ -28,7 +28,7 @@ from labeldp.platform.sweep.sweep import (
 from labeldp.platform.vault.label_home import LabelHome
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.vote_store import VoteJournal
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 
 #: Actors that are requested where an autoscaler adds machines, up to its own cap. Those beyond the
 #: cap wait and end with the last batch; a driver could not keep more than these at work.

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.private_files import NotOurs, private_file, replacing
-from labeldp.trainers.data.files import open_regular
+from labeldp.trainers.data.files import NotOurs, open_regular, private_file, replacing
 
 SCHEMA_VERSION = 1
 

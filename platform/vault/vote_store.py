@@ -21,8 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.platform.records.private_files import NotOurs, open_private, private_folder
-from labeldp.trainers.data.files import open_regular
+from labeldp.trainers.data.files import NotOurs, open_private, open_regular, private_folder
 
 SCHEMA_VERSION = 1
 _MAGIC = b"labeldp votes\n"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_classification
 
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
-from labeldp.platform.api.methods import choose, kept
+from labeldp.mechanisms.randomized_response import keep_probability
+from labeldp.platform.api.methods import choose
 
 EPSILONS = (0.5, 1.0, 2.0)
 METHODS = ("moment_labels", "alibi", "alibi_randomized_response", "subset")
@@ -69,7 +70,7 @@ def main() -> None:
                 for method in METHODS
             ]
             chosen = choose(epsilon=epsilon, delta=1e-5, num_classes=classes)[0]
-            share = kept(epsilon=epsilon, num_classes=classes)
+            share = keep_probability(epsilon=epsilon, num_classes=classes)
             print(
                 f"| {name} | {epsilon:g} | {share:.0%} | {' | '.join(cells)} | `{chosen}` |",
                 flush=True,

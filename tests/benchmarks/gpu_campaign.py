@@ -38,13 +38,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
-from labeldp.platform.records.private_files import private_folder, replacing
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
-from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.data.files import DatasetMissing, private_folder, replacing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders.image_encoder import build
 from labeldp.trainers.encoders.pretraining import described, pretrain
-from labeldp.trainers.encoders.provenance import League
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training

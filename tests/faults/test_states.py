@@ -11,15 +11,15 @@ import pytest
 import ray
 import torch
 
-from labeldp.platform.records.checkpoints import Checkpoints, Keeper, start_keeper
-from labeldp.platform.records.private_files import NotOurs
+from labeldp.platform.records.checkpoints import Keeper, start_keeper
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.driver import load_data
 from labeldp.platform.sweep.plan import with_canaries
 from labeldp.platform.sweep.sweep import plan_trials
-from labeldp.platform.sweep.trial import TrialOutcome, run_trial
+from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
+from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.data.splits import DataSize
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending

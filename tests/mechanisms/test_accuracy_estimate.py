@@ -14,9 +14,8 @@ from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import SecureGenerator
+from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.mechanisms.secure_noise import discrete_laplace
 from tests.mechanisms.privacy_loss import assert_private
 
 CLASSES, EXAMPLES, RUNS = 10, 600, 1000

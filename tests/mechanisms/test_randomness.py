@@ -23,7 +23,7 @@ from labeldp.mechanisms.randomness import (
     cryptographic_generator,
     is_private,
 )
-from labeldp.mechanisms.release_address import describe, kind_of_described
+from labeldp.mechanisms.release_store import describe, kind_of_described
 
 
 def aes_in_counter_mode(key: bytes, blocks: int) -> bytes:

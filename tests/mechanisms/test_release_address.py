@@ -23,7 +23,7 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, Interacti
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
-from labeldp.mechanisms.release_address import address, describe, is_of
+from labeldp.mechanisms.release_store import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault

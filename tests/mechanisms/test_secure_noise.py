@@ -14,10 +14,11 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.published_cost import release_epsilon
-from labeldp.mechanisms.randomness import SecureEntropy, SecureGenerator
-from labeldp.mechanisms.secure_noise import (
+from labeldp.mechanisms.randomness import (
     LATTICE,
     RealNoise,
+    SecureEntropy,
+    SecureGenerator,
     discrete_laplace,
     exponential,
     floors,

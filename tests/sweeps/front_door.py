@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records import tracking
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
+from labeldp.platform.sweep.overrides import load_sweep
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import copy_store, new_store
 

@@ -12,8 +12,8 @@ import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.sweep.overrides import load_sweep
 from tests.faults.without_cluster import without_cluster
 
 pytestmark = pytest.mark.timeout(900)

@@ -9,8 +9,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records import tracking
+from labeldp.platform.sweep.overrides import load_sweep
 from tests.platform.sweep.stores import copy_store
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")

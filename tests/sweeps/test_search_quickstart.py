@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.driver import run_sweep
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.sweep import SweepOptions
 from tests.faults.sweep_runs import Driver
 from tests.faults.without_cluster import without_cluster

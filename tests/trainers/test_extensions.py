@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.config_keys import all_keys
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cli.doctor import _extensions
 from labeldp.platform.sweep.configuration import (
@@ -21,7 +22,6 @@ from labeldp.platform.sweep.configuration import (
     flatten,
     with_changes,
 )
-from labeldp.platform.sweep.key_reference import all_keys
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find

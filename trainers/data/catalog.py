@@ -7,11 +7,10 @@ KMNIST's those of the compressed files, which are checked as they come.
 >>> find("mnits")
 Traceback (most recent call last):
     ...
-ValueError: unknown data set 'mnits'; did you mean mnist?
+ValueError: unknown data set 'mnits'; did you mean mnist or kmnist?
 """
 
 import contextlib
-import difflib
 import hashlib
 import os
 import sys
@@ -43,6 +42,7 @@ from labeldp.trainers.data.published import (
 )
 from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.extensions import Registry
+from labeldp.trainers.settings.base import near_miss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,9 +384,7 @@ def find(name: str) -> DataSet:
     """Return the data set of that name."""
     if name in DATASETS:
         return DATASETS[name]
-    close = difflib.get_close_matches(str(name), DATASETS, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(DATASETS)}"
-    raise ValueError(f"unknown data set {name!r}; {hint}")
+    raise ValueError(f"unknown data set {name!r}; {near_miss(str(name), DATASETS)}")
 
 
 class FetchFailed(ValueError):

@@ -270,14 +270,10 @@ def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> N
 
 def _stacked(names: Sequence[Any], columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     for name, column in zip(names, columns, strict=True):
-        _refuse_other_kind(name, column)
+        if column.dtype.kind not in _NUMBERS:
+            held = "dates" if column.dtype.kind == "M" else "text"
+            raise RowsRefused(f"column {name!r} holds {held}; the training rows had numbers there")
     return np.column_stack(columns) if columns else np.empty((0, 0))
-
-
-def _refuse_other_kind(name: Any, column: NDArray[Any]) -> None:
-    if column.dtype.kind not in _NUMBERS:
-        held = "dates" if column.dtype.kind == "M" else "text"
-        raise RowsRefused(f"column {name!r} holds {held}; the training rows had numbers there")
 
 
 def array_of(values: Any, *, what: str = "rows") -> NDArray[Any]:

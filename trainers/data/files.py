@@ -1,10 +1,16 @@
-"""Files that are read: regular ones that end, no larger than they may be, written whole.
+"""Files: read if they are regular and end, written whole, closed to other users.
 
 A pipe without a writer waits for ever, `/dev/zero` never ends, and a few bytes of an archive
 can stand for more than any machine holds. All of it is read from what the file system and the
 file's own table of contents say, before anything is read.
+
+Records, votes, audits, reports and tracking are computed from true labels, so other users of the
+machine get no access to a results folder, whatever was there before and whatever the umask. Files
+of another user are refused: that user could read and write them. So are links: they would lead
+writes to a place that another user chose.
 """
 
+import errno
 import os
 import secrets
 import stat
@@ -12,9 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
+from typing import IO
 
 #: A file of settings, or a record, has a few thousand bytes.
 SETTINGS_BYTES = 4_000_000
+#: Of files that are not complete yet.
+DRAFT_ENDING = ".draft"
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -57,8 +66,11 @@ def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BufferedWriter]:
-    """Open a file to write it, for the owner alone: whole, or it stays as it was."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    """Open a file to write it, for the owner alone: whole, or it stays as it was.
+
+    The name of the draft beside it can't be guessed.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
@@ -130,3 +142,145 @@ def file_size(path: Path) -> int:
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type's name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+class NotOurs(ValueError):
+    """A file or folder of another user, a shared one, or a link; the message has the fix."""
+
+
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Create files for their owner alone, in this process and those that it starts."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def private_folder(folder: Path) -> None:
+    """Create `folder` if needed, and close it and everything below it to other users.
+
+    The owner's rights stay as they are. The folder may be a link that the user made.
+
+    Raises:
+        NotOurs: Something in it is a link or belongs to another user, or users share the folder, or
+            it is a home folder.
+    """
+    with owner_only():
+        folder.mkdir(parents=True, exist_ok=True)
+    _refuse_shared(folder)
+    named = folder.lstat()
+    # A link of the superuser is accepted: the superuser could do everything else as well.
+    if stat.S_ISLNK(named.st_mode) and named.st_uid not in (os.geteuid(), 0):
+        raise _not_ours(folder, named)
+    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+    waiting = [folder]
+    while waiting:
+        # Each folder is closed before it is read, so that nobody else can add to it.
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                try:
+                    path, found = Path(entry.path), entry.stat(follow_symlinks=False)
+                    _check_owner(path, found)
+                    refuse_link(path)
+                    if stat.S_IMODE(found.st_mode) & 0o7077:
+                        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                except FileNotFoundError:
+                    continue  # another process's draft, which has got its name by now
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+
+
+def inner_folder(folder: Path) -> None:
+    """Create a folder for its owner alone, or close it to others; raises as `private_folder`."""
+    refuse_link(folder)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+
+
+def private_file(path: Path) -> None:
+    """Create an empty file for its owner alone, or close it to others; see `open_private`."""
+    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of this user, close it to others, and return its descriptor.
+
+    Raises:
+        NotOurs: It belongs to another user, is a link of either kind, or not a regular file.
+    """
+    # A pipe is opened without waiting for its other end, and refused then.
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            refuse_link(path)
+        raise
+    try:
+        found = os.fstat(descriptor)
+        _check_owner(path, found)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotOurs(f"{path} is not a regular file; move it away, or choose another folder")
+        if found.st_nlink > 1:
+            raise NotOurs(
+                f"{path} is a hard link: the same file has {found.st_nlink} names, and what is "
+                "written here would change it elsewhere; replace it by a copy of its own if it is "
+                "yours alone, move it away if it is not, or choose another folder"
+            )
+        if stat.S_IMODE(found.st_mode) & 0o7077:
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file as `whole_file`, unless there is a link at `path`."""
+    refuse_link(path)
+    with whole_file(path) as file:
+        yield file
+
+
+def refuse_link(path: Path) -> None:
+    """Raise `NotOurs` for a symbolic link, whether its target exists or not."""
+    if path.is_symlink():
+        raise NotOurs(
+            f"{path} is a link to {os.readlink(path)}, and what is written here would be written "
+            "there; remove the link (if it is yours, put what it points at in its place), or "
+            "choose another folder"
+        )
+
+
+def _close(folder: Path, descriptor: int) -> None:
+    try:
+        found = os.fstat(descriptor)
+        _check_owner(folder, found)
+        if stat.S_IMODE(found.st_mode) & 0o7077:
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+    finally:
+        os.close(descriptor)
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise _not_ours(path, found)
+
+
+def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
+    return NotOurs(
+        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; have it given to "
+        "you (chown), or choose another folder"
+    )
+
+
+def _refuse_shared(folder: Path) -> None:
+    here, home = folder.resolve(), Path(os.path.expanduser("~")).resolve()
+    if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:
+        raise NotOurs(
+            f"{folder} holds more than results, and all of a results folder is closed to other "
+            "users; choose a folder of its own"
+        )

@@ -1,6 +1,8 @@
 """Data sets with public features and secret labels.
 
 `load` gives public things and training labels apart: the labels belong into a `LabelVault` at once.
+A tensor of features in a file knows its file (`UntypedStorage.filename`). Pickled, it is a name and
+a shape: every process of a machine maps the same pages.
 
 >>> data = load("digits", limit=100)
 >>> data.public
@@ -9,8 +11,10 @@ PublicData(name='digits', num_classes=10, train=[100, 1, 8, 8], test=[359, 1, 8,
 LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
 """
 
+import hashlib
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -25,10 +29,12 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_data import read_own, write_once
 from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
+    NO_OUTSIDE_DATA,
+    FeatureProvenance,
     Splits,
     check_variety,
     checked_labels,
@@ -37,10 +43,9 @@ from labeldp.trainers.data.splits import (
     fixed_order,
     held_out_count,
 )
-from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.shared_arrays import FileOfFeatures, as_tensor, file_of, take_rows
 
 _CHUNK_ROWS = 8192
+_CHUNK_NUMBERS = 1 << 24
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
 _HELD_OUT_SEEDS = 2
 #: In the order in which the fingerprint reads them.
@@ -268,7 +273,19 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     """Return arrays as a checked data set."""
     if limit is not None:
         _validate.whole(limit=limit, minimum=1)
-    public = PublicData(
+    public = public_part(name, splits)
+    data = LabelledData(public=public, train_labels=splits.train_labels)
+    check_variety(data.train_labels, name=name)
+    if limit is None or limit >= len(data.train_labels):
+        return data
+    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
+    fewer = replace(public, train_features=take_rows(public.train_features, rows))
+    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+
+
+def public_part(name: str, splits: Splits) -> PublicData:
+    """Return all of a data set's arrays but the training labels."""
+    return PublicData(
         name=name,
         num_classes=splits.num_classes,
         train_features=as_tensor(splits.train_features),
@@ -278,13 +295,6 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
         provenance=splits.provenance or NO_OUTSIDE_DATA,
     )
-    data = LabelledData(public=public, train_labels=splits.train_labels)
-    check_variety(data.train_labels, name=name)
-    if limit is None or limit >= len(data.train_labels):
-        return data
-    rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=take_rows(public.train_features, rows))
-    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 
 def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledData:
@@ -314,3 +324,60 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
         train_labels=data.train_labels[rest],
         held_out_labels=data.train_labels[out],
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOfFeatures:
+    """A tensor that is sent as the name of its file, single precision, row after row [N, D]."""
+
+    file: str
+    shape: tuple[int, ...]
+
+    def tensor(self) -> Tensor:
+        """Map the file."""
+        if not Path(self.file).is_file():
+            raise ValueError(
+                f"{self.file} is not on this machine: features that are too large for memory are "
+                "shared as a file; run on one machine, or keep the results in a folder that all "
+                "of them see"
+            )
+        size = int(np.prod(self.shape))
+        flat = torch.from_file(self.file, shared=True, size=size, dtype=torch.float32)
+        return flat.view(self.shape)
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """Return an array as a tensor, one that lies in a file as one that knows it."""
+    if isinstance(array, np.memmap) and array.mode == "r+" and len(array):
+        return FileOfFeatures(file=str(array.filename), shape=array.shape).tensor()
+    return torch.from_numpy(array)
+
+
+def file_of(features: Any) -> FileOfFeatures | None:
+    """The file of these features and nothing else; None in memory, and for a part of a file."""
+    if not isinstance(features, Tensor):
+        return None
+    storage = features.untyped_storage()
+    name = storage.filename
+    if name is None or storage.nbytes() > features.numel() * features.element_size():
+        return None
+    return FileOfFeatures(file=str(name), shape=tuple(features.shape))
+
+
+def take_rows(features: Tensor, rows: NDArray[np.integer[Any]]) -> Tensor:
+    """Return some rows [M, ...]; of features in a file they lie in another one beside it."""
+    found = file_of(features)
+    if found is None or len(rows) == 0:
+        return features[torch.from_numpy(rows)]
+    base = Path(found.file)
+    digest = hashlib.sha256(np.ascontiguousarray(rows).data)
+    file = base.with_name(f"{base.stem}-{digest.hexdigest()[:16]}{base.suffix}")
+    step = max(1, _CHUNK_NUMBERS // found.shape[1])
+
+    def chunks() -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(rows), step):
+            yield features[torch.from_numpy(rows[start : start + step])].numpy()
+
+    shape = (len(rows), *found.shape[1:])
+    write_once(file, chunks, size=4 * int(np.prod(shape)))
+    return FileOfFeatures(file=str(file), shape=shape).tensor()

@@ -53,18 +53,16 @@ from labeldp.trainers.data.own_files import (
 )
 from labeldp.trainers.data.splits import (
     HELD_OUT,
-    Splits,
-    channels_first,
-    digest_of_images,
-    held_out,
-    images_of,
-)
-from labeldp.trainers.encoders.provenance import (
     NO_OUTSIDE_DATA,
     EmbeddingRefused,
     FeatureProvenance,
     League,
+    Splits,
+    channels_first,
     checked_record,
+    digest_of_images,
+    held_out,
+    images_of,
 )
 
 
@@ -238,14 +236,12 @@ def label_numbers(
     raise DataFileError(_unknown_label(places, names, f"{where} {column}"))
 
 
-def places_among(
-    labels: Sequence[Any], classes: Sequence[Hashable], *, name: str = "y"
-) -> NDArray[np.int64]:
+def places_among(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
     """Return secret labels of any kind as their places among the ordered classes [N]."""
     _refuse_equal_classes(classes)
     places = _places(labels, classes)
     if (places < 0).any():
-        raise ValueError(_unknown_label(places, classes, name))
+        raise ValueError(_unknown_label(places, classes, "y"))
     return places
 
 
@@ -276,13 +272,10 @@ def read_arrays(
     labels: Any,
     *,
     classes: int | Sequence[Hashable],
-    test: tuple[Any, Any] | None = None,
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
-    hold_out: HoldOut = HoldOut.NONE,
-    hold_out_seed: int = 0,
 ) -> Splits:
-    """Return what is in memory as a data set's arrays, with the preprocessing that made them.
+    """Return rows in memory, all to train on, with the preprocessing that made their features.
 
     Args:
         features: X. Numbers [N, D] as an array, a sparse matrix, a tensor or lists, NaN where one
@@ -292,94 +285,79 @@ def read_arrays(
         labels: y [N], each of them one of the classes; secret.
         classes: The set of classes, which is public: how many, for labels 0..K-1; or all of them
             in order, values of any kind that can be compared.
-        test: X and y for testing; **their labels are public**.
         drop: Columns of a DataFrame that are left out.
         keep: Columns of a DataFrame that are features although they look like identifiers.
-        hold_out: Where there is no `test`: NONE trains on all rows, PUBLIC holds one in five out
-            and **publishes its label**.
-        hold_out_seed: Public, chooses the rows that PUBLIC holds out.
     """
     names = None if isinstance(classes, int | np.integer) else [str(each) for each in classes]
-    rows = _rows(features, labels, classes, drop, what="")
+    places = _labels(labels, classes)
+    rows = OwnRows(features=_features(features, drop), labels=places)
+    if len(rows) != len(places):
+        raise ValueError(
+            f"X has {len(rows)} rows and y {len(places)}; there must be one label per row"
+        )
     for name in keep:
         if not isinstance(rows.features, dict) or name not in rows.features:
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
-    if test is not None:
-        rows = replace(rows, test=_rows(*test, classes, drop, what="test "))
     source = OwnSource(
         keep=tuple(keep),
-        hold_out=None if test is not None else hold_out,
-        hold_out_seed=hold_out_seed,
+        hold_out=HoldOut.NONE,
         classes=int(classes) if names is None else names,  # type: ignore[arg-type]
     )
     return _splits_of(rows, source, where="X")
 
 
-def _rows(
-    features: Any, labels: Any, classes: int | Sequence[Hashable], drop: Sequence[str], *, what: str
-) -> OwnRows:
-    places = _labels(labels, classes, what)
-    rows = OwnRows(features=_features(features, drop, what), labels=places)
-    if len(rows) != len(places):
-        raise ValueError(
-            f"{what}X has {len(rows)} rows and {what}y {len(places)}; there must be one label per "
-            "row"
-        )
-    return rows
-
-
-def _features(features: Any, drop: Sequence[str], what: str) -> RawFeatures:
+def _features(features: Any, drop: Sequence[str]) -> RawFeatures:
     named = by_name(features)
     if named is None:
         if drop:
             raise ValueError(
-                f"drop is {', '.join(drop)}, but {what}X is a {type(features).__name__} without "
+                f"drop is {', '.join(drop)}, but X is a {type(features).__name__} without "
                 "names of columns; give a DataFrame, or leave the columns out yourself"
             )
-        return _matrix(features, f"{what}X")
+        return _matrix(features)
     missing = [name for name in drop if name not in named]
     if missing:
         raise ValueError(
-            f"drop names {missing[0]!r}, but {what}X has no such column (it has {', '.join(named)})"
+            f"drop names {missing[0]!r}, but X has no such column (it has {', '.join(named)})"
         )
     columns = {name: column_values(name, each) for name, each in named.items() if name not in drop}
     if not columns:
-        raise ValueError(f"{what}X has no column; give at least one")
+        raise ValueError("X has no column; give at least one")
     return columns
 
 
-def _matrix(values: Any, name: str) -> NDArray[Any]:
+def _matrix(values: Any) -> NDArray[Any]:
     try:
-        array = array_of(values, what=name)
+        array = array_of(values, what="X")
         if array.dtype == object:
             array = array.astype(np.float64)
     except (TypeError, RowsRefused, ValueError) as error:
         if isinstance(error, FileRefused):
             raise
         raise ValueError(
-            f"{name} holds values that are not numbers, or rows of different lengths; give "
-            "numbers [N, D], or a DataFrame, whose columns of text become categories"
+            "X holds values that are not numbers, or rows of different lengths; give numbers "
+            "[N, D], or a DataFrame, whose columns of text become categories"
         ) from error
     if array.dtype.kind in "mM":
-        raise ValueError(f"{name} holds dates; give a DataFrame, whose dates become days")
+        raise ValueError("X holds dates; give a DataFrame, whose dates become days")
     if array.ndim < 2:
         raise ValueError(
-            f"{name} has shape {array.shape}; it must be [N, D], a row per label ({name}.reshape("
-            "-1, 1) if there is one feature)"
+            f"X has shape {array.shape}; it must be [N, D], a row per label (X.reshape(-1, 1) if "
+            "there is one feature)"
         )
     return array
 
 
-def _labels(labels: Any, classes: int | Sequence[Hashable], what: str) -> NDArray[np.int64]:
+def _labels(labels: Any, classes: int | Sequence[Hashable]) -> NDArray[np.int64]:
     """Labels as whole numbers [N]; no message shows one."""
-    array = array_of(labels, what=f"{what}y")
+    array = array_of(labels, what="y")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{what}y has shape {array.shape}; it must be [N], one label per row")
+        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
     if isinstance(classes, int | np.integer):
-        return _validate.labels(array, num_classes=int(classes), name=f"{what}y", secret=not what)
-    return places_among(array.tolist(), list(classes), name=f"{what}y")
+        return _validate.labels(array, num_classes=int(classes), name="y", secret=True)
+    return places_among(array.tolist(), list(classes))
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)

@@ -203,7 +203,7 @@ def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
     if testing:
         path, labels, prefix = source.test_path, source.test_labels, "data.test_"
     assert path is not None
-    file = _there(path, key=f"{prefix}path")
+    file = existing(path, key=f"{prefix}path")
     match file.suffix.lower():
         case ".csv" | ".parquet":
             return _rows_of_table(_read_table(file, source), file, source)
@@ -211,11 +211,12 @@ def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
             return _read_npz(file, source)
         case ".npy":
             assert labels is not None
-            return _read_npy(file, _there(labels, key=f"{prefix}labels"), source)
+            return _read_npy(file, existing(labels, key=f"{prefix}labels"), source)
     raise DataFileError(f"{file} is none of {', '.join(OWN_FILES)}; save the data as one of them")
 
 
-def _there(path: PathLike, *, key: str) -> Path:
+def existing(path: PathLike, *, key: str) -> Path:
+    """Return a file that a setting names, or refuse it where it is missing."""
     file = Path(path).expanduser()
     if not file.exists():
         raise DatasetMissing(f"{file.absolute()} is not there; check {key}")
@@ -566,7 +567,7 @@ class FileSeen:
 def describe(source: OwnSource) -> FileSeen:
     """Look into a file."""
     assert source.path is not None
-    file = _there(source.path, key="data.path")
+    file = existing(source.path, key="data.path")
     if file.suffix.lower() in (".csv", ".parquet"):
         return _table_seen(_read_table(file, source), file, source)
     rows = read_rows(source)

@@ -167,7 +167,8 @@ class SklearnStep(Step):
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
                 )
-        unknown = set(_skops().get_untrusted_types(data=_skops().dumps(transformers))) - _HARMLESS
+        skops = skops_io()
+        unknown = set(skops.get_untrusted_types(data=skops.dumps(transformers))) - _HARMLESS
         if unknown:
             raise ValueError(
                 f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
@@ -193,7 +194,7 @@ class SklearnStep(Step):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
-        return {"skops": np.frombuffer(_skops().dumps(self.transformers), dtype=np.uint8)}
+        return {"skops": np.frombuffer(skops_io().dumps(self.transformers), dtype=np.uint8)}
 
     @classmethod
     def restored(
@@ -202,10 +203,11 @@ class SklearnStep(Step):
         """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
         del described
         packed = np.asarray(arrays["skops"]).tobytes()
-        return cls(transformers=_skops().loads(packed, trusted=list(_HARMLESS)))
+        return cls(transformers=skops_io().loads(packed, trusted=list(_HARMLESS)))
 
 
-def _skops() -> Any:
+def skops_io() -> Any:
+    """Import what writes and reads scikit-learn's objects without code, which takes a second."""
     import skops.io
 
     return skops.io

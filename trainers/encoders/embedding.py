@@ -16,6 +16,12 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.files import whole_file
+from labeldp.trainers.data.splits import (
+    EmbeddingRecord,
+    EmbeddingRefused,
+    checked_record,
+    sha256_of,
+)
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
@@ -24,12 +30,6 @@ from labeldp.trainers.encoders.encoder import (
 )
 from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
 from labeldp.trainers.encoders.pretrained import pretrained_encoder
-from labeldp.trainers.encoders.provenance import (
-    EmbeddingRecord,
-    EmbeddingRefused,
-    checked_record,
-    sha256_of,
-)
 
 #: Seconds between two lines of progress.
 _PAUSE = 5.0

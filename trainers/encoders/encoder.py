@@ -34,8 +34,14 @@ from labeldp.trainers.data.files import (
     open_regular,
 )
 from labeldp.trainers.data.own_files import npy_array, npz_arrays
-from labeldp.trainers.data.splits import checked_images, digest_of_images, images_of
-from labeldp.trainers.encoders.provenance import UNSAID, FeatureProvenance, League
+from labeldp.trainers.data.splits import (
+    UNSAID,
+    FeatureProvenance,
+    League,
+    checked_images,
+    digest_of_images,
+    images_of,
+)
 from labeldp.trainers.performance import Device, Performance
 
 #: The name of weights that were not trained.

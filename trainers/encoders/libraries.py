@@ -4,7 +4,6 @@ A library is loaded when one of its encoders is requested. Weights come from a f
 library's cache or its downloads, and are read without running code.
 """
 
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -31,6 +30,7 @@ from labeldp.trainers.encoders.encoder import (
 )
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
+from labeldp.trainers.settings.base import near_miss
 
 _HUB_FILES = "config.json, preprocessor_config.json and model.safetensors"
 #: Pillow's numbers of interpolations.
@@ -108,8 +108,7 @@ def _from_library(request: EncoderRequest, *, named: str = "") -> bool:
 def _known_name(request: EncoderRequest, names: Iterable[str]) -> None:
     known = list(names)
     if request.name not in known and request.name.partition(".")[0] not in known:
-        close = difflib.get_close_matches(request.name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {request.library}:{close[0]}?" if close else "look at its list"
+        hint = near_miss(request.address, [f"{request.library}:{name}" for name in known])
         raise ValueError(f"{request.library} has no model {request.name!r}; {hint}")
 
 

@@ -35,15 +35,9 @@ from labeldp.trainers.encoders.image_encoder import (
 )
 from labeldp.trainers.models.learner import seeds_of
 from labeldp.trainers.models.networks import seeded
-from labeldp.trainers.models.optimization import Sgd
+from labeldp.trainers.models.optimization import Sgd, batches
 from labeldp.trainers.models.predictors import Pixels, logits_of
-from labeldp.trainers.models.schedules import (
-    EpochMetrics,
-    Schedule,
-    TrainingDiverged,
-    batches,
-    rate_factor,
-)
+from labeldp.trainers.models.schedules import EpochMetrics, Schedule, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 

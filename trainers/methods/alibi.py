@@ -39,7 +39,7 @@ from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.schedules import soft_cross_entropy
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.votes import count_votes
+from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.trainers.data import columns as tables
 from labeldp.trainers.data.published import read_adult_rows
-from labeldp.trainers.methods.closed_forms import fit_forest
+from labeldp.trainers.methods.pate import fit_forest
 from labeldp.trainers.settings.base import Count, Whole, key, settings
 from labeldp.trainers.settings.pate import ForestSettings
 

@@ -42,8 +42,9 @@ from labeldp.trainers.methods.alibi import gradient_scale
 from labeldp.trainers.methods.consensus import Consensus
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.models.predictors import NetworkPredictor
-from labeldp.trainers.models.schedules import EpochMetrics, soft_cross_entropy
+from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import (
     LpMstConfig,
     PriorSource,

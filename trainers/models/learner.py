@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.optimization import Sgd, weight_average
+from labeldp.trainers.models.optimization import Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -26,13 +26,7 @@ from labeldp.trainers.models.predictors import (
     logits_of,
     normalize,
 )
-from labeldp.trainers.models.schedules import (
-    EpochMetrics,
-    Flip,
-    TrainingDiverged,
-    batches,
-    rate_factor,
-)
+from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import Trainer

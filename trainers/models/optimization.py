@@ -1,10 +1,10 @@
-"""Stochastic gradient descent with momentum, and a moving average of weights.
+"""Stochastic gradient descent: batches, momentum, a loss of soft labels, an average of weights.
 
 `torch.optim.SGD` is the same arithmetic, but the first optimizer of a process loads torch's
 compiler: seconds of a core in every worker of a sweep. Its functional form does not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -116,3 +116,23 @@ def weight_average(network: nn.Module, *, decay: float) -> AveragedModel:
     average = AveragedModel(network, multi_avg_fn=moved, use_buffers=True)
     average.update_parameters(network)  # the first update copies, and the others move
     return average
+
+
+def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield positions 0..count-1 in random order, a batch at a time; a last part batch is left out.
+
+    Fewer examples than a batch holds make one batch of all. The order is drawn before the first
+    batch, so a generator shared with augmentation is used in the same sequence by every reader. The
+    generator is one of the CPU: one seed gives one order on every device.
+    """
+    order = torch.randperm(count, generator=generator)
+    if count <= batch_size:
+        yield order
+        return
+    for start in range(0, count - batch_size + 1, batch_size):
+        yield order[start : start + batch_size]
+
+
+def soft_cross_entropy(log_probabilities: Tensor, targets: Tensor) -> Tensor:
+    """Mean over the batch of -sum_c target_c log p_c, both [B, K]."""
+    return -(targets * log_probabilities).sum(1).mean()

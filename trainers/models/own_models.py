@@ -7,7 +7,6 @@ The module is in the folder where labeldp is started, or installed.
 """
 
 import contextlib
-import difflib
 import importlib
 import importlib.util
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.base import ModelName, near_miss
 
 if TYPE_CHECKING:
     from torch import nn
@@ -117,12 +116,8 @@ def chosen_model(given: str) -> ModelName | OwnModel:
             return OwnModel(given)
         with contextlib.suppress(ValueError):
             return ModelName(given.lower())
-    names = [name.value for name in ModelName]
-    close = difflib.get_close_matches(str(given), names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"it must be one of {', '.join(names)}"
-    raise ValueError(
-        f"model is {given!r}; {hint} (a network of your own is named by its place, module:Name)"
-    )
+    hint = near_miss(str(given), ModelName)
+    raise ValueError(f"model is {given!r}; {hint} (a network of your own is named module:Name)")
 
 
 def _arrived(address: str, source: str | None) -> OwnModel:

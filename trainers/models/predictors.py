@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from labeldp.trainers.data.columns import Stored, arrays_of, below
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.preprocessing import skops_io
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -452,19 +453,15 @@ class EstimatorPredictor(Predictor):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the estimator as bytes."""
-        import skops.io
-
-        return {"skops": np.frombuffer(skops.io.dumps(self.estimator), dtype=np.uint8)}
+        return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
 
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the estimator; a file with types of no known library is refused."""
-        import skops.io
-
         data = arrays["skops"].tobytes()
-        unknown = skops.io.get_untrusted_types(data=data)
+        unknown = skops_io().get_untrusted_types(data=data)
         foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
         if foreign:
             raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
-        estimator = skops.io.loads(data, trusted=unknown)
+        estimator = skops_io().loads(data, trusted=unknown)
         return cls(estimator=estimator, num_classes=described["num_classes"])

@@ -1,6 +1,6 @@
-"""Training apart from networks: schedules, recipes, batches, figures of an epoch, progress.
+"""Training apart from networks: schedules, recipes, figures of an epoch, progress.
 
-Nothing here loads torch before training starts, so that settings are read without it.
+Nothing here loads torch, so that settings are read without it.
 
 A recipe holds ways to train beyond learning rate and schedule. Each is a setting of its own, off by
 default, for any network. `fast_training` sets all of them for the fast network in ten epochs. Its
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from labeldp.trainers.settings.base import (
     Flag,
@@ -35,10 +35,6 @@ from labeldp.trainers.settings.base import (
     key,
     settings,
 )
-
-if TYPE_CHECKING:  # settings are read without it
-    import torch
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,28 +121,6 @@ def rate_factor(
             return 0.5 * (1 + math.cos(math.pi * progress))
         case Schedule.CONSTANT:
             return 1.0
-
-
-def batches(count: int, batch_size: int, generator: "torch.Generator") -> "Iterator[Tensor]":
-    """Yield positions 0..count-1 in random order, a batch at a time; a last part batch is left out.
-
-    Fewer examples than a batch holds make one batch of all. The order is drawn before the first
-    batch, so a generator shared with augmentation is used in the same sequence by every reader. The
-    generator is one of the CPU: one seed gives one order on every device.
-    """
-    import torch
-
-    order = torch.randperm(count, generator=generator)
-    if count <= batch_size:
-        yield order
-        return
-    for start in range(0, count - batch_size + 1, batch_size):
-        yield order[start : start + batch_size]
-
-
-def soft_cross_entropy(log_probabilities: "Tensor", targets: "Tensor") -> "Tensor":
-    """Mean over the batch of -sum_c target_c log p_c, both [B, K]."""
-    return -(targets * log_probabilities).sum(1).mean()
 
 
 class Flip(StrEnum):

@@ -26,7 +26,7 @@ from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.data.columns import RowsRefused, below
 from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
-from labeldp.trainers.encoders.provenance import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.own_models import OwnModuleMissing
 from labeldp.trainers.models.predictors import Predictor, restored
 

@@ -2,7 +2,6 @@
 
 import math
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.data.files import FileRefused, open_regular
+from labeldp.trainers.data.own_files import existing, npy_array
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import (
     Count,
@@ -173,16 +172,8 @@ class PriorSettings:
         """Return the user's own prior [N, K], or refuse a file that does not hold it."""
         path = self.path
         assert path is not None
-        try:
-            with open_regular(path) as file:
-                values: Any = np.load(file, allow_pickle=False)
-        except FileRefused:
-            raise
-        except (OSError, EOFError, ValueError, MemoryError) as error:
-            raise ValueError(
-                f"{path} cannot be read as a prior: {error}; write one with numpy.save"
-            ) from error
-        if not isinstance(values, np.ndarray) or not np.issubdtype(values.dtype, np.number):
+        values = npy_array(existing(path, key="trainer.prior.path"))
+        if not np.issubdtype(values.dtype, np.number):
             raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
         prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
         if len(prior) != examples:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.closed_forms import train_probes, vote
+from labeldp.trainers.methods.pate import train_probes, vote
 from tests.benchmarks.benchmark import Work, benchmark
 
 _TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000

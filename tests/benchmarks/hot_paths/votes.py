@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.mechanisms.pate.vote_leakage import _answers, answer_log_probabilities, reconstruct
-from labeldp.mechanisms.pate.votes import count_votes
 from tests.benchmarks.benchmark import Work, benchmark
 
 _TEACHERS, _QUERIES, _CLASSES, _BY_QUERY = 800, 50_000, 100, 2000

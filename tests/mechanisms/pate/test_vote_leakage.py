@@ -1,4 +1,4 @@
-"""Vote leakage: golden values, real histograms recovered, every defence under the same attack."""
+"""Vote leakage: golden values, real histograms recovered, every defense under the same attack."""
 
 import csv
 import json
@@ -13,11 +13,11 @@ from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
-    Defence,
+    Defense,
     answer_log_probabilities,
     error_rate,
     fit_concentration,
-    measure_defences,
+    measure_defenses,
     queries_within_budget,
     reconstruct,
 )
@@ -129,12 +129,12 @@ NOISE_STD = 60.0
 QUESTIONS = 2000
 
 
-def service(defence: Defence, **extra: Any) -> AnsweringService:
+def service(defense: Defense, **extra: Any) -> AnsweringService:
     """An ensemble that votes alike on everything near any input."""
     return AnsweringService(
         vote=lambda features: np.tile(VOTES, (len(features), 1)),
         aggregator=GNMax(noise_std=NOISE_STD),
-        defence=defence,
+        defense=defense,
         generator=np.random.default_rng(0),
         **extra,
     )
@@ -148,16 +148,16 @@ def attack(target: AnsweringService, features: NDArray[Any]) -> float:
 
 
 SAME = np.ones((QUESTIONS, 4))
-KEYED = Defence(key=b"sixteen or more secret bytes")
+KEYED = Defense(key=b"sixteen or more secret bytes")
 
 
-@pytest.mark.parametrize("defence", [Defence(cached=True), KEYED, Defence(limit=1)])
-def test_small_changes_evade_exact_fingerprints_and_not_coarse_ones(defence: Defence) -> None:
+@pytest.mark.parametrize("defense", [Defense(cached=True), KEYED, Defense(limit=1)])
+def test_small_changes_evade_exact_fingerprints_and_not_coarse_ones(defense: Defense) -> None:
     nearly = SAME + 1e-6 * np.arange(QUESTIONS)[:, None]
-    evaded = service(defence)
+    evaded = service(defense)
     assert attack(evaded, nearly) < 0.1
     assert evaded.drawn == QUESTIONS  # and the budget is charged for every one
-    coarse = service(defence, fingerprint=lambda features: np.round(features, 1).tobytes())
+    coarse = service(defense, fingerprint=lambda features: np.round(features, 1).tobytes())
     assert attack(coarse, nearly) > 0.4
     assert coarse.drawn == 1
 
@@ -166,7 +166,7 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
     inputs = np.arange(200.0)[:, None]
     answers = service(KEYED).answer(inputs)
     np.testing.assert_array_equal(service(KEYED).answer(inputs[::-1])[::-1], answers)
-    other = service(Defence(key=b"another secret key of bytes")).answer(inputs)
+    other = service(Defense(key=b"another secret key of bytes")).answer(inputs)
     assert (other != answers).mean() > 0.3
     assert np.unique(answers).size > 3
     assert "secret" not in repr(KEYED)
@@ -174,9 +174,9 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
 
 def test_bad_input_is_refused_of_answering() -> None:
     with pytest.raises(ValueError, match="at least 16 secret bytes"):
-        Defence(key=b"short")
+        Defense(key=b"short")
     with pytest.raises(ValueError, match="limit is 0"):
-        Defence(limit=0)
+        Defense(limit=0)
 
 
 HISTOGRAMS = np.array(
@@ -188,11 +188,11 @@ HISTOGRAMS = np.array(
 )
 
 
-def test_every_defence_stops_the_attack_and_costs_no_accuracy() -> None:
-    rows = measure_defences(
+def test_every_defense_stops_the_attack_and_costs_no_accuracy() -> None:
+    rows = measure_defenses(
         HISTOGRAMS, noise_std=60.0, questions=500, generator=np.random.default_rng(0)
     )
-    found = pd.DataFrame(rows).set_index("defence")
+    found = pd.DataFrame(rows).set_index("defense")
     none = found.loc["none"]
     assert none.error < 0.15
     assert (found.loc[["cached answers", "noise keyed by input"], "error"] > 2 * none.error).all()

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, kept, name_of, named
+from labeldp.mechanisms.randomized_response import keep_probability
+from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 
 
@@ -25,7 +26,7 @@ def test_names_of_trainers_and_near_misses() -> None:
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) -> None:
     border = math.log((classes - 1) * ENOUGH_KEPT / (1 - ENOUGH_KEPT))
-    assert kept(epsilon=border, num_classes=classes) == pytest.approx(ENOUGH_KEPT)
+    assert keep_probability(epsilon=border, num_classes=classes) == pytest.approx(ENOUGH_KEPT)
     above, _ = choose(epsilon=border + 0.01, delta=1e-5, num_classes=classes)
     below, _ = choose(epsilon=border - 0.01, delta=1e-5, num_classes=classes)
     pure, reason = choose(epsilon=border - 0.01, delta=0.0, num_classes=classes)

@@ -234,18 +234,6 @@ def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: P
         assert (found.isolated > two_parties.ISOLATED) == (change is _one_person)
 
 
-def _twice(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["ids.parquet"][0] = files["ids.parquet"][1]
-
-
-def _not_finite(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["question.npz"]["units"][0] = np.inf
-
-
-def _nothing(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"][:] = 0x88
-
-
 def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
     files["weights.npy"] = np.zeros((len(files["ids.parquet"]), 2500), np.uint8)
     arrays = files["question.npz"]
@@ -255,57 +243,38 @@ def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
     arrays["projection"] = np.zeros((len(arrays["landmarks"]), 5000))
 
 
-def _short(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"] = files["weights.npy"][:-1]
-
-
-def _pate(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    facts["method"] = "pate"
-
-
-def _no_ids(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files.pop("ids.parquet")
-
-
-def _long_id(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["ids.parquet"] = np.append(files["ids.parquet"][1:], "x" * 5000)
-
-
-def _no_units(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["question.npz"].pop("units")
-
-
-def _no_list(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    facts["classes"] = 5
-
-
-def _many_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["clusters.npy"][0] = 300
-
-
-def _too_few_rows_in_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["clusters.npy"] = files["clusters.npy"][1:]
-
-
-def _no_groups(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files.pop("clusters.npy")
-
-
-HOSTILE = [_twice, _not_finite, _nothing, _wide, _short, _pate, _no_ids, _long_id, _no_units]
-
-
-COUNTS = [_many_groups, _too_few_rows_in_groups, _no_groups, _pate]
+#: What a writer may change, of the facts and of the files of its request.
+HOSTILE: dict[str, Any] = {
+    "an id twice": lambda _, files: files["ids.parquet"].put(0, files["ids.parquet"][1]),
+    "a long id": lambda _, files: files.update(
+        {"ids.parquet": np.append(files["ids.parquet"][1:], "x" * 5000)}
+    ),
+    "no ids": lambda _, files: files.pop("ids.parquet"),
+    "not finite": lambda _, files: files["question.npz"]["units"].put(0, np.inf),
+    "no units": lambda _, files: files["question.npz"].pop("units"),
+    "nothing": lambda _, files: files["weights.npy"].fill(0x88),
+    "a short table": lambda _, files: files.update({"weights.npy": files["weights.npy"][:-1]}),
+    "a wide table": _wide,
+    "classes are no list": lambda facts, _: facts.update(classes=5),
+    "of true labels": lambda facts, _: facts.update(method="pate"),
+}
+COUNTS: dict[str, Any] = {
+    "many groups": lambda _, files: files["clusters.npy"].put(0, 300),
+    "few rows": lambda _, files: files.update({"clusters.npy": files["clusters.npy"][1:]}),
+    "no groups": lambda _, files: files.pop("clusters.npy"),
+    "of true labels": HOSTILE["of true labels"],
+}
 
 
 @pytest.mark.parametrize(
     ("method", "change"),
-    [("moments", each) for each in [*HOSTILE, _no_list]] + [("clusters", each) for each in COUNTS],
+    [("moments", each) for each in HOSTILE] + [("clusters", each) for each in COUNTS],
 )
-def test_a_hostile_request_is_refused(method: str, change: Any, tmp_path: Path) -> None:
+def test_a_hostile_request_is_refused(method: str, change: str, tmp_path: Path) -> None:
     features, labels = both_tables(300)
     folder = tmp_path / "request"
     write_request(features, folder, id_column="id", method=method, classes=["no", "yes"])
-    _rewritten(folder, change)
+    _rewritten(folder, (HOSTILE if method == "moments" else COUNTS)[change])
     vault = SharedVault()
     with pytest.raises((FileNotAsWritten, ValueError)):
         request = two_parties.read_request(folder)
@@ -313,13 +282,19 @@ def test_a_hostile_request_is_refused(method: str, change: Any, tmp_path: Path) 
     assert vault.charges() == [] and not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize("file", ["weights.npy", "request.json"])
-def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
-    file: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def request_folder(tmp_path: Path) -> Path:
     features, _ = both_tables(300)
     folder = tmp_path / "request"
     write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    return folder
+
+
+@pytest.mark.parametrize("file", ["weights.npy", "request.json"])
+def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
+    file: str, request_folder: Path
+) -> None:
+    folder = request_folder
     facts = json.loads((folder / "request.json").read_text())
     del facts["digest"]
     claim = BytesIO()
@@ -340,28 +315,22 @@ def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
 
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    features, _ = both_tables(300)
-    folder = tmp_path / "request"
-    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 4_000)
     with pytest.raises(FileNotAsWritten, match=r"holds .* bytes when unpacked"):
-        two_parties.read_request(folder)
+        two_parties.read_request(request_folder)
 
 
-def test_an_altered_file_is_refused(tmp_path: Path) -> None:
-    features, _ = both_tables(300)
-    folder = tmp_path / "request"
-    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
-    for path in folder.iterdir():
+def test_an_altered_file_is_refused(request_folder: Path) -> None:
+    for path in request_folder.iterdir():
         before = path.read_bytes()
         place = len(before) // 2
         path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
         with pytest.raises(FileNotAsWritten):
-            two_parties.read_request(folder)
+            two_parties.read_request(request_folder)
         path.write_bytes(before)
-    two_parties.read_request(folder)
+    two_parties.read_request(request_folder)
 
 
 def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path) -> None:

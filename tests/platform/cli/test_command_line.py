@@ -36,12 +36,14 @@ def test_all_promised_commands_are_there(capsys: pytest.CaptureFixture[str]) -> 
 def test_contract_of_every_command(
     verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its help, its function, its example, and the ends of a wrong option and of Ctrl-C."""
+    """Help, function, example; the ends of missing files, wrong options and values, and Ctrl-C."""
     text = " ".join(words(capsys, *verb.words.split(), "--help").split())
     assert verb.summary in text and "--json" in text and verb.example in text
 
     program, *arguments = shlex.split(verb.example)
     assert program == "labeldp" and verb.example.startswith(f"labeldp {verb.words}")
+    if any(isinstance(each.type, click.Path) and each.type.exists for each in verb.params):
+        assert "does not exist" in refusal(capsys, *arguments)
     given: dict[str, Any] = {}
 
     def run(**values: Any) -> None:
@@ -74,13 +76,10 @@ def test_contract_of_every_command(
             "epsilon pate --votes none.npy --aggregator gnmax --sigma2 1 --delta 1e-5",
             ["--votes", "none.npy", "No such file"],
         ),
-        ("plan nothing.py", ["SWEEP.py", "nothing.py", "does not exist"]),
         (f"plan {QUICKSTART} --config none.yaml", ["none.yaml", "No such file"]),
         ("report quickstart", ["mlflow.db does not exist here", "--tracking-uri"]),
         ("data check mnits", ["'mnits'", "did you mean mnist"]),
         ("epsilom", ["epsilom", "epsilon"]),
-        ("ledger . nowhere", ["FOLDER", "nowhere", "does not exist"]),
-        ("publish nowhere --trial best --to out", ["RESULTS", "nowhere", "does not exist"]),
     ],
 )
 def test_refusals(capsys: pytest.CaptureFixture[str], line: str, expected: list[str]) -> None:

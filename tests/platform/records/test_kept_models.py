@@ -8,9 +8,10 @@ import pytest
 import ray
 
 from labeldp.platform.records import checkpoints
-from labeldp.platform.records.checkpoints import Checkpoints, Keeper, ModelNotKept
-from labeldp.platform.records.private_files import NotOurs
+from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import ARRAYS, DESCRIPTION, kept_model, write_model
+from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
+from labeldp.trainers.data.files import NotOurs
 
 FILES = {DESCRIPTION: b"{}", ARRAYS: b"arrays"}
 

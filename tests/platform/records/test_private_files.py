@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.records.private_files import (
+from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
+from labeldp.trainers.data.files import (
     NotOurs,
     open_private,
     private_file,
     private_folder,
     replacing,
 )
-from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
 from tests.platform.sweep.examples import mode
 
 

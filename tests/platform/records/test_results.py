@@ -16,7 +16,6 @@ from labeldp.platform.records.results import (
     dumps,
     read_results,
     write_json,
-    write_text,
 )
 from tests.platform.sweep.examples import METRICS, a_record, mode
 
@@ -166,22 +165,6 @@ def test_json_is_standard_and_infinity_survives() -> None:
     assert json.loads(text) == {**value, "b": [-math.inf, None, 1.5], "e": "/x"}
     for note in ("<infinite number>", "1e999", "Infinity"):
         assert json.loads(dumps({"note": note})) == {"note": note}
-
-
-def test_a_write_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "record.json"
-    write_json(file, {"a": 1})
-
-    def no_space(source: object, target: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", no_space)
-    with pytest.raises(ResultsFolderError, match=r"No space left on device.*free the disk"):
-        write_text(file, "half")
-    assert json.loads(file.read_text()) == {"a": 1}
-    assert list(tmp_path.iterdir()) == [file], "a draft was left behind"
 
 
 def test_a_folder_is_read_as_it_is(folder: ResultsFolder) -> None:

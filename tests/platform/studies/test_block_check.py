@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.sweep_plan import load_sweep
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
 from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path

@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.platform.cli.sweep_plan import load_sweep
-from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, comparison
+from labeldp.platform.studies.comparison import (
+    EPSILONS,
+    REPETITIONS,
+    comparison,
+)
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from labeldp.trainers.settings.base import FeatureSet

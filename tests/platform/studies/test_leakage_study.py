@@ -57,7 +57,7 @@ def test_everything_is_measured(
         "answers",
         "budget: epsilon 1.97, delta 1e-05",
     ]
-    assert found["defences"][0]["defence"] == "none"
+    assert found["defenses"][0]["defense"] == "none"
     assert found["defended_votes"] == "published mnist"
     report = Path(found["report"]).read_text()
     for heading in ("PhD holders", "Histograms recovered", "Defenses (published mnist votes)"):

@@ -10,7 +10,6 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.command_line import PLAN_OPTIONS
 from labeldp.platform.sweep.accuracy_figures import (
-    OWNERS,
     PUBLIC,
     ChoiceNoise,
     ChooseBy,
@@ -24,7 +23,17 @@ from tests.platform.api.labelled_rows import rows_and_labels
 
 
 def test_figures_of_an_audited_fit_lie_where_they_belong() -> None:
-    assert all(map(is_owners, ["private/of_tomorrow", "epsilon_m_of_tomorrow", *OWNERS]))
+    assert all(
+        map(
+            is_owners,
+            [
+                "private/of_tomorrow",
+                "epsilon_m_of_tomorrow",
+                "vote_label_accuracy",
+                "epsilon_m_low",
+            ],
+        )
+    )
     assert not any(map(is_owners, PUBLIC))
     model = LabelPrivateClassifier(
         "alibi", epsilon=4.0, classes=3, canaries=100, settings={"epochs": 1}

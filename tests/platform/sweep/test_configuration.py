@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
+from labeldp.platform.cli.config_keys import KeyFacts, all_keys, keys_of
 from labeldp.platform.sweep.configuration import (
     METHODS,
     AuditSettings,
@@ -17,7 +18,6 @@ from labeldp.platform.sweep.configuration import (
     to_yaml,
     with_changes,
 )
-from labeldp.platform.sweep.key_reference import KeyFacts, all_keys, keys_of
 from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials

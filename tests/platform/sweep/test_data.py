@@ -21,11 +21,10 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.data_size import size_of_data
 from labeldp.platform.sweep.driver import load_data
-from labeldp.platform.sweep.planned_minutes import planned_minutes
+from labeldp.platform.sweep.plan_result import planned_minutes
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from labeldp.trainers.data.own_files import HoldOut
-from labeldp.trainers.data.splits import DataSize
-from labeldp.trainers.encoders.provenance import League
+from labeldp.trainers.data.splits import DataSize, League
 from tests.platform.sweep.examples import a_record
 
 OWN = DataSettings(name="own", hold_out=HoldOut.NONE, classes="3")

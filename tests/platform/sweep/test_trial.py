@@ -14,7 +14,6 @@ from ray import tune
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform.records.checkpoints import Checkpoints
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
@@ -26,7 +25,13 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.sweep.trial import EarlyStops, TrialOutcome, run_trial, tune_trial
+from labeldp.platform.sweep.trial import (
+    Checkpoints,
+    EarlyStops,
+    TrialOutcome,
+    run_trial,
+    tune_trial,
+)
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner

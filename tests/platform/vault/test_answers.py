@@ -14,7 +14,7 @@ from labeldp.mechanisms import randomness
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     AnsweredRequest,
@@ -23,7 +23,6 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
-from labeldp.mechanisms.pate.votes import count_votes
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
 from labeldp.platform.records.results import read_json
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
@@ -31,7 +30,7 @@ from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import label_home
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table

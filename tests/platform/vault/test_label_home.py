@@ -17,7 +17,6 @@ from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.platform.records.private_files import NotOurs
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.sweep.configuration import AuditSettings
@@ -25,6 +24,7 @@ from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
+from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.platform.vault.homes import DRIVER, home_settings
 

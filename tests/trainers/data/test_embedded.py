@@ -12,7 +12,7 @@ from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import OwnSource
-from labeldp.trainers.encoders.provenance import EmbeddingRefused, League, record_place
+from labeldp.trainers.data.splits import EmbeddingRefused, League, record_place
 from tests.trainers.encoders.small_encoders import embedded, some_images
 
 DIGITS = 1797

@@ -17,6 +17,7 @@ from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
 from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
+from labeldp.trainers.data.splits import held_out
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
@@ -436,22 +437,20 @@ def test_labels_of_any_kind(labels: Any, classes: Any) -> None:
     assert splits.train_labels.tolist() == [0, 1] * 10 and splits.num_classes == 2
 
 
-def test_images_and_public_rows_for_testing() -> None:
-    pixels = images(20, 10, 12)
-    splits = read_arrays(pixels, [0, 1] * 10, classes=3, test=(pixels[:4], [0, 1, 2, 1]))
+def test_images_in_memory() -> None:
+    splits = read_arrays(images(20, 10, 12), [0, 1] * 10, classes=3)
     data = labelled("own", splits)
     assert data.public.train_features.shape == (20, 1, 10, 12)
-    assert data.public.test_labels.tolist() == [0, 1, 2, 1] and data.public.num_classes == 3
+    assert not len(data.public.test_labels) and data.public.num_classes == 3
 
 
 def test_rows_are_held_out_only_on_request() -> None:
-    for seed in (0, 5):
-        splits = read_arrays(
-            TABLE, NAMES, classes=["no", "yes"], hold_out=HoldOut.PUBLIC, hold_out_seed=seed
-        )
-        assert (len(splits.train_labels), len(splits.test_labels)) == (16, 4)
+    splits = read_arrays(TABLE, NAMES, classes=["no", "yes"])
+    assert (len(splits.train_labels), len(splits.test_labels)) == (20, 0)
+    first, second = (held_out(20, seed=seed) for seed in (0, 5))
+    assert first.sum() == second.sum() == 4 and (first != second).any()
     with pytest.raises(ValueError, match="hold_out_seed is 5, but no rows are held out"):
-        read_arrays(TABLE, NAMES, classes=["no", "yes"], hold_out_seed=5)
+        OwnSource(path="a.csv", hold_out=HoldOut.NONE, hold_out_seed=5)
     with pytest.raises(ValueError, match="hold_out_seed is -1"):
         OwnSource(path="a.csv", hold_out=HoldOut.PUBLIC, hold_out_seed=-1)
 

@@ -11,9 +11,8 @@ import torch
 from PIL import Image
 
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.data.splits import digest_of_images
+from labeldp.trainers.data.splits import EmbeddingRefused, digest_of_images, record_place
 from labeldp.trainers.encoders.encoder import image_source
-from labeldp.trainers.encoders.provenance import EmbeddingRefused, record_place
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 
 ROOM = SMALL.rpartition(":")[0]

@@ -7,6 +7,7 @@ import torch
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import v2 as transforms
 
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders.encoder import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -16,7 +17,6 @@ from labeldp.trainers.encoders.encoder import (
     finished,
     vectors_of,
 )
-from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import some_images
 
 

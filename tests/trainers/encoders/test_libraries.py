@@ -9,11 +9,11 @@ import torch
 from torch import nn
 from torchvision import models
 
+from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, Pool, WeightsRefused
 from labeldp.trainers.encoders.libraries import read_weights
-from labeldp.trainers.encoders.provenance import League
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))

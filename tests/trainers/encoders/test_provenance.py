@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp.trainers.encoders.provenance import (
+from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
     EmbeddingRecord,
     EmbeddingRefused,

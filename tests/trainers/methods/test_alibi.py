@@ -13,7 +13,7 @@ from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
-from labeldp.trainers.models.schedules import soft_cross_entropy
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, LabelMechanism
 from tests.trainers.small_data import SeededVault, small_table, trained

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from labeldp.trainers.methods.closed_forms import fit_forest, train_probes
+from labeldp.trainers.methods.pate import fit_forest, train_probes
 from labeldp.trainers.models.predictors import EstimatorPredictor, restored
 from labeldp.trainers.settings.pate import ForestSettings
 

@@ -99,7 +99,7 @@ def test_data_that_do_not_fit_are_refused_before_any_release(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
         replace(CLUSTERS, clusters=1439).check_size(**size)
     nowhere = PriorSettings(source=PriorSource.FILE, path=str(tmp_path / "nowhere.npy"))
-    with pytest.raises(ValueError, match=r"nowhere\.npy cannot be read"):
+    with pytest.raises(ValueError, match=r"nowhere\.npy is not there; check trainer\.prior\.path"):
         nowhere.check_size(**size)
     replace(CLUSTERS, clusters=1438).check_size(**size)
     PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig, ForestSettings, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig

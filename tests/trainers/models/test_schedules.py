@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from labeldp.trainers.models.schedules import Schedule, batches, rate_factor
+from labeldp.trainers.models.optimization import batches
+from labeldp.trainers.models.schedules import Schedule, rate_factor
 from tests.shared_material import shared_path
 
 

@@ -15,15 +15,21 @@ import pytest
 import torch
 
 from labeldp.trainers.data import own_files
-from labeldp.trainers.data.labelled_data import LabelledData, load_own, set_aside
+from labeldp.trainers.data.labelled_data import (
+    LabelledData,
+    file_of,
+    load_own,
+    set_aside,
+    take_rows,
+)
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
-from labeldp.trainers.models.shared_arrays import Arrays, Place, file_of, made_once, take_rows
+from labeldp.trainers.methods.priors import Arrays, made_once
 
 FORK = multiprocessing.get_context("fork")
 
 
-def place_in(folder: Path | None, **key: object) -> Place:
-    return Place(folder=folder, name="numbers", key=key)
+def place_in(folder: Path, **key: object) -> dict[str, Any]:
+    return {"folder": folder, "name": "numbers", "key": key}
 
 
 def counting(made: list[int], arrays: Arrays) -> Callable[[], Arrays]:
@@ -46,8 +52,8 @@ def several() -> Arrays:
 
 def test_readers_see_the_computed_bits(tmp_path: Path) -> None:
     made: list[int] = []
-    first = made_once(counting(made, several()), place=place_in(tmp_path))
-    second = made_once(counting(made, several()), place=place_in(tmp_path))
+    first = made_once(counting(made, several()), **place_in(tmp_path))
+    second = made_once(counting(made, several()), **place_in(tmp_path))
     assert made == [1]
     for found in (first, second):
         for one, other in zip(several(), found, strict=True):
@@ -63,22 +69,27 @@ def test_a_damaged_file_and_that_of_another_key_are_made_anew(
     tmp_path: Path, at: int | None
 ) -> None:
     place, other = place_in(tmp_path), place_in(tmp_path, seed=1)
-    made_once(several, place=other if at is None else place)
-    content = bytearray((other if at is None else place).file(tmp_path).read_bytes())
+    made_once(several, **place)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
     if at is not None:
         content[at] ^= 1
-    place.file(tmp_path).write_bytes(content)
+    else:
+        made_once(several, **other)
+        (of_other,) = set(tmp_path.iterdir()) - {file}
+        content = bytearray(of_other.read_bytes())
+    file.write_bytes(content)
     made: list[int] = []
-    found = made_once(counting(made, several()), place=place)
+    found = made_once(counting(made, several()), **place)
     assert made == [1] and found[0].tobytes() == several()[0].tobytes()
-    assert made_once(counting(made, several()), place=place) and made == [1]
+    assert made_once(counting(made, several()), **place) and made == [1]
 
 
 def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made: list[int] = []
     for _ in range(2):
-        made_once(counting(made, several()), place=place_in(tmp_path / "file" / "below"))
+        made_once(counting(made, several()), **place_in(tmp_path / "file" / "below"))
     assert made == [1, 1]
 
 
@@ -88,7 +99,7 @@ def never_done(folder: Path, begun: Any) -> None:
         time.sleep(600)
         return (np.arange(5),)
 
-    made_once(make, place=place_in(folder))
+    made_once(make, **place_in(folder))
 
 
 def test_a_waiting_process_replaces_a_dead_one_within_its_limit(
@@ -100,11 +111,12 @@ def test_a_waiting_process_replaces_a_dead_one_within_its_limit(
     try:
         assert begun.wait(120)
         # A process that is not patient computes for itself.
-        assert made_once(several, place=place_in(tmp_path), patience=0.3)
-        place_in(tmp_path).file(tmp_path).unlink()
+        assert made_once(several, **place_in(tmp_path), patience=0.3)
+        (written,) = tmp_path.glob("*.arrays")
+        written.unlink()
         found: list[Arrays] = []
         waiting = threading.Thread(
-            target=lambda: found.append(made_once(several, place=place_in(tmp_path)))
+            target=lambda: found.append(made_once(several, **place_in(tmp_path)))
         )
         waiting.start()
         waiting.join(0.7)

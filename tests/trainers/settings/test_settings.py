@@ -29,7 +29,7 @@ for each in METHODS:
 
 def test_settings_load_no_framework() -> None:
     slow = "{'mlflow', 'pandas', 'ray', 'sklearn', 'torch'}"
-    code = "import sys, labeldp.platform.sweep.configuration, labeldp.platform.sweep.key_reference"
+    code = "import sys, labeldp.platform.sweep.configuration, labeldp.platform.cli.config_keys"
     code += f"; assert not {slow} & set(sys.modules), sys.modules.keys() & {slow}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
