@@ -28,16 +28,12 @@ from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import read_arrays
+from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
-<<<<<<< HEAD
-from labeldp.trainers.models.shared_arrays import as_tensor
-=======
-from labeldp.trainers.models.trained_model import TrainedModel
->>>>>>> main
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
