@@ -40,13 +40,7 @@ _FILLED_IN = {
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A line of a page's block.
-
-    Attributes:
-        page: Where, from the root.
-        line: As it stands there, but for lines that go on.
-        shown: Lines that the page shows as its output.
-    """
+    """A line of a page's block, lines that go on joined; `shown` is its output on the page."""
 
     page: str
     line: str

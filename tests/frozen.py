@@ -95,15 +95,9 @@ LEDGER_KEYS = ("what", "noise", "epsilon", "delta", "labels", "who_may_see_it", 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A sweep of the table.
+    """A sweep of the table: `settings` and `axes` by dotted key, or a `file` of `sweeps/`.
 
-    Attributes:
-        settings: Dotted key -> value, for `labeldp.run`; or none, with `file`.
-        axes: Dotted key -> values.
-        then: Axes of a second start in the same folder, which has to read what is there.
-        file: A file of `sweeps/`, run as a command in place of `settings`.
-        arguments: Of its command line.
-        ray: It needs a cluster.
+    `then` are axes of a second start in the same folder; `ray` states that it needs a cluster.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)

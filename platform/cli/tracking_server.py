@@ -90,7 +90,6 @@ def _run(command: list[str], *, folder: str) -> None:
 
 
 def _pages(uri: str, address: str) -> list[str]:
-    """Links to click, for each experiment."""
     client = MlflowClient(tracking_uri=uri)
     try:
         experiments = client.search_experiments(order_by=["experiment_id ASC"])

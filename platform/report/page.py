@@ -215,7 +215,6 @@ def _attack(point: Point) -> Cell:
 def _cards(
     finished: Sequence[TrialRecord], styles: Mapping[str, MethodStyle], audience: Audience
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return a card of each trial, and the settings that all of them share."""
     keys = dict.fromkeys(key for record in finished for key in record.config)
     values = {key: [_value(record.config.get(key)) for record in finished] for key in keys}
     shared = {key: mine[0] for key, mine in values.items() if len(set(mine)) == 1}
@@ -256,7 +255,6 @@ def _panels(
     records: Mapping[str, TrialRecord],
     styles: Mapping[str, MethodStyle],
 ) -> Iterator[dict[str, Any]]:
-    """Yield sections of small figures, each with a figure for each method."""
     shows, curves = curves_of(found, records)
     accurate, percent = shows == "accuracy", "Accuracy on the public test split, in percent,"
     reliability: dict[str, list[Line]] = defaultdict(list)

@@ -19,6 +19,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     chosen_by,
     estimate_of,
 )
+from labeldp.platform.sweep.space import without_seeds
 from labeldp.trainers.data.splits import League
 
 
@@ -77,7 +78,7 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     groups: dict[tuple[str, str, str], list[TrialRecord]] = defaultdict(list)
     for record in finished:
         league = record.features_from.league.words
-        groups[record.variant, dumps(_axes(record)), league].append(record)
+        groups[record.variant, dumps(without_seeds(record.point)), league].append(record)
     found = [_point(members, by) for members in groups.values()]
     return sorted(found, key=_order)
 
@@ -150,11 +151,6 @@ def front_rows(
     return [{"run_id": run_id(point.hashes[0]), **row_of(point)} for point in found]
 
 
-def _axes(record: TrialRecord) -> tuple[tuple[str, Any], ...]:
-    seeds = ("seed", "draw")
-    return tuple((k, v) for k, v in record.point.items() if k.rpartition(".")[2] not in seeds)
-
-
 def _mean_estimate(members: list[TrialRecord]) -> AccuracyEstimate | None:
     found = [each for each in (estimate_of(record.metrics) for record in members) if each]
     if not found:
@@ -174,7 +170,7 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
     measured = all("accuracy" in record.metrics for record in members)
     return Point(
         variant=members[0].variant,
-        point=_axes(members[0]),
+        point=tuple(without_seeds(members[0].point).items()),
         accuracy=fmean(accuracies),
         accuracy_std=stdev(accuracies) if len(accuracies) > 1 else 0.0,
         epsilon=max(column("epsilon")),

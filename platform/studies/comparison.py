@@ -18,6 +18,7 @@ stand in the order of their worth, so that a run that is stopped has the best of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from labeldp.platform.studies.cifar_sizes import EPOCHS as NETWORK_EPOCHS
@@ -48,13 +49,19 @@ SHARED: Mapping[str, Any] = {
 }
 
 
-def _method(name: str, key: str, **settings: Any) -> Variant:
-    """Return a line of the method `key`; in settings a double underscore stands for a dot."""
+def _line(
+    name: str,
+    method: str,
+    epsilons: Sequence[float] = EPSILONS,
+    shared: Mapping[str, Any] = SHARED,
+    **settings: Any,
+) -> Variant:
+    """Return a line of a method; in settings a double underscore stands for a dot."""
     own = {f"trainer.{setting.replace('__', '.')}": value for setting, value in settings.items()}
     return Variant(
         name=name,
-        changes={"method": key, **SHARED, **own},
-        space={"trainer.epsilon": Grid(*EPSILONS)},
+        changes={"method": method, **shared, **own},
+        space={"trainer.epsilon": Grid(*epsilons)} if epsilons else {},
     )
 
 
@@ -63,24 +70,22 @@ _MOMENTS: Mapping[str, Any] = {"prior__source": PriorSource.MOMENTS}
 _OPTIMAL: Mapping[str, Any] = {"stages": 2, "randomizer": Randomizer.OPTIMAL, "temperature": 1.0}
 
 METHOD_LINES = (
-    _method("RR", "lp_mst", stages=1),
-    _method("LP-2ST", "lp_mst", stages=2),
-    _method("ALIBI", "alibi"),
-    _method("AGIBI", "alibi", noise=Noise.GAUSSIAN),
-    _method("subset selection", "alibi", noise=Noise.SUBSET),
-    _method("optimal channels in 2 stages", "lp_mst", **_OPTIMAL),
-    _method("BitFlip", "bit_flip"),
-    _method("ALIBI, consensus", "consensus", retrain_epochs=_EPOCHS // 2),
-    _method("cluster labels", "prior_labels", **_CLUSTERS, prior__clusters=200),
-    _method("ALIBI + cluster prior", "alibi_prior", **_CLUSTERS, prior__most_epsilon=0.3),
-    _method("moment labels", "prior_labels", **_MOMENTS),
-    _method("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),
-    _method("moment prior + optimal channel", "alibi_prior", **_MOMENTS, noise=Noise.OPTIMAL),
+    _line("RR", "lp_mst", stages=1),
+    _line("LP-2ST", "lp_mst", stages=2),
+    _line("ALIBI", "alibi"),
+    _line("AGIBI", "alibi", noise=Noise.GAUSSIAN),
+    _line("subset selection", "alibi", noise=Noise.SUBSET),
+    _line("optimal channels in 2 stages", "lp_mst", **_OPTIMAL),
+    _line("BitFlip", "bit_flip"),
+    _line("ALIBI, consensus", "consensus", retrain_epochs=_EPOCHS // 2),
+    _line("cluster labels", "prior_labels", **_CLUSTERS, prior__clusters=200),
+    _line("ALIBI + cluster prior", "alibi_prior", **_CLUSTERS, prior__most_epsilon=0.3),
+    _line("moment labels", "prior_labels", **_MOMENTS),
+    _line("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),
+    _line("moment prior + optimal channel", "alibi_prior", **_MOMENTS, noise=Noise.OPTIMAL),
 )
 
-NO_PRIVACY = Variant(
-    name="no privacy", changes={"method": "alibi", **SHARED, "trainer.noise": Noise.NONE}
-)
+NO_PRIVACY = _line("no privacy", "alibi", (), noise=Noise.NONE)
 
 
 def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
@@ -147,52 +152,36 @@ def comparison(
 #: Where sums of labels tell more, where single labels do, and where full width is worth its time.
 _LEAST, _MANY, _MOST = (0.1, 0.2, 0.5, 1.0, 2.0), (1.0, 2.0, 4.0), (2.0, 4.0)
 _FEW = (0.5, 1.0)
-_ON_IMAGES = {
-    "trainer.prior.source": PriorSource.MOMENTS,
-    "trainer.prior.features": FeatureSet.RANDOM_PATCHES,
-}
+_ON_IMAGES: Mapping[str, Any] = {**_MOMENTS, "prior__features": FeatureSet.RANDOM_PATCHES}
 #: Epochs of both stages: networks learn soon what is in moment labels, and then what is wrong in
 #: them. Chosen by a look at how accuracy on the test images of CIFAR-10 went, epoch by epoch.
-_SHORT = {"trainer.epochs": 8, "trainer.earlier_epochs": 4}
+_SHORT: Mapping[str, Any] = {"epochs": 8, "earlier_epochs": 4}
 
 
 def network_comparison() -> Preset:
     """Return the preset, whatever the sweep's own lines and features are."""
-    staged = _line("moment labels in stages", "staged_moments", _LEAST, **_ON_IMAGES, **_SHORT)
-    share, full = {"trainer.prior.share": 0.8}, {"trainer.width": FULL_WIDTH}
-    response = {"trainer.noise": Noise.RANDOMIZED_RESPONSE}
-    two_stages = {"trainer.stages": 2, "trainer.epochs": 2 * NETWORK_EPOCHS}
-    optimal = {f"trainer.{key}": value for key, value in _OPTIMAL.items()}
-    bare = {"trainer.noise": Noise.NONE, "trainer.recipe.label_smoothing": LABEL_SMOOTHING}
+    line = partial(_line, shared={"trainer.epochs": NETWORK_EPOCHS})
+    staged = line("moment labels in stages", "staged_moments", _LEAST, **_ON_IMAGES, **_SHORT)
+    full: dict[str, Any] = {"width": FULL_WIDTH}
+    response: dict[str, Any] = {"noise": Noise.RANDOMIZED_RESPONSE}
+    twice: dict[str, Any] = {"stages": 2, "epochs": 2 * NETWORK_EPOCHS}
+    bare: dict[str, Any] = {"noise": Noise.NONE, "recipe__label_smoothing": LABEL_SMOOTHING}
+    both, prior = "moment prior + optimal channel", "alibi_prior"
     return network_preset(
         {"data.features": FeatureSet.AS_THEY_ARE},
         variants=(
             staged,
-            _line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
-            _line("subset selection", "alibi", _MANY, **{"trainer.noise": Noise.SUBSET}),
-            _line("ALIBI, randomized response", "alibi", _MANY, **response),
-            _line("ALIBI", "alibi", _MANY),
-            _line("ALIBI + moment prior", "alibi_prior", _MANY, **_ON_IMAGES, **share),
-            _line("LP-2ST", "lp_mst", _MANY, **two_stages),
-            _line("optimal channels in 2 stages", "lp_mst", _MANY, **(two_stages | optimal)),
-            _line(
-                "moment prior + optimal channel",
-                "alibi_prior",
-                _MANY,
-                **_ON_IMAGES,
-                **{"trainer.noise": Noise.OPTIMAL},
-            ),
-            _line("no privacy", "alibi", (), **bare),
-            _line("ALIBI, randomized response, full width", "alibi", _MOST, **response, **full),
-            _line("no privacy, full width", "alibi", (), **bare, **full),
+            line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
+            line("subset selection", "alibi", _MANY, noise=Noise.SUBSET),
+            line("ALIBI, randomized response", "alibi", _MANY, **response),
+            line("ALIBI", "alibi", _MANY),
+            line("ALIBI + moment prior", prior, _MANY, **_ON_IMAGES, prior__share=0.8),
+            line("LP-2ST", "lp_mst", _MANY, **twice),
+            line("optimal channels in 2 stages", "lp_mst", _MANY, **{**twice, **_OPTIMAL}),
+            line(both, prior, _MANY, **_ON_IMAGES, noise=Noise.OPTIMAL),
+            line("no privacy", "alibi", (), **bare),
+            line("ALIBI, randomized response, full width", "alibi", _MOST, **response, **full),
+            line("no privacy, full width", "alibi", (), **bare, **full),
             *(_repeated(staged, repetition) for repetition in range(1, REPETITIONS)),
         ),
-    )
-
-
-def _line(name: str, key: str, epsilons: tuple[float, ...], **settings: Any) -> Variant:
-    return Variant(
-        name=name,
-        changes={"method": key, "trainer.epochs": NETWORK_EPOCHS, **settings},
-        space={"trainer.epsilon": Grid(*epsilons)} if epsilons else {},
     )

@@ -190,7 +190,6 @@ def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list
 def _published(
     folder: Path | None, missing: list[str]
 ) -> tuple[dict[str, NDArray[Any]], tuple[NDArray[Any], NDArray[Any]] | None]:
-    """Published histograms by data set, and votes on PhD holders and others, where they are."""
     if folder is None:
         missing.append("published votes: --votes DIR names their folder")
         return {}, None
@@ -256,7 +255,6 @@ def _from_answers(
 def _reconstruction_rows(
     study: LeakageStudy, histograms: Mapping[str, NDArray[Any]], generator: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Published votes recovered by one attacker each."""
     rows = []
     for name, votes in histograms.items():
         attacks: list[tuple[str, dict[str, Any]]] = [

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from labeldp.platform.records.progress import Steps
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
-from labeldp.platform.sweep.data_size import as_on_disk
-from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
+from labeldp.platform.sweep.plan import Plan, as_on_disk, plan_sweep, prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.trainers.data.files import owner_only
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside

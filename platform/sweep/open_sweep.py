@@ -323,7 +323,6 @@ def _home(
     budget: Budget | None,
     authority: bytes,
 ) -> LabelHome:
-    """Start the vault's home; figures and shards require the token `authority`."""
     return home_proxy.start(
         SecretLabels(
             training=data.train_labels,

@@ -18,8 +18,8 @@ from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.cost import releases_of
-from labeldp.platform.sweep.data_size import size_of_data
-from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
+from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare, size_of_data
+from labeldp.platform.sweep.space import without_seeds
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.performance import Device
@@ -129,8 +129,7 @@ def _configurations(plan: Plan, minutes: Sequence[float | None]) -> list[dict[st
     rows: dict[str, dict[str, Any]] = {}
     if not plan.searches:
         for trial, cost in costs:
-            seeds = ("seed", "draw")  # by any name: trials that differ in them are repetitions
-            point = {k: v for k, v in trial.point.items() if k.rpartition(".")[2] not in seeds}
+            point = without_seeds(trial.point)
             row = {"variant": trial.variant, **point, "trials": 0, **cost}
             rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
         return list(rows.values())
@@ -156,18 +155,15 @@ def _configurations(plan: Plan, minutes: Sequence[float | None]) -> list[dict[st
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
-    problems = []
-    cores = os.cpu_count() or 1
-    if ensembles_of(trials) and sized.teacher.cpus > cores:
-        problems.append(
-            f"an actor that trains teachers takes {sized.teacher.cpus:g} cores, but this machine "
-            f"has {cores}; name a cluster with --address"
-        )
-    if sized.resources.cpus > cores:
-        problems.append(
-            f"a trial takes {sized.resources.cpus:g} cores, but this machine has {cores}; name a "
-            "cluster with --address"
-        )
+    cores, takers = os.cpu_count() or 1, {"a trial": sized.resources}
+    if ensembles_of(trials):
+        takers = {"an actor that trains teachers": sized.teacher, **takers}
+    problems = [
+        f"{what} takes {each.cpus:g} cores, but this machine has {cores}; name a cluster with "
+        "--address"
+        for what, each in takers.items()
+        if each.cpus > cores
+    ]
     if any(trial.config.performance.device is Device.CUDA for trial in trials):
         import torch  # more than a second, which plans without a GPU do without
 

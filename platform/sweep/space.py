@@ -77,6 +77,11 @@ RandomAxis = Choice | Uniform | LogUniform
 Axis = Grid | RandomAxis
 
 
+def without_seeds(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point without seeds, by any name: trials that differ in them are repetitions."""
+    return {k: v for k, v in point.items() if k.rpartition(".")[2] not in ("seed", "draw")}
+
+
 def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the settings of every trial.
 

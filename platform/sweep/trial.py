@@ -253,8 +253,6 @@ def _keep(
 
 
 class _Clock:
-    """Time of a trial, with that of earlier starts."""
-
     def __init__(self) -> None:
         self.begin()
 
@@ -333,7 +331,6 @@ def _measured(
 def _judged(
     config: TrialConfig, trainer: Trainer, by: ChooseBy, *, data: PublicData, vault: TrialLabels
 ) -> dict[str, float]:
-    """Measure at a rung what trials are compared by."""
     if by.estimated:
         return estimate(config, trainer, data=data, vault=vault)[0]
     return test_figures(trainer.predict(data.test_features), data.test_labels)[0]

@@ -23,13 +23,9 @@ from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, 
 
 @dataclass(frozen=True, kw_only=True)
 class Peace:
-    """The sweep's end when nothing happens to it.
+    """The sweep's end when nothing happens to it; `moments` are its writes, in order.
 
-    Attributes:
-        moments: What was about to be written, in order.
-        ending: Numbers and releases.
-        totals: Of the sweep's own run.
-        files: Names of all files in the results folder, those of MLflow by kind of run.
+    `totals` are of the sweep's own run; `files` counts file names, MLflow's by kind of run.
     """
 
     moments: Sequence[str]

@@ -159,9 +159,7 @@ def identity(results: Path) -> dict[str, Any]:
 class Ending:
     """What a seeded sweep leaves that must not depend on what happened on the way.
 
-    Attributes:
-        trials: Hash -> numbers and curves, but for times.
-        releases: What was charged and what it paid for; a digest stands for the values.
+    Numbers and curves of trials by hash, but for times; charges, with a digest of their releases.
     """
 
     trials: Mapping[str, Any]

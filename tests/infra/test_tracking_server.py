@@ -1,14 +1,12 @@
 """The tracking server's compose file: on loopback, behind a password, its stores out of reach."""
 
 import configparser
-import importlib.util
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.infra.documents import ROOT, SECRET, is_pinned, load, load_all, strings
+from tests.infra.documents import ROOT, SECRET, is_pinned, load, strings
 
 COMPOSE = "mlflow/compose.yaml"
 
@@ -62,20 +60,3 @@ def test_the_server_s_users_are_in_postgres_and_see_nothing_by_default() -> None
     assert settings["default_permission"] == "NO_PERMISSIONS"
     assert settings["database_uri"] == "postgresql+psycopg://mlflow@postgres:5432/mlflow"
     assert "admin_password" not in settings
-
-
-def test_mlflow_knows_every_option_that_it_is_started_with() -> None:
-    # From the source: importing MLflow's command line takes 4 seconds, many on a busy machine.
-    spec = importlib.util.find_spec("mlflow")
-    assert spec is not None and spec.origin is not None
-    sources = [path.read_text() for path in (Path(spec.origin).parent / "cli").glob("*.py")]
-    sources.append((Path(spec.origin).parent / "utils" / "cli_args.py").read_text())
-    known = {option for text in sources for option in re.findall(r"[\"'/ ](--[\w-]+)", text)}
-    commands = [load(COMPOSE)["services"]["mlflow"]["command"]]
-    for document in load_all("k8s/mlflow.yaml"):
-        if document["kind"] == "Deployment":
-            commands.append(document["spec"]["template"]["spec"]["containers"][0]["command"])
-    assert len(commands) == 2
-    for command in commands:
-        assert command[:2] == ["mlflow", "server"]
-        assert {text.split("=")[0] for text in command[2:]} <= known

@@ -67,14 +67,7 @@ STUDENTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A trained model.
-
-    Attributes:
-        name: What it is.
-        model: To be written and read.
-        rows: Raw rows of the public test split: arrays by name, or one of them called `rows`.
-        measured: What the trial's trainer says of them [M, K].
-    """
+    """A trained model, raw rows by name (or one array, `rows`), and what it predicts [M, K]."""
 
     name: str
     model: TrainedModel

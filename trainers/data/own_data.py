@@ -84,7 +84,6 @@ def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
 def _splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
-    """Return rows as features and labels, for training and for testing."""
     num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
 
     def numbered(part: OwnRows, file: object) -> OwnRows:
@@ -138,7 +137,6 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
-    """Select the rows of a public test split [N]."""
     split, count = rows.split, len(rows)
     if split is None:
         if source.hold_out is None:
@@ -180,7 +178,6 @@ def _refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
 def _stated_classes(
     file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    """K and the classes' names, as the file and the user state them."""
     stated = [each for each in (in_file, said) if each is not None]
     if not stated:
         raise DataFileError(
@@ -473,7 +470,6 @@ def _narrowed(fitted: Fitted) -> Fitted:
 
 
 def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers and truth values as floating-point ones; the others as they are."""
     return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
 
 
@@ -533,7 +529,6 @@ def write_once(file: Path, chunks: Any, *, size: int) -> None:
 
 @cache
 def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that goes when this process ends."""
     return tempfile.TemporaryDirectory(prefix="labeldp-rows-")
 
 
@@ -599,7 +594,6 @@ def with_embeddings(
 
 
 def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:
-    """Where own features come from, from the description beside their files."""
     named = (source.path, source.test_path)
     files = [Path(each).expanduser() for each in named if each is not None]
     if features.ndim != 2 or any(file.suffix.lower() not in (".npy", ".npz") for file in files):

@@ -385,7 +385,6 @@ def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
 
 
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    """Return the number of classes or their names, if the file states them."""
     names, count = found.get("class_names"), found.get("num_classes")
     if not isinstance(names, list | None) or type(count) not in (int, type(None)):
         raise DataFileError(
@@ -400,7 +399,6 @@ def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
 
 
 def _read_npz(file: Path, source: OwnSource) -> OwnRows:
-    """Return the rows of an `.npz` of `train_features` and so on, or of `features` and `labels`."""
     _refuse_columns(file, source)
     arrays = npz_arrays(file)
     found: dict[str, Any] = {}
@@ -437,7 +435,6 @@ def _read_npz(file: Path, source: OwnSource) -> OwnRows:
 
 
 def _read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
-    """Return the rows of two files of one array each; large features are mapped."""
     _refuse_columns(features, source)
     if source.split_column is not None:
         raise DataFileError(

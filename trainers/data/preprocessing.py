@@ -214,7 +214,6 @@ def skops_io() -> Any:
 
 
 def _parts(value: Any) -> list[Any]:
-    """All estimators of scikit-learn within a value."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):

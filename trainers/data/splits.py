@@ -374,7 +374,6 @@ _CHUNK_ROWS = 8192
 
 
 def _check_features(features: Any, *, name: str, may_be_empty: bool) -> None:
-    """Refuse features that are neither images nor a table nor identifiers."""
     kind = str(features.dtype).removeprefix("torch."), features.ndim
     if kind not in (("uint8", 4), ("int64", 2), ("float32", 2)):
         raise ValueError(

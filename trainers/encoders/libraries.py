@@ -282,7 +282,6 @@ def _fitting(
 
 
 def _published_preparation(settings: Mapping[str, Any]) -> Preparation:
-    """The preparation that a model's publisher states."""
     size = settings.get("size") if settings.get("do_resize", True) else None
     crop = settings.get("crop_size") if settings.get("do_center_crop", False) else None
     return Preparation(
@@ -345,7 +344,6 @@ def own_encoder(request: EncoderRequest) -> Encoder:
 
 
 def _own_function(address: OwnModel) -> tuple[Any, bytes]:
-    """The function, and the source of its module."""
     try:
         module = own_module(address.module)
     except OwnModuleMissing as error:

@@ -435,7 +435,6 @@ def pretrain(
 
 
 def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
-    """The state of the last call; None if there is none."""
     if not state.exists():
         if out.exists():
             raise WeightsRefused(

@@ -210,7 +210,6 @@ class LpMst(Stages):
         self._learner.load_state_dict(state["learner"])
 
     def _next_stage(self) -> None:
-        """Release the next part under the model's prediction, and learn from all parts."""
         before, config, stage = self._learner, self.config, self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         self._release(prior)

@@ -212,7 +212,6 @@ class _ClosedFormStudent(Trainer):
         return EstimatorPredictor(estimator=forest, num_classes=self._data.num_classes)
 
     def _fit_probe(self) -> ProbePredictor:
-        """Fit a probe to answers and, if it is self-trained, to its own confident guesses."""
         config, data, indices, labels = self._config, self._data, self._indices, self._labels
 
         def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
@@ -417,7 +416,6 @@ class Pate(Trainer):
 def _answered(
     positions: NDArray[np.intp], released: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Training examples that have an answer, and the answers."""
     known = released[:, LABEL] >= 0
     asked = positions[: len(released)]
     return asked[known], released[known, LABEL].astype(np.int64)

@@ -276,7 +276,6 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
 
 
 def _check_fit(config: LearnerConfig, data: PublicData) -> None:
-    """Refuse ways to train that these features don't allow."""
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(

@@ -298,7 +298,6 @@ class NetworkPredictor(Predictor):
 
 
 def _pixels(described: Mapping[str, Any] | None) -> Pixels | None:
-    """The statistics that `asdict` or JSON made a mapping of."""
     return Pixels(**{name: tuple(of) for name, of in described.items()}) if described else None
 
 

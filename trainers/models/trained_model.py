@@ -223,7 +223,6 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """The content of `model.json`, of a version that this one reads."""
     try:
         facts: dict[str, Any] = json.loads(read_bytes(path, most_bytes=_MOST_BYTES))
     except FileNotFoundError as error:

@@ -45,13 +45,6 @@ def test_classes_are_stated_and_sorted_or_refused(classes: Any, expected: Any) -
         stated_classes(classes, SECRET)
 
 
-def test_labels_become_places() -> None:
-    for labels in (SECRET, SECRET.astype(object)):
-        assert places_of(labels, np.array(["benign", "malignant"])).tolist() == [0, 1, 0]
-    assert places_of(np.array([True, False]), np.array([0, 1])).tolist() == [1, 0]
-    assert places_of(np.array([3, 5], dtype=object), np.array([3, 4, 5])).tolist() == [0, 2]
-
-
 def test_a_label_that_is_refused_is_not_shown() -> None:
     for labels, says in (
         ([1 + 3j], "y holds complex"),

@@ -1,8 +1,6 @@
 """Runs commands for tests, and returns what they print."""
 
-import io
 import json
-import re
 from typing import Any
 
 import pytest
@@ -13,17 +11,6 @@ from labeldp.platform.cli.command_line import main
 OVER_BUDGET = BudgetExceeded(
     budget=Budget(epsilon=2.0), spent=1.0, requested=3.0, request="another release"
 )
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def text(self) -> str:
-        """Return what a person sees of it."""
-        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue())
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:

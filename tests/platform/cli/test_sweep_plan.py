@@ -1,7 +1,6 @@
 """sweep_plan: what it says of sweeps that can be run, that can't, and that are none."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -131,23 +130,6 @@ def test_a_search_needs_something_to_search_and_to_choose_by(
     found = answer(capsys, *SEARCH, "trainer.epsilon=1", RATES, code=ExitCode.CANNOT_FIT)
     assert "--choose-by test" in " ".join(found["problems"])  # it would tune on test labels
     assert "nothing to search" in refusal(capsys, *SEARCH, "--choose-by", "test")
-
-
-def test_a_row_has_its_repetitions_epsilon_and_releases(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    digits = ("data.name=digits", "data.features=as_they_are", "audit.canaries=20")
-    asked = (*digits, "audit.coin_canaries=20", "trainer.epsilon=[1,2]", "--only", "PATE")
-    more = ("--only", "no privacy", "trainer.ensemble.teachers=50")
-    found = answer(capsys, "plan", str(SWEEPS / "compare_mnist.py"), *asked, *more)
-    assert [(row["variant"], row["epsilon"]) for row in found["configurations"]] == [
-        ("PATE with probes", 1.0),
-        ("PATE with probes", 2.0),
-        ("no privacy", math.inf),
-    ]
-    assert {(row["trials"], row["releases"]) for row in found["configurations"]} == {(3, 1)}
-    assert all(row["minutes"] > 0 for row in found["configurations"])
-    assert found["trials"] == 9 and found["minutes"] > found["shared_minutes"]
 
 
 def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:

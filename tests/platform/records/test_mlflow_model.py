@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import mlflow
@@ -15,8 +14,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.records import mlflow_model
-from labeldp.platform.records.mlflow_model import DATA, log_model, save_for_mlflow
+from labeldp.platform.records.mlflow_model import DATA, save_for_mlflow
 from labeldp.platform.records.results import ARRAYS, DESCRIPTION, write_model
 from labeldp.platform.records.tracking import Tracker
 from labeldp.trainers.models.trained_model import TrainedModel
@@ -139,36 +137,3 @@ def test_a_model_without_noise_or_with_seeded_noise_is_private(
     client = MlflowClient(tracking_uri=tracker.uri)
     assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
     assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]
-
-
-class Away:
-    """A client of a server that keeps artifacts elsewhere."""
-
-    def __init__(self) -> None:
-        self.sent: dict[str, bytes] = {}
-        self.tags: dict[str, str] = {}
-
-    def get_run(self, run_id: str) -> Any:
-        return SimpleNamespace(info=SimpleNamespace(artifact_uri="mlflow-artifacts:/1/2/artifacts"))
-
-    def set_tag(self, run_id: str, name: str, value: str) -> None:
-        self.tags[name] = value
-
-    def log_artifacts(self, run_id: str, folder: str, below: str) -> None:
-        for path in Path(folder).rglob("*"):
-            if path.is_file():
-                self.sent[f"{below}/{path.relative_to(folder)}"] = path.read_bytes()
-
-
-def test_a_server_gets_a_copy_unless_it_is_too_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, client = kept(tmp_path), Away()
-    log_model(client, "run", folder, private=False)  # type: ignore[arg-type]
-    assert client.sent[f"model/{DATA}/{ARRAYS}"] == (folder / ARRAYS).read_bytes()
-    assert len(client.sent) == 5 and not client.tags
-    monkeypatch.setattr(mlflow_model, "MOST_UPLOADED_BYTES", 10)
-    other = Away()
-    log_model(other, "run", folder, private=False)  # type: ignore[arg-type]
-    assert not other.sent
-    assert other.tags == {"model": "models/ab of the results folder: too large to send"}

@@ -5,11 +5,7 @@ from dataclasses import replace
 import pytest
 
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
-from labeldp.platform.studies.comparison import (
-    EPSILONS,
-    REPETITIONS,
-    comparison,
-)
+from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, comparison
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.overrides import load_sweep

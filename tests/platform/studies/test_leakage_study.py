@@ -64,16 +64,6 @@ def test_everything_is_measured(
         assert f"## {heading}" in report
 
 
-def test_without_published_votes(
-    smoke: LeakageStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_adult(tmp_path / "adult")
-    found = ran(smoke, tmp_path, capsys, "--data", str(tmp_path))
-    assert found["reconstruction"] == [] and len(found["attribute_inference"]) == 4
-    assert found["defended_votes"] == "own teachers on Adult"
-    assert "--votes DIR" in found["missing"][0]
-
-
 def test_bad_input(smoke: LeakageStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*arguments: str) -> str:
         every = ["--results", str(tmp_path / "out"), "--data", str(tmp_path), *arguments]

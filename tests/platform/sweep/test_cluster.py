@@ -11,7 +11,7 @@ import ray
 from ray._private import parameter
 
 from labeldp.platform.sweep import cluster
-from labeldp.platform.sweep.cluster import ClusterUnusable, connected, place
+from labeldp.platform.sweep.cluster import place
 from labeldp.platform.sweep.sweep import CannotFit, Resources
 from tests.platform.sweep.examples import a_cluster
 
@@ -43,12 +43,6 @@ def test_a_trial_larger_than_every_node_is_refused(
     for word in (f"{wanted.cpus:g} CPU", "on one node", "ask for less, or add a node"):
         assert word in str(caught.value)
     place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
-
-
-def test_an_invalid_address_is_refused() -> None:
-    with pytest.raises(ClusterUnusable, match=r"at nonsense can't be used .*--address"):
-        with connected("nonsense"):
-            pass
 
 
 def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:

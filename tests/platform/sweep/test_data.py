@@ -19,8 +19,8 @@ from labeldp.platform.sweep.configuration import (
     flatten,
     with_changes,
 )
-from labeldp.platform.sweep.data_size import size_of_data
 from labeldp.platform.sweep.driver import load_data
+from labeldp.platform.sweep.plan import size_of_data
 from labeldp.platform.sweep.plan_result import planned_minutes
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from labeldp.trainers.data.own_files import HoldOut

@@ -4,8 +4,6 @@ import contextlib
 import io
 import os
 import socket
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,23 +124,3 @@ def test_a_table_with_a_huge_string_is_refused(here: Path) -> None:
     code, found = sweep("data.name=own", f"data.path={here / 'own.parquet'}")
     cause = "row 3, column 'text' has 20,000,000"
     assert code == 2 and cause in found and f"{MOST_CHARACTERS:,} characters at most" in found
-
-
-@pytest.mark.parametrize(
-    ("begin", "heavy"),
-    [
-        (
-            "import labeldp.platform.cli.command_line as c; assert c.main(['plan', 'x.py']) == 2",
-            ["matplotlib", "mlflow", "numpy", "ray", "sklearn", "torch"],
-        ),
-        (
-            "import labeldp.platform.sweep.driver",
-            ["matplotlib", "mlflow", "ray", "sklearn", "torchvision"],
-        ),
-    ],
-    ids=["plan of no file", "check of a sweep"],
-)
-def test_nothing_heavy_is_loaded_before_it_is_needed(begin: str, heavy: list[str]) -> None:
-    code = f"import sys; {begin}; print(sorted(set({heavy}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

@@ -1,7 +1,6 @@
 """search: what is tried next, and a search that is cut off and continued runs the same trials."""
 
 import json
-import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,36 +23,11 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.search import Numbers, SearchBook, check_installed, suggest
-from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis
+from labeldp.platform.sweep.search import SearchBook, check_installed
+from labeldp.platform.sweep.space import Choice, Grid, LogUniform
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
-
-AXES: dict[str, RandomAxis] = {
-    "trainer.learning_rate": LogUniform(1e-4, 1.0),
-    "trainer.width": Choice(8, 16, 32),
-}
-
-
-def test_earlier_results_and_seeds_decide_a_suggestion_and_nothing_else() -> None:
-    results: list[tuple[Numbers, float]] = []
-    for number in range(14):
-        found = suggest(AXES, results, seed=0, number=number)
-        results.append((found, 1 - abs(math.log10(found[0]) + 2) / 4 - 0.1 * found[1]))
-    worse = [(each, 1 - accuracy) for each, accuracy in results]
-    again, same, *others = [
-        suggest(AXES, told, seed=seed, number=number, attempt=attempt)
-        for told, seed, number, attempt in (
-            (results, 0, 14, 0),
-            (results, 0, 14, 0),
-            (results, 1, 14, 0),
-            (results, 0, 15, 0),
-            (results, 0, 14, 1),
-            (worse, 0, 14, 0),
-        )
-    ]
-    assert again == same and len({again, *others}) == 5
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

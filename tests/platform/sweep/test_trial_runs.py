@@ -1,6 +1,5 @@
 """trial_runs: early stops, waiting, and errors that end Tune. Sweeps run elsewhere."""
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,16 +8,13 @@ import pytest
 import ray
 from ray.tune.error import TuneError
 
-from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import ResultsFolderError
-from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop
-from labeldp.platform.sweep.sweep import CannotFit, Resources
 from labeldp.platform.sweep.trial import EarlyStops, StopBoard
-from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, PlaceWatch, _fit
+from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from tests.faults.without_cluster import Here
-from tests.platform.sweep.examples import a_cluster, a_record
+from tests.platform.sweep.examples import a_record
 
 
 def failing(error: Exception) -> Any:
@@ -89,28 +85,3 @@ def test_trials_of_an_earlier_start_are_compared_with(
 
 
 RUNNING, PENDING = SimpleNamespace(status="RUNNING"), SimpleNamespace(status="PENDING")
-
-
-def test_a_wait_for_a_place_is_reported_once_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, lines = 1000.0, list[str]()
-    monkeypatch.setattr(trial_runs, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(trial_runs, "capacity", lambda: a_cluster((1.0, 0.0)))
-    monkeypatch.setattr(SweepProgress, "say", lambda progress, line: lines.append(line))
-    progress = SweepProgress(total=1, skipped=0)
-    watch = PlaceWatch(each=Resources(cpus=2, gpus=0), progress=progress)
-    for _ in range(3):  # epochs that last long are not a wait for a place
-        now += 600
-        # Tune reports a trial's end before it starts the next: for a moment, none runs.
-        watch.on_step_end(0, [PENDING])
-        now += 1
-        watch.on_step_end(0, [RUNNING, PENDING])
-    assert lines == []
-    watch.on_step_end(0, [PENDING])
-    now += trial_runs.TELL_SECONDS + 1
-    watch.on_step_end(1, [PENDING])
-    watch.on_step_end(2, [PENDING])
-    (line,) = lines
-    assert re.search(r"trials wait for a place: each takes 2 CPU .* 1 CPU \+ 0 GPU", line)
-    now += trial_runs.WAIT_SECONDS
-    with pytest.raises(CannotFit, match=r"no trial got a place for 931 s.*add a node"):
-        watch.on_step_end(3, [PENDING])

@@ -82,20 +82,10 @@ def test_training_labels_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_classes": 1}, "num_classes is 1"),
         ({"test_labels": np.array([0, 1, 3])}, r"test_labels\[2\] is 3; with 3 classes"),
-        ({"test_labels": np.array([0, -1, 2])}, r"test_labels\[1\] is -1"),
-        ({"test_labels": np.array([0.0, 1.0, 2.0])}, "of type float64"),
-        ({"test_labels": np.array([0, 1])}, "test_features has 3 rows and test_labels 2"),
-        ({"train_features": torch.zeros(4, 3)}, "they must agree"),
-        ({"train_features": torch.zeros(0, 2)}, "must not be empty"),
         ({"train_features": torch.zeros(4, 2, dtype=torch.float64)}, "tables float32"),
         ({"train_features": torch.zeros(4, 3, 8, 8)}, "images must be uint8"),
         ({"train_features": np.zeros((4, 2))}, "must be a torch tensor"),
-        (
-            {"train_features": torch.tensor([[0.0, 1.0], [2.0, torch.nan]])},
-            "train_features row 1, column 1 is nan",
-        ),
         ({"test_features": torch.full((3, 2), torch.inf)}, "test_features row 0, column 0 is inf"),
         ({"class_names": ("a", "b")}, "2 class_names for 3 classes"),
     ],

@@ -1,8 +1,6 @@
 """files: what never ends, and what is too large, is told before it is read."""
 
 import os
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,36 +14,18 @@ from labeldp.trainers.data.files import (
 )
 
 
-@pytest.fixture
-def endless(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a thing of each kind that is no file."""
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "device").symlink_to("/dev/zero")
-    (tmp_path / "folder").mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "socket"))
-        yield tmp_path
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket"])
-def test_a_path_without_a_file_is_refused_by_its_kind(kind: str, endless: Path) -> None:
-    for read in (open_regular, read_bytes):
-        with pytest.raises(FileRefused, match=rf"{kind} is a {kind}, which can't be read to an"):
-            read(endless / kind)
-
-
 @pytest.mark.timeout(20)
 def test_a_file_that_becomes_a_pipe_on_the_way_does_not_hang(
-    endless: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    regular = endless / "regular"
+    os.mkfifo(tmp_path / "pipe")
+    regular = tmp_path / "regular"
     regular.write_text("x")
     looked_up = os.stat
     # What is there when one looks, and what is opened a moment later.
     monkeypatch.setattr(os, "stat", lambda path, **_: looked_up(regular))
     with pytest.raises(FileRefused, match="is a pipe"):
-        open_regular(endless / "pipe")
+        open_regular(tmp_path / "pipe")
 
 
 def test_sizes(tmp_path: Path) -> None:

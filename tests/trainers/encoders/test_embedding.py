@@ -24,18 +24,6 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images.npy"
 
 
-def test_the_same_vectors_are_not_made_again(images: Path, tmp_path: Path) -> None:
-    out = tmp_path / "x.npy"
-    first = embedded(images, out)
-    vectors, before = np.load(out), out.stat()
-    assert vectors.shape == (20, 6) and vectors.dtype == np.float32
-    again = embedded(images, out)
-    assert again.cached and not first.cached and again.hash == first.hash
-    assert out.stat().st_mtime_ns == before.st_mtime_ns
-    out.unlink()
-    assert not embedded(images, out).cached
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -127,7 +127,11 @@ def test_vectors_of_private_images_and_their_league(
         ("cifar10", ["--public-labels", "--weights", "random"], "leave --weights, "),
         ("cifar10", ["--public-labels", "--no-outside-data"], "leave --weights, --no-outside-data"),
         ("cifar10", ["--public-labels", "--trained-on", "cats"], "and --trained-on out"),
-        ("cifar10", ["--public-labels", "--encoder", "pretrained:cifar1000"], "mean cifar100?"),
+        (
+            "cifar10",
+            ["--public-labels", "--encoder", "pretrained:cifar1000"],
+            "did you mean cifar100",
+        ),
         ("cifar10", ["--public-labels", "--encoder", "timm:x"], "public_labels is for pretrained"),
         ("copy.npy", ["--public-labels"], "6 of the 500 images are in cifar100 too"),
     ],

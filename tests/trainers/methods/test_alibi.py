@@ -71,23 +71,6 @@ def test_the_gradient_is_that_of_the_likelihood_of_the_release(mechanism: LabelM
     torch.testing.assert_close(gradient, expected, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("values", "mechanism", "message"),
-    [
-        (np.zeros((5, 3)), MECHANISMS[0], r"shape \(5, 3\); LaplaceNoise of 4 classes"),
-        (np.zeros(5, dtype=int), MECHANISMS[1], r"shape \(5,\); GaussianNoise"),
-        (np.full((2, 4), np.nan), MECHANISMS[0], "releases finite numbers"),
-        (np.zeros((5, 4)), MECHANISMS[2], r"the release has shape \(5, 4\)"),
-        (np.array([0, 4]), MECHANISMS[3], r"the release\[1\] is 4; with 4 classes"),
-    ],
-)
-def test_a_release_that_does_not_fit_is_refused(
-    values: NDArray[Any], mechanism: LabelMechanism, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
 def test_an_even_gradient_is_at_first_as_long_as_that_of_true_labels(
     mechanism: LabelMechanism,

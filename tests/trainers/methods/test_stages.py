@@ -15,8 +15,6 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.lp_mst import evidence_of, partition, rmse, robust_loss, stars_of
 from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.networks import TwoBranch, build_model
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     ConsensusConfig,
@@ -208,10 +206,6 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
             trained(config, given, epochs=0)
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
         described_by_features(data)
-    with pytest.raises(ValueError, match="model is two_branch, but the features are numbers"):
-        build_model(ModelName.TWO_BRANCH, input_shape=(2,), num_classes=5, seed=0)
-    with pytest.raises(ValueError, match="got 3 columns of identifiers; it takes two"):
-        TwoBranch(cardinalities=(4, 6, 3), width=8, num_classes=5)
     with pytest.raises(
         ValueError, match=r"row 1, column 1 is -1; .* identifiers are counted from 0"
     ):
