@@ -92,13 +92,6 @@ def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
     assert found == [6.5, 6.5, 6.5]
 
 
-def test_the_best_within_an_epsilon_is_compared_with_those_alone(sweep: FolderLedger) -> None:
-    found = selected(sweep, BEST, at_epsilon=0.5)
-    assert (found.record.hash, found.among, found.together.epsilon) == ("0a", 1, 0.5)
-    with pytest.raises(ValueError, match=r"costs 0\.1 at most.*that there are: 0\.5, 2$"):
-        selected(sweep, BEST, at_epsilon=0.1)
-
-
 def test_the_accuracy_that_decides_is_given_or_the_sweeps(sweep: FolderLedger) -> None:
     found = selected(sweep, BEST, choose_by=ChooseBy.ESTIMATED)
     assert found.record.hash == "0a" and "held-out" in found.by

@@ -1,7 +1,5 @@
-"""Data of a sweep: keys that go together, sizes and minutes for plans, and their refusals."""
+"""Data of a sweep: keys that go together, sizes for plans, and their refusals."""
 
-import os
-import platform as machine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,23 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.studies.comparison import comparison
 from labeldp.platform.sweep.configuration import (
     DataSettings,
     EvaluationSettings,
     TrialConfig,
     config_hash,
-    flatten,
     with_changes,
 )
 from labeldp.platform.sweep.driver import load_data
 from labeldp.platform.sweep.plan import size_of_data
-from labeldp.platform.sweep.plan_result import planned_minutes
-from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
 from labeldp.trainers.data.own_files import HoldOut
-from labeldp.trainers.data.splits import DataSize, League
-from tests.platform.sweep.examples import a_record
+from labeldp.trainers.data.splits import League
 
 OWN = DataSettings(name="own", hold_out=HoldOut.NONE, classes="3")
 
@@ -96,31 +88,3 @@ def test_embeddings_stand_for_a_set_with_a_name_and_change_a_trial(tmp_path: Pat
     assert public.provenance.league is League.NOT_STATED
     changed = config_hash(config, data_fingerprint="f")
     assert changed != config_hash(TrialConfig(), data_fingerprint="f")
-
-
-SIZE = DataSize(
-    num_classes=10, num_labels=60_000, held_out=0, has_test_split=True, shape=(1, 28, 28)
-)
-
-
-@pytest.fixture(scope="module")
-def trials() -> list[PlannedTrial]:
-    sweep = comparison("compare", dataset="fashion_mnist")
-    sweep = resized(sweep, sweep.presets["once"])
-    return plan_trials(sweep, {"trainer.epsilon": [1, 2]})
-
-
-def test_a_record_of_this_machine_predicts_trials_with_other_seeds_and_noise(
-    trials: list[PlannedTrial], tmp_path: Path
-) -> None:
-    first, second = (trial for trial in trials if trial.variant == "ALIBI")
-    here = {"system": machine.platform(), "cores": str(os.cpu_count())}
-    kept = replace(a_record(), variant="ALIBI", config=flatten(first.config), environment=here)
-    kept = replace(kept, metrics={**kept.metrics, "processor_seconds": 90.0})
-    ResultsFolder(tmp_path / "results", sweep="compare").keep(kept)
-    found = planned_minutes(trials, SIZE, results=tmp_path / "results")
-    assert found.known == 2 and "measured on this machine" in found.source
-    assert found.trials[trials.index(second)] == 1.5
-    elsewhere = replace(kept, environment={**here, "system": "another"})
-    ResultsFolder(tmp_path / "results", sweep="compare").keep(elsewhere)
-    assert planned_minutes(trials, SIZE, results=tmp_path / "results").known == 0

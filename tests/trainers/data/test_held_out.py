@@ -1,9 +1,6 @@
 """held_out: labels that nobody trains on, and trainers without a public test split."""
 
-from dataclasses import replace
-
 import pytest
-import torch
 
 from labeldp.trainers.data.labelled_data import LabelledData, set_aside
 from tests.trainers.small_data import small_table
@@ -44,14 +41,3 @@ def test_shares_that_leave_too_few_are_refused(share: float, message: str) -> No
     data, labels = small_table(examples=100)
     with pytest.raises(ValueError, match=message):
         set_aside(LabelledData(public=data, train_labels=labels), share=share)
-
-
-def test_held_out_features_have_labels() -> None:
-    data, labels = small_table(examples=100)
-    apart = replace(data, held_out_features=data.train_features[:5])
-    with pytest.raises(ValueError, match="held_out_features has 5 rows and held_out_labels 4"):
-        LabelledData(public=apart, train_labels=labels, held_out_labels=labels[:4])
-    with pytest.raises(ValueError, match="no held_out_labels; give both or neither"):
-        LabelledData(public=apart, train_labels=labels)
-    with pytest.raises(ValueError, match="one of held_out_features"):
-        replace(data, held_out_features=torch.zeros(3, 2))

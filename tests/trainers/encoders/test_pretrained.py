@@ -166,18 +166,6 @@ def test_secret_images_without_color_are_recognized_in_color(
             load_encoder(request, images=image_source(named), source=named)
 
 
-def test_sets_without_color_and_images_of_other_sizes() -> None:
-    request = EncoderRequest(address="pretrained:digits", public_labels=True, trained_by="me")
-    encoder = load_encoder(request)
-    assert encoder.provenance.words.endswith(
-        "trained on digits with its labels, public by the user's word, by me"
-    )
-    digits = load("digits").public.test_features
-    vectors, large = encoder(digits), encoder(torch.zeros(2, 3, 32, 20, dtype=torch.uint8))
-    assert vectors.shape == (len(digits), 128) and large.shape == (2, 128)
-    torch.testing.assert_close(encoder(digits.expand(-1, 3, -1, -1)), vectors)
-
-
 # ------------------------------------------------------------------------------- kept by content
 
 QUICK = LearnerConfig(**fast_training(epochs=2, width=2, label_smoothing=0.1))

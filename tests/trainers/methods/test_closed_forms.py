@@ -1,7 +1,6 @@
 """closed_forms: probes against one regression at a time, forests against scikit-learn."""
 
 import numpy as np
-import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
@@ -46,8 +45,3 @@ def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_s
     assert not expected[:, 4].any()
     for model in (ours, restored(ours.described(), ours.arrays())):
         np.testing.assert_array_equal(model.predict(FEATURES), expected)
-
-
-def test_weights_of_another_shape_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
-        restored({"kind": "probe"}, {"weights": np.zeros(3)})

@@ -85,10 +85,3 @@ def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
     assert metrics.loss == pytest.approx(loss / 60, rel=1e-5)
     predicted = trainer.predict(data.train_features)
     np.testing.assert_allclose(predicted, softmax(features @ expected, axis=1), atol=1e-5)
-
-
-def test_a_release_of_other_labels_is_refused() -> None:
-    with pytest.raises(ValueError, match="speaks of 10 labels, but there are 20"):
-        trained(ConvexConfig(), (digits(train=20)[0], digits(train=10)[1]))
-    with pytest.raises(ValueError, match=r"the release\[0\] is 10; with 10 classes"):
-        unbiased_labels(np.full(20, 10), ConvexConfig().mechanism(10))
