@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
-    from labeldp.platform.api.classifier import PrivacyAddsUp as PrivacyAddsUp
-    from labeldp.platform.api.classifier import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.label_release import privatize as privatize
+    from labeldp.platform.api.paid_fits import PrivacyAddsUp as PrivacyAddsUp
+    from labeldp.platform.api.paid_fits import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.prices import epsilon as epsilon
+    from labeldp.platform.api.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
     from labeldp.platform.api.result import plan as plan
@@ -38,8 +39,9 @@ except PackageNotFoundError:  # a Ray worker that runs from an uploaded copy of 
 #: Name -> the module that has it.
 _WHERE = {
     "LabelPrivateClassifier": "labeldp.platform.api.classifier",
-    "PrivacyAddsUp": "labeldp.platform.api.classifier",
-    "PrivacyNotCounted": "labeldp.platform.api.classifier",
+    "LabelPrivateRegressor": "labeldp.platform.api.regressor",
+    "PrivacyAddsUp": "labeldp.platform.api.paid_fits",
+    "PrivacyNotCounted": "labeldp.platform.api.paid_fits",
     "Result": "labeldp.platform.api.result",
     "SharedVault": "labeldp.platform.vault.shared_vault",
     "epsilon": "labeldp.platform.api.prices",

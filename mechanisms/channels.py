@@ -45,7 +45,7 @@ from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 Floats = NDArray[np.float64]
 
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
-_UNIT, _LARGEST_EPSILON = 1 << 58, 30.0
+_UNIT, LARGEST_EPSILON = 1 << 58, 30.0
 #: Up to this many classes all sets are columns of the program; with more, columns are generated in
 #: rounds, from the windows of subset selection on. The bound enumerates the sets of the leading
 #: classes. With more than `_ROWS` classes the unlikely ones are put together in bundles.
@@ -107,7 +107,7 @@ def _random_subsets(
 
 def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
-    factor = Fraction(math.exp(min(epsilon, _LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
+    factor = Fraction(math.exp(min(epsilon, LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
     if factor <= 1:
         raise ValueError(f"epsilon is {epsilon:g}; draws are exact from 1e-15 on only")
     return factor
@@ -242,16 +242,51 @@ class _Staircase:
     ) -> NDArray[np.bool_]:
         """Draw a set for each label [N]: bool [N, K]; every label takes one number."""
         inside, outside, total = self.digits(epsilon)
-        drawn = generator.integers(0, total, len(labels))
         ends = np.where(self.sets.T, inside, outside).cumsum(axis=1)
-        chosen = np.empty(len(labels), dtype=np.int64)
-        rows = max(1, _BLOCK_ENTRIES // len(self.sets))
-        for start in range(0, len(labels), rows):
-            block = slice(start, start + rows)
-            chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
         with_empty = np.vstack((self.sets, np.zeros_like(self.sets[:1])))
-        result: NDArray[np.bool_] = with_empty[chosen]
+        result: NDArray[np.bool_] = with_empty[_drawn(labels, ends, total, generator)]
         return result
+
+
+def _drawn(
+    labels: NDArray[np.int64], ends: NDArray[np.int64], total: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
+    drawn = generator.integers(0, total, len(labels))
+    chosen = np.empty(len(labels), dtype=np.int64)
+    rows = max(1, _BLOCK_ENTRIES // ends.shape[1])
+    for start in range(0, len(labels), rows):
+        block = slice(start, start + rows)
+        chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
+    return chosen
+
+
+def exact_digits(probabilities: Floats, epsilon: float) -> tuple[NDArray[np.int64], int]:
+    """Return a channel [K, O] as whole numbers, and the total that a row is completed to.
+
+    No two numbers of a column differ by more than e^epsilon. Nor do the rests of the rows, which
+    are a further output.
+    """
+    factor = _e_epsilon(epsilon)
+    least = [int(each * _UNIT) for each in probabilities.min(axis=0)]
+    most = np.array([math.floor(factor * each) for each in least])
+    digits = np.minimum((probabilities * _UNIT).astype(np.int64), most)
+    sums = digits.sum(axis=1)
+    spread = int(sums.max() - sums.min())
+    rest = math.ceil(spread / (factor - 1)) if spread else 0
+    return digits, int(sums.max()) + rest
+
+
+def exact_draws(
+    probabilities: Floats,
+    labels: NDArray[np.int64],
+    *,
+    epsilon: float,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw an output 0..O-1 of a channel [K, O] for each label [N]; O reveals nothing of it."""
+    digits, total = exact_digits(probabilities, epsilon)
+    return _drawn(labels, digits.cumsum(axis=1), total, generator)
 
 
 def optimal_channel(
@@ -547,7 +582,7 @@ class StaircaseChannel:
         ranks = np.argsort(order, axis=1)
         own = ranks[np.arange(len(exact)), exact]
         sets = np.empty(checked.shape, dtype=np.bool_)
-        draws, epsilon = as_discrete_generator(generator), min(self.epsilon, _LARGEST_EPSILON)
+        draws, epsilon = as_discrete_generator(generator), min(self.epsilon, LARGEST_EPSILON)
         for code, channel in enumerate(channels):
             rows = np.flatnonzero(codes == code)
             sets[rows] = channel.draw(own[rows], epsilon, draws)
@@ -574,7 +609,7 @@ class StaircaseChannel:
         for root in few[used]:
             prior = -np.sort(-(root**2 + _FLOOR))
             known = channels[-1].sets if channels else None
-            epsilon = min(self.epsilon, _LARGEST_EPSILON)
+            epsilon = min(self.epsilon, LARGEST_EPSILON)
             channels.append(
                 _solve_sets(prior / prior.sum(), epsilon, Utility.INFORMATION, known=known)
             )

@@ -68,30 +68,43 @@ class LabelMoments(DrawnExactly):
         The weights [N, M] must be made without labels, no row longer than 1 (up to `ROUNDING`).
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
-        table = as_numpy(weights)
-        _check_weights(table, num_labels=len(exact))
-        rng = as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            sums = self._sums(exact, table, _on_lattice) / LATTICE
-            noise = on_lattice(normal, rng, scale=self.noise_std, shape=sums.shape)
-        else:
-            sums = self._sums(exact, table, lambda rows: rows) / (1 + ROUNDING)
-            noise = rng.normal(scale=self.noise_std, size=sums.shape)
-        noisy: AnyArray = like(sums + noise, labels)
-        return noisy
+        one_hot = np.eye(self.num_classes)
+        noisy = noisy_sums(
+            lambda rows: one_hot[exact[rows]],
+            as_numpy(weights),
+            num_labels=len(exact),
+            noise_std=self.noise_std,
+            generator=generator,
+        )
+        released: AnyArray = like(noisy, labels)
+        return released
 
-    def _sums(
-        self,
-        labels: NDArray[np.int64],
-        weights: NDArray[Any],
-        prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    ) -> NDArray[np.float64]:
-        """Sums over the labels of each class [M, K], of rows as `prepare` leaves them."""
-        sums = np.zeros((weights.shape[1], self.num_classes))
-        for start in range(0, len(labels), _BLOCK_ROWS):
-            rows = prepare(weights[start : start + _BLOCK_ROWS].astype(np.float64))
-            sums += rows.T @ np.eye(self.num_classes)[labels[start : start + _BLOCK_ROWS]]
-        return sums
+
+def noisy_sums(
+    contributions: Callable[[slice], NDArray[np.float64]],
+    weights: NDArray[Any],
+    *,
+    num_labels: int,
+    noise_std: float,
+    generator: AnyGenerator,
+) -> NDArray[np.float64]:
+    """Return weights^T @ contributions plus Gaussian noise [M, C], drawn exactly if secret.
+
+    `contributions` returns those of some rows [n, C], whole numbers.
+    """
+    _check_weights(weights, num_labels=num_labels)
+    rng = as_noise_generator(generator)
+    secure = isinstance(rng, SecureGenerator)
+    sums = np.zeros(())
+    for start in range(0, num_labels, _BLOCK_ROWS):
+        rows = weights[start : start + _BLOCK_ROWS].astype(np.float64)
+        part = (_on_lattice(rows) if secure else rows).T
+        sums = sums + part @ contributions(slice(start, start + _BLOCK_ROWS))
+    if isinstance(rng, SecureGenerator):
+        exact: NDArray[np.float64] = sums / LATTICE
+        return exact + on_lattice(normal, rng, scale=noise_std, shape=exact.shape)
+    noisy: NDArray[np.float64] = sums / (1 + ROUNDING)
+    return noisy + rng.normal(scale=noise_std, size=noisy.shape)
 
 
 def rows_too_long(weights: NDArray[Any]) -> NDArray[np.intp]:

@@ -39,6 +39,6 @@ def test_python_in_documents_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # what it writes is written here
     # Each block stands for a process of its own.
-    monkeypatch.setattr("labeldp.platform.api.classifier.LEDGER", ProcessLedger())
+    monkeypatch.setattr("labeldp.platform.api.paid_fits.LEDGER", ProcessLedger())
     with without_cluster():
         exec(compile(block, str(page), "exec"), {"__name__": "document"})

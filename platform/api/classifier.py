@@ -15,15 +15,13 @@
 A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.run`).
 """
 
-import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -31,41 +29,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.randomized_response import PublishedClasses
-from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
-from labeldp.platform.api.process_ledger import (
-    LEDGER,
-    PaidRelease,
-    People,
-    Total,
-    all_numbers,
-    callers,
-    leaves_process,
-    line_of,
-)
+from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
-#: How scikit-learn checks a matrix of numbers.
-_TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
-
-
-class PrivacyAddsUp(UserWarning):
-    """These labels had paid before: the total is larger than this fit's epsilon."""
-
-
-class PrivacyNotCounted(UserWarning):
-    """The total leaves something out: splits made from the labels, or fits of other processes."""
-
 
 # scikit-learn has no types, so that its classes are Any here.
-class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[misc]
     """Learns from labels under label differential privacy; features count as public.
 
     X may be numbers [N, D], dense or sparse, a DataFrame (text becomes categories, dates become
@@ -181,38 +158,17 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             fitting.check_price(
                 config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
             )
-        vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
-        names = None if rows is None else np.asarray(rows)
-        if names is not None and all(type(name) is str for name in names.flat):
-            names = names.astype(str)  # a column of texts has objects
-        transformed, self._split = callers()
-        noise: NoiseSource = SecureEntropy()
-        if self.noise_seed is not None:
-            noise = SeededNoise(seed=self.noise_seed)
-        near = FitLabels(
+        near = self._labels(
             SecretLabels(training=places, num_classes=len(classes)),
+            rows_of_x,
+            rows,
+            classes=repr(classes.tolist()),
+            data=data,
             audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
             if self.canaries
             else None,
-            fingerprint=data.fingerprint,
-            side=PublicSide(
-                rows=fitting.digest_of(data, rows_of_x),
-                classes=repr(classes.tolist()),
-                num_labels=len(places),
-                people=names,
-            ),
-            shared=vault,
-            noise=noise,
         )
-        self._id_column: str | None = None
-        self._people = People.of(rows_of_x, names, transformed=transformed)
-        self._source = None if self.vault is None else vault.name
-        self._on_disk = vault.folder is not None
-        self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
-        before = self.total_epsilon_
-        for each in self._not_counted():
-            warnings.warn(each, PrivacyNotCounted, stacklevel=2)
-        try:
+        with self._paying(near):
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if self.estimator is None:
@@ -228,19 +184,8 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                     labels=near,
                     seed=config.seed,
                 )
-        finally:  # a fit that fails has paid for its releases too
-            LEDGER.add(near.new_charges(), self._people, source=self._source)
-            if self.vault is not None:
-                self._vault_total = vault.total(delta=self.delta)
-                kinds = {charge.noise for charge in vault.charges()}
-                self._vault_seeded = NoiseKind.SEEDED in kinds
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
-        delta, self._seed_of_noise = config.trainer.delta, self.noise_seed
-        self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        self.ledger_: list[PaidRelease] = [
-            line_of(charge, num_labels=len(places), delta=delta, new=near.is_new(charge))
-            for charge in near.charges()
-        ]
+        self._paid(near, delta=config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
             name: value for name, value in figures.items() if not is_owners(name)
@@ -261,18 +206,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 fingerprint=data.fingerprint,
                 trial="",
                 seed=config.seed,
-                noise=noise.kind,
+                noise=self._noise().kind,
             ),
         )
-        new = sum(line.new for line in self.ledger_)
-        if before > 0 and new:
-            warnings.warn(
-                f"labels of these rows or this vault had paid epsilon {before:.4g} before, and "
-                f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
-                PrivacyAddsUp,
-                stacklevel=2,
-            )
         return self
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
@@ -303,7 +239,9 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
-        found: NDArray[np.float32] = self.model_.predict_proba(self._rows_to_predict(X))
+        found: NDArray[np.float32] = self.model_.predict_proba(
+            self._rows_to_predict(X, self.model_.preprocessing)
+        )
         return found
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -322,90 +260,12 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_is_fitted(self, "model_")
         self.model_.after(after).save(folder)
 
-    @property
-    def total_epsilon_(self) -> float:
-        """Epsilon of the label that paid most, over all fits that are known here."""
-        return self._total()[0]
-
-    @property
-    def total_delta_(self) -> float:
-        """Delta at which `total_epsilon_` holds."""
-        return self._total()[1]
-
-    @property
-    def guarantee_(self) -> str:
-        """The guarantee in a sentence."""
-        check_is_fitted(self, "model_")
-        if self._seed_of_noise is not None:
-            return (
-                f"not private: the noise comes from seed {self._seed_of_noise}, and anybody with "
-                "the seed can remove it"
-            )
-        if not math.isfinite(self.epsilon_):
-            return "not private: labels were published"
-        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
-        if self._id_column is not None:
-            return (
-                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for each label "
-                "of the release; what else their owner released is not counted here; features are "
-                "not protected"
-            )
-        (total, at), every = self._total(), "without any bound"
-        if math.isfinite(total):
-            every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
-        scope = "all fits on these rows in this process"
-        summed = f"{self._in_process().summed:.4g}"
-        if self._source is None and summed != f"{total:.4g}":
-            scope += f" ({summed} by adding up epsilons)"
-        if self._source is not None:
-            alone = self._total() == self._vault_total
-            scope = "all fits with its vault" + ("" if alone else f" and {scope}")
-        seeded = self._vault_seeded or self._in_process().seeded
-        void = "; noise of some of those came from a seed, which removes it"
-        left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
-        return (
-            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{every} for {scope}{void if seeded else ''}; features are not protected{left_out}"
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.noise_seed is None
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.string = False
-        return tags
-
-    def __getstate__(self) -> Any:
-        """Leave out figures for the labels' owner, and the rows by which fits add up.
-
-        The price goes along: a copy in another process adds to it.
-        """
-        state = dict(super().__getstate__())
-        if self.vault is None and leaves_process():
-            LEDGER.sent = True
-        if state.pop("_people", None) is not None:
-            here = self._in_process()
-            state["_paid_elsewhere"] = {
-                **getattr(self, "_paid_elsewhere", {}),
-                LEDGER.identity: (here.epsilon, here.delta),
-            }
-        if "audit_" in state and not self.private_.pickled:
-            kept: dict[str, Any] = {
-                k: v for k, v in self.audit_.items() if not isinstance(v, float)
-            }
-            if len(kept) < len(self.audit_):
-                kept["reason"] = "the findings of the audit stayed with the labels' owner"
-            state["audit_"] = kept
-        return state
-
     def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
         """X to learn from, and y [N], as scikit-learn checks them."""
         fitting.refuse_unusable(labels)
-        self._columns = tuple(map(str, rows.columns)) if _is_table(rows) else ()
-        if _is_matrix(rows):
-            checked, y = validate_data(self, rows, labels, ensure_min_samples=2, **_TAKEN)
+        self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
+        if is_matrix(rows):
+            checked, y = validate_data(self, rows, labels, ensure_min_samples=2, **TAKEN)
             check_classification_targets(y)
             return (rows if self._columns else checked), y
         validate_data(self, rows, labels, skip_check_array=True)
@@ -415,18 +275,6 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         check_consistent_length(rows, y)
         check_classification_targets(y)
         return rows, y
-
-    def _rows_to_predict(self, rows: Any) -> Any:
-        if self._id_column is not None and _is_table(rows):
-            rows = rows.drop(columns=self._id_column, errors="ignore")
-        if not _is_matrix(rows):
-            validate_data(self, rows, reset=False, skip_check_array=True)
-            return fitting.used_columns(rows, self.model_)
-        checked = validate_data(self, rows, reset=False, **_TAKEN)
-        if not self._columns:
-            return checked
-        columns = {name: checked[:, place] for place, name in enumerate(self._columns)}
-        return fitting.used_columns(columns, self.model_)
 
     def _method(self, num_classes: int) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
@@ -453,45 +301,3 @@ class LabelPrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         changes["performance.device"] = str(self.device).lower()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return fitting.configured(changes, seed=seed, settings=self.settings or {})
-
-    def _in_process(self) -> Total:
-        if not hasattr(self, "_people"):
-            return Total()
-        return LEDGER.total(self._people, delta=self.delta, without=self._source)
-
-    def _total(self) -> tuple[float, float]:
-        """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
-        if not hasattr(self, "_vault_total"):
-            raise AttributeError("this estimator is not fitted, and has paid nothing")
-        here = self._in_process()
-        paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
-        if hasattr(self, "_people"):
-            paid_elsewhere.pop(LEDGER.identity, None)
-        paid = [self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values()]
-        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
-
-    def _not_counted(self) -> list[str]:
-        found = []
-        if self._split is not None:
-            found.append(
-                f"{self._split} split the rows by their secret labels, so that labels decide who "
-                "is in which fit, which no total counts; a public split is "
-                "cv=KFold(5, shuffle=True, random_state=0)"
-            )
-        if LEDGER.partial and not self._on_disk:
-            found.append(
-                "the total counts this process alone, and fits of other processes (n_jobs) may "
-                "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
-            )
-        return found
-
-
-def _is_table(rows: Any) -> bool:
-    return hasattr(rows, "columns") and hasattr(rows, "iloc")
-
-
-def _is_matrix(rows: Any) -> bool:
-    """Whether scikit-learn checks X as numbers [N, D]: neither texts in columns, nor images."""
-    if _is_table(rows):
-        return all_numbers(rows)
-    return len(getattr(rows, "shape", ())) not in (3, 4)

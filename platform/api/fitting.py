@@ -28,12 +28,12 @@ from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import read_arrays
+from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
-from labeldp.trainers.models.trained_model import TrainedModel
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
@@ -147,9 +147,9 @@ def digest_of(data: PublicData, rows: Any) -> str:
     return data.fingerprint
 
 
-def used_columns(rows: Any, model: TrainedModel) -> Any:
+def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
-    step, columns = model.preprocessing.steps[0], by_name(rows)
+    step, columns = preprocessing.steps[0], by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
     return {name: column for name, column in columns.items() if name in step.columns}

@@ -256,7 +256,7 @@ class SumQuestion:
         known = np.asarray(sums, np.float64) * length
         # Together the classes are all labels, so that a part of the noise is known.
         known += (self.totals[:, None] - known.sum(1, keepdims=True)) / num_classes
-        values, weights = self._of(rows)
+        values, weights = self.read(rows)
         linear, shares = self._linear(known, noise_std), np.float64(len(rows)) / count
         guess = values @ linear + 1 / num_classes
         # The rest of the rows, by a linear model whose sums over all rows are known.
@@ -272,7 +272,7 @@ class SumQuestion:
             share=float(shares),
         )
 
-    def _of(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    def read(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Values of the functions at rows [N, M], and the weights requested for them."""
         values = self.functions(rows)
         return values, _whole(values, self.units, self.longest) * self.units

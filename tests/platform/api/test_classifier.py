@@ -23,9 +23,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api import classifier
-from labeldp.platform.api.classifier import PrivacyAddsUp, PrivacyNotCounted
+from labeldp.platform.api import paid_fits
 from labeldp.platform.api.methods import NAMED
+from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
@@ -43,7 +43,7 @@ QUICK = {"width": 8, "epochs": 2}
 def ledger(monkeypatch: pytest.MonkeyPatch) -> ProcessLedger:
     """One for each test, which is a process of its own as far as fits add up."""
     made = ProcessLedger()
-    monkeypatch.setattr(classifier, "LEDGER", made)
+    monkeypatch.setattr(paid_fits, "LEDGER", made)
     return made
 
 
@@ -242,7 +242,7 @@ def test_private_files_are_kept_apart() -> None:
 def test_a_vault_at_the_address_of_one_that_is_gone_is_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(classifier, "id", lambda _: 7, raising=False)
+    monkeypatch.setattr(paid_fits, "id", lambda _: 7, raising=False)
     totals = [quick(vault=SharedVault()).fit(X, Y).total_epsilon_ for _ in range(3)]
     assert totals == [2.0, 4.0, 6.0]
 

@@ -1,0 +1,221 @@
+"""Secret amounts between public bounds: one noisy value for each, or noisy sums of many.
+
+A vault holds an amount as one of `LEVELS` equal steps between the bounds, so that everything that
+is true of secret classes holds for amounts. Two kinds of release:
+
+* `AmountChannel` draws one output for each amount: randomized response on bins, the channel with
+  the least expected squared error under a prior (Ghazi et al., ICLR 2023, arXiv:2212.06074), or the
+  best one among those whose output has the amount as its mean (Badanidiyuru et al., NeurIPS 2023,
+  arXiv:2312.05659). The prior changes the gain, never the guarantee.
+* `AmountSums` adds up amounts along directions of the features, which is all that least squares
+  needs of them. A substituted amount moves the sums half as far as a substituted class.
+
+>>> levels = to_levels(np.array([0.0, 12.5, 100.0]), bounds=(0, 100))
+>>> levels.tolist(), from_levels(levels, bounds=(0, 100)).round(1).tolist()
+([0, 8, 63], [0.8, 13.3, 99.2])
+>>> channel = AmountChannel(epsilon=1.0)
+>>> table = channel.table(np.full(BINS, 1 / BINS))
+>>> bool(np.abs(table.probabilities @ table.outputs - CENTERS).max() < 1e-7)
+True
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_draws, optimal_channel
+from labeldp.mechanisms.label_moments import noisy_sums
+from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, as_discrete_generator
+
+Floats = NDArray[np.float64]
+
+#: Steps between the bounds that a vault tells apart, and bins of a channel: a program for more bins
+#: takes minutes.
+LEVELS, BINS = 64, 32
+#: Middle of each bin, where the bounds are 0 and 1.
+CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS
+#: An unbiased channel has outputs this much beyond the narrowest possible ones.
+_ROOM = 1.02
+
+
+class AmountNoise(StrEnum):
+    """How an amount is changed into an output."""
+
+    UNBIASED = "unbiased"
+    LEAST_ERROR = "least_error"
+    RANDOMIZED_RESPONSE = "randomized_response"
+
+
+def to_levels(amounts: Array, *, bounds: tuple[float, float]) -> NDArray[np.int64]:
+    """Return the step 0..`LEVELS`-1 of each amount [N], the first or last one beyond the bounds."""
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(
+            f"bounds are {low:g} and {high:g}; two finite numbers, the smaller first, that are "
+            "known without the labels"
+        )
+    given = as_numpy(amounts).astype(np.float64)
+    if not np.isfinite(given).all():
+        row = int(np.flatnonzero(~np.isfinite(given))[0])
+        raise ValueError(f"amount {row} is missing or infinite; leave the row out")
+    steps = np.floor((given - low) / (high - low) * LEVELS)
+    return np.clip(steps, 0, LEVELS - 1).astype(np.int64)
+
+
+def from_levels(levels: Array, *, bounds: tuple[float, float]) -> Floats:
+    """Return the middle of each step [N]."""
+    low, high = bounds
+    middle: Floats = low + (as_numpy(levels) + 0.5) / LEVELS * (high - low)
+    return middle
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountTable:
+    """A channel from bins to outputs, for bounds 0 and 1.
+
+    Attributes:
+        probabilities: Of each output for an amount in each bin [BINS, O].
+        outputs: The amount that each output stands for [O]. Where the channel allows, their mean
+            is the amount, for every bin; some lie beyond the bounds then.
+    """
+
+    probabilities: Floats
+    outputs: Floats
+
+    def error(self, prior: Floats) -> float:
+        """Return the expected squared difference of output and amount under a prior [BINS]."""
+        squares = (self.outputs - CENTERS[:, None]) ** 2
+        return float(prior @ (self.probabilities * squares).sum(1))
+
+    def information(self, prior: Floats) -> float:
+        """Return the nats that an output has about the bin under a prior [BINS]."""
+        joint = prior[:, None] * self.probabilities
+        with np.errstate(divide="ignore", invalid="ignore"):
+            nats = joint * np.log(self.probabilities / joint.sum(0))
+        return float(np.where(joint > 0, nats, 0).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountChannel:
+    """One output for each amount: pure epsilon-DP, whatever the prior."""
+
+    epsilon: float
+    kind: AmountNoise = AmountNoise.UNBIASED
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+        AmountNoise(self.kind)
+
+    @property
+    def event(self) -> PureEvent:
+        """The cost of one release for each amount."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def table(self, prior: Array) -> AmountTable:
+        """Return the channel that is best for a public prior of the bins [BINS]."""
+        (exact,) = _validate.probabilities(as_numpy(prior)[None], name="prior", num_classes=BINS)
+        return _table(
+            min(self.epsilon, LARGEST_EPSILON), AmountNoise(self.kind), tuple(exact.tolist())
+        )
+
+    def release(self, levels: AnyArray, prior: Array, *, generator: AnyGenerator) -> AnyArray:
+        """Draw a number of an output for each level [N], once; O, one more, reveals nothing."""
+        exact = _validate.labels(levels, num_classes=LEVELS, secret=True)
+        table = self.table(prior)
+        bins = exact * BINS // LEVELS
+        draws = as_discrete_generator(generator)
+        found = exact_draws(table.probabilities, bins, epsilon=self.epsilon, generator=draws)
+        released: AnyArray = like(found, levels)
+        return released
+
+
+@lru_cache(maxsize=16)
+def _table(epsilon: float, noise: AmountNoise, prior: tuple[float, ...]) -> AmountTable:
+    known = np.array(prior) / math.fsum(prior)
+    if noise is AmountNoise.RANDOMIZED_RESPONSE:
+        tables = [_on_bins(count, epsilon, known) for count in range(2, BINS + 1)]
+        return max(tables, key=lambda table: table.information(known))
+    outputs = CENTERS
+    if noise is AmountNoise.UNBIASED:
+        half = (CENTERS[-1] - CENTERS[0]) / 2 / math.tanh(epsilon / 2) * _ROOM
+        outputs = 0.5 + np.linspace(-half, half, 2 * BINS)
+    found = optimal_channel(
+        known,
+        epsilon,
+        "squared_error",
+        values=CENTERS,
+        outputs=outputs,
+        unbiased=noise is AmountNoise.UNBIASED,
+    ).probabilities
+    kept = found.max(0) > 1e-9
+    found = found[:, kept] / found[:, kept].sum(1, keepdims=True)
+    if noise is AmountNoise.UNBIASED:
+        return AmountTable(probabilities=found, outputs=outputs[kept])
+    return AmountTable(probabilities=found, outputs=_unbiased(found, known))
+
+
+def _on_bins(count: int, epsilon: float, prior: Floats) -> AmountTable:
+    """Randomized response on `count` wider bins."""
+    wide = np.arange(BINS) * count // BINS
+    growth = math.exp(min(epsilon, 700.0))
+    rows = np.where(np.arange(count) == wide[:, None], growth, 1.0) / (growth + count - 1)
+    return AmountTable(probabilities=rows, outputs=_unbiased(rows, prior))
+
+
+def _unbiased(rows: Floats, prior: Floats) -> Floats:
+    """Return amounts of the outputs [O] whose mean is as near to each bin's as can be.
+
+    Of all such amounts they have the least variance under the prior.
+    """
+    share = np.sqrt(np.maximum(prior @ rows, 1e-12))
+    trust = np.sqrt(prior + 1e-4)[:, None]
+    found, *_ = np.linalg.lstsq(trust * rows / share, trust[:, 0] * CENTERS, rcond=1e-9)
+    outputs: Floats = found / share
+    return outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountSums(DrawnExactly):
+    """weights^T @ amounts plus Gaussian noise, for weights [N, M] public with short rows.
+
+    Amounts are scaled to -1/2..1/2, so that a substituted one moves the sums by at most its row of
+    the weights: by 1 in L2.
+    """
+
+    noise_std: float  # of every sum, in units of the distance of the bounds
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_std=self.noise_std)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The cost of one release of all sums for each amount."""
+        return GaussianEvent(noise_multiplier=self.noise_std)
+
+    def release(self, levels: AnyArray, weights: Array, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy sums [M, 1], once; no row of the weights [N, M] is longer than 1."""
+        exact = _validate.labels(levels, num_classes=LEVELS, secret=True)
+        # Whole numbers, so that sums of lattice points are lattice points.
+        whole = (2 * exact - (LEVELS - 1)).astype(np.float64)[:, None]
+        scale = 2.0 * LEVELS
+        noisy = noisy_sums(
+            lambda rows: whole[rows],
+            as_numpy(weights),
+            num_labels=len(exact),
+            noise_std=scale * self.noise_std,
+            generator=generator,
+        )
+        released: AnyArray = like(noisy / scale, levels)
+        return released

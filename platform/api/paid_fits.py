@@ -1,0 +1,253 @@
+"""What estimators with private labels share: one ledger for all fits, and a guarantee in words."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
+from labeldp.platform.api import fitting
+from labeldp.platform.api.process_ledger import (
+    LEDGER,
+    PaidRelease,
+    People,
+    Total,
+    all_numbers,
+    callers,
+    leaves_process,
+    line_of,
+)
+from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.vault.label_home import SecretLabels
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.preprocessing import Preprocessing
+
+#: How scikit-learn checks a matrix of numbers.
+TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
+
+
+class PrivacyAddsUp(UserWarning):
+    """These labels had paid before: the total is larger than this fit's epsilon."""
+
+
+class PrivacyNotCounted(UserWarning):
+    """The total leaves something out: splits made from the labels, or fits of other processes."""
+
+
+class PaysForLabels(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fits are charged: parameters `vault`, `delta` and `noise_seed` are its."""
+
+    def _noise(self) -> NoiseSource:
+        if self.noise_seed is not None:
+            return SeededNoise(seed=self.noise_seed)
+        return SecureEntropy()
+
+    def _labels(
+        self,
+        labels: SecretLabels,
+        rows_of_x: Any,
+        names: Any,
+        *,
+        classes: str,
+        data: PublicData,
+        audit: AuditSettings | None = None,
+    ) -> FitLabels:
+        """Lock the labels of a fit away. `names` [N] or None: whose they are; `classes`: a text."""
+        vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
+        names = None if names is None else np.asarray(names)
+        if names is not None and all(type(name) is str for name in names.flat):
+            names = names.astype(str)  # a column of texts has objects
+        transformed, self._split = callers()
+        near = FitLabels(
+            labels,
+            audit=audit,
+            fingerprint=data.fingerprint,
+            side=PublicSide(
+                rows=fitting.digest_of(data, rows_of_x),
+                classes=classes,
+                num_labels=len(labels.training),
+                people=names,
+            ),
+            shared=vault,
+            noise=self._noise(),
+        )
+        self._id_column: str | None = None
+        self._people = People.of(rows_of_x, names, transformed=transformed)
+        self._source = None if self.vault is None else vault.name
+        self._on_disk = vault.folder is not None
+        self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
+        self._opened = vault
+        return near
+
+    @contextmanager
+    def _paying(self, near: FitLabels) -> Iterator[None]:
+        """Count what the releases cost, and warn where these labels had paid before."""
+        before, vault = self.total_epsilon_, self.__dict__.pop("_opened")
+        for each in self._not_counted():
+            warnings.warn(each, PrivacyNotCounted, stacklevel=4)
+        try:
+            yield
+        finally:  # a fit that fails has paid for its releases too
+            LEDGER.add(near.new_charges(), self._people, source=self._source)
+            if self.vault is not None:
+                self._vault_total = vault.total(delta=self.delta)
+                kinds = {charge.noise for charge in vault.charges()}
+                self._vault_seeded = NoiseKind.SEEDED in kinds
+        new = len(near.new_charges())
+        if before > 0 and new:
+            warnings.warn(
+                f"labels of these rows or this vault had paid epsilon {before:.4g} before, and "
+                f"with this fit's {new} new release(s) the label that paid most has paid "
+                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
+                PrivacyAddsUp,
+                stacklevel=4,
+            )
+
+    def _paid(self, near: FitLabels, *, delta: float) -> None:
+        """Set the attributes of the price, at `delta` where releases are not pure."""
+        self._seed_of_noise = self.noise_seed
+        self.epsilon_, self.delta_ = near.epsilon(delta=delta)
+        count = near.home.num_labels()
+        self.ledger_: list[PaidRelease] = [
+            line_of(charge, num_labels=count, delta=delta, new=near.is_new(charge))
+            for charge in near.charges()
+        ]
+
+    @property
+    def total_epsilon_(self) -> float:
+        """Epsilon of the label that paid most, over all fits that are known here."""
+        return self._total()[0]
+
+    @property
+    def total_delta_(self) -> float:
+        """Delta at which `total_epsilon_` holds."""
+        return self._total()[1]
+
+    @property
+    def guarantee_(self) -> str:
+        """The guarantee in a sentence."""
+        check_is_fitted(self, "ledger_")
+        if self._seed_of_noise is not None:
+            return (
+                f"not private: the noise comes from seed {self._seed_of_noise}, and anybody with "
+                "the seed can remove it"
+            )
+        if not math.isfinite(self.epsilon_):
+            return "not private: labels were published"
+        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
+        if self._id_column is not None:
+            return (
+                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for each label "
+                "of the release; what else their owner released is not counted here; features are "
+                "not protected"
+            )
+        (total, at), every = self._total(), "without any bound"
+        if math.isfinite(total):
+            every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
+        scope = "all fits on these rows in this process"
+        summed = f"{self._in_process().summed:.4g}"
+        if self._source is None and summed != f"{total:.4g}":
+            scope += f" ({summed} by adding up epsilons)"
+        if self._source is not None:
+            alone = self._total() == self._vault_total
+            scope = "all fits with its vault" + ("" if alone else f" and {scope}")
+        seeded = self._vault_seeded or self._in_process().seeded
+        void = "; noise of some of those came from a seed, which removes it"
+        left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
+        return (
+            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
+            f"{every} for {scope}{void if seeded else ''}; features are not protected{left_out}"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.noise_seed is None
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.string = False
+        return tags
+
+    def __getstate__(self) -> Any:
+        """Leave out figures for the labels' owner, and the rows by which fits add up.
+
+        The price goes along: a copy in another process adds to it.
+        """
+        state = dict(super().__getstate__())
+        if self.vault is None and leaves_process():
+            LEDGER.sent = True
+        if state.pop("_people", None) is not None:
+            here = self._in_process()
+            state["_paid_elsewhere"] = {
+                **getattr(self, "_paid_elsewhere", {}),
+                LEDGER.identity: (here.epsilon, here.delta),
+            }
+        if "audit_" in state and not self.private_.pickled:
+            kept: dict[str, Any] = {
+                k: v for k, v in self.audit_.items() if not isinstance(v, float)
+            }
+            if len(kept) < len(self.audit_):
+                kept["reason"] = "the findings of the audit stayed with the labels' owner"
+            state["audit_"] = kept
+        return state
+
+    def _rows_to_predict(self, rows: Any, preprocessing: Preprocessing) -> Any:
+        if self._id_column is not None and is_table(rows):
+            rows = rows.drop(columns=self._id_column, errors="ignore")
+        if not is_matrix(rows):
+            validate_data(self, rows, reset=False, skip_check_array=True)
+            return fitting.used_columns(rows, preprocessing)
+        checked = validate_data(self, rows, reset=False, **TAKEN)
+        if not self._columns:
+            return checked
+        columns = {name: checked[:, place] for place, name in enumerate(self._columns)}
+        return fitting.used_columns(columns, preprocessing)
+
+    def _in_process(self) -> Total:
+        if not hasattr(self, "_people"):
+            return Total()
+        return LEDGER.total(self._people, delta=self.delta, without=self._source)
+
+    def _total(self) -> tuple[float, float]:
+        """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
+        if not hasattr(self, "_vault_total"):
+            raise AttributeError("this estimator is not fitted, and has paid nothing")
+        here = self._in_process()
+        paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
+        if hasattr(self, "_people"):
+            paid_elsewhere.pop(LEDGER.identity, None)
+        paid = [self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values()]
+        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
+
+    def _not_counted(self) -> list[str]:
+        found = []
+        if self._split is not None:
+            found.append(
+                f"{self._split} split the rows by their secret labels, so that labels decide who "
+                "is in which fit, which no total counts; a public split is "
+                "cv=KFold(5, shuffle=True, random_state=0)"
+            )
+        if LEDGER.partial and not self._on_disk:
+            found.append(
+                "the total counts this process alone, and fits of other processes (n_jobs) may "
+                "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
+            )
+        return found
+
+
+def is_table(rows: Any) -> bool:
+    """Whether X is a DataFrame."""
+    return hasattr(rows, "columns") and hasattr(rows, "iloc")
+
+
+def is_matrix(rows: Any) -> bool:
+    """Whether scikit-learn checks X as numbers [N, D]: neither texts in columns, nor images."""
+    if is_table(rows):
+        return all_numbers(rows)
+    return len(getattr(rows, "shape", ())) not in (3, 4)

@@ -1,0 +1,146 @@
+"""Amounts: what a draw reveals, what its mean is, and how far one amount moves a sum."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.amounts import (
+    BINS,
+    CENTERS,
+    LEVELS,
+    AmountChannel,
+    AmountNoise,
+    AmountSums,
+    from_levels,
+    to_levels,
+)
+from labeldp.mechanisms.channels import exact_digits
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
+from labeldp.mechanisms.vault import LabelVault
+from tests.mechanisms.privacy_loss import assert_private
+
+RUNS = 200_000
+SKEWED = np.exp(-8 * CENTERS) / np.exp(-8 * CENTERS).sum()
+
+
+@given(
+    epsilon=st.floats(0.05, 12),
+    weights=arrays(np.float64, BINS, elements=st.floats(0, 1)).filter(lambda each: each.sum() > 0),
+    kind=st.sampled_from([AmountNoise.LEAST_ERROR, AmountNoise.RANDOMIZED_RESPONSE]),
+)
+@settings(max_examples=20, deadline=None)
+def test_no_digits_of_a_column_differ_by_more_than_e_to_the_epsilon(
+    epsilon: float, weights: NDArray[np.float64], kind: AmountNoise
+) -> None:
+    table = AmountChannel(epsilon=epsilon, kind=kind).table(weights / weights.sum())
+    digits, total = exact_digits(table.probabilities, epsilon)
+    for column in [*digits.T, total - digits.sum(axis=1)]:
+        assert column.min() >= 0 and int(column.max()) <= np.exp(epsilon) * int(column.min())
+    assert (digits.sum(axis=1) / total).min() > 1 - 1e-9  # next to nothing reveals nothing
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("kind", AmountNoise)
+def test_a_draw_leaks_no_more_than_epsilon(kind: AmountNoise, epsilon: float) -> None:
+    def runs(asked: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        channel, generator = AmountChannel(epsilon=asked, kind=kind), np.random.default_rng(2)
+        first, second = (
+            channel.release(np.full(RUNS, level), SKEWED, generator=generator)
+            for level in (0, LEVELS - 1)
+        )
+        return first, second
+
+    assert_private(runs, epsilon=epsilon, delta=0.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+def test_unbiased_outputs_have_the_amount_as_their_mean(epsilon: float) -> None:
+    channel = AmountChannel(epsilon=epsilon)
+    table = channel.table(SKEWED)
+    assert table.probabilities @ table.outputs == pytest.approx(CENTERS, abs=1e-7)
+    levels = np.repeat([3, 40], RUNS)
+    drawn = channel.release(levels, SKEWED, generator=np.random.default_rng(1))
+    for level in (3, 40):
+        outputs = table.outputs[drawn[levels == level]]
+        off = outputs.mean() - CENTERS[level * BINS // LEVELS]
+        assert abs(off) < 5 * outputs.std() / np.sqrt(RUNS)
+
+
+def test_the_least_error_is_least() -> None:
+    """Outputs that a channel of another kind stands for may not be nearer to the amount."""
+    for epsilon in (0.5, 2.0, 4.0):
+        errors = {}
+        for kind in AmountNoise:
+            table = AmountChannel(epsilon=epsilon, kind=kind).table(SKEWED)
+            joint = SKEWED[:, None] * table.probabilities
+            nearest = (joint * CENTERS[:, None]).sum(0) / joint.sum(0)
+            errors[kind] = (joint * (nearest - CENTERS[:, None]) ** 2).sum()
+        assert min(errors, key=errors.__getitem__) is AmountNoise.LEAST_ERROR
+
+
+@pytest.mark.parametrize("noise", [SecureEntropy(), OsEntropy()])
+def test_one_amount_moves_sums_by_its_row_and_their_mean_is_right(
+    noise: SecureEntropy | OsEntropy,
+) -> None:
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(50, 4))
+    weights /= np.linalg.norm(weights, axis=1).max()
+    levels = generator.integers(0, LEVELS, 50)
+    moved = levels.copy()
+    longest = np.linalg.norm(weights, axis=1).argmax()
+    levels[longest], moved[longest] = 0, LEVELS - 1
+    mechanism = AmountSums(noise_std=1e-7)
+    sums = [
+        LabelVault(labels=each, num_classes=LEVELS).release(mechanism, weights, noise=noise).values
+        for each in (levels, moved)
+    ]
+    expected = weights.T @ (from_levels(levels, bounds=(0, 1)) - 0.5)
+    assert sums[0][:, 0] == pytest.approx(expected, abs=1e-4)
+    assert 0.95 < np.linalg.norm(sums[1] - sums[0]) <= 1.0
+    assert mechanism.event.noise_multiplier == mechanism.noise_std
+
+
+def test_a_vault_draws_amounts_once_and_charges_their_event() -> None:
+    vault = LabelVault(labels=np.arange(30), num_classes=LEVELS)
+    channel = AmountChannel(epsilon=1.0)
+    first, again = (vault.release(channel, SKEWED, noise=SecureEntropy()) for _ in range(2))
+    assert first.key == again.key and np.array_equal(first.values, again.values)
+    assert [charge.event for charge in vault.charges()] == [channel.event]
+
+
+@given(
+    amounts=arrays(np.float64, 20, elements=st.floats(-1e6, 1e6)),
+    low=st.floats(-1e3, 1e3),
+    width=st.floats(1e-3, 1e6),
+)
+def test_steps_are_as_wide_as_stated_and_bounds_hold(
+    amounts: NDArray[np.float64], low: float, width: float
+) -> None:
+    bounds = (low, low + width)
+    back = from_levels(to_levels(amounts, bounds=bounds), bounds=bounds)
+    half = (bounds[1] - bounds[0]) / LEVELS / 2
+    assert np.abs(back - np.clip(amounts, *bounds)).max() <= half * (1 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("amounts", "bounds", "message"),
+    [
+        ([1.0], (2.0, 2.0), "bounds are 2 and 2; two finite numbers, the smaller first"),
+        ([1.0], (0.0, np.inf), "bounds are 0 and inf"),
+        ([1.0, np.nan], (0.0, 2.0), "amount 1 is missing or infinite"),
+    ],
+)
+def test_bad_amounts_are_refused(
+    amounts: list[float], bounds: tuple[float, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        to_levels(np.array(amounts), bounds=bounds)
+
+
+@pytest.mark.parametrize("prior", [np.full(BINS, np.nan), np.full(BINS, 1.0), np.full(5, 0.2)])
+def test_a_prior_of_no_probabilities_is_refused(prior: NDArray[np.float64]) -> None:
+    with pytest.raises(ValueError, match="prior"):
+        AmountChannel(epsilon=1.0).table(prior)

@@ -1,0 +1,122 @@
+"""regressor: what is paid, what is learned, scikit-learn's own checks, bad input."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from labeldp import LabelPrivateRegressor, SharedVault
+from labeldp.mechanisms.amounts import AmountNoise
+from labeldp.platform.api import paid_fits
+from labeldp.platform.api.process_ledger import ProcessLedger
+
+pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+
+
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each test, which is a process of its own as far as fits add up."""
+    monkeypatch.setattr(paid_fits, "LEDGER", ProcessLedger())
+
+
+def rows_and_amounts(count: int = 4000) -> tuple[pd.DataFrame, Any]:
+    """Amounts between 0 and about 100 of a table with text and gaps."""
+    generator = np.random.default_rng(0)
+    rows = pd.DataFrame(generator.normal(size=(count, 3)), columns=["a", "b", "c"])
+    rows["town"] = np.where(rows.b > 0.5, "Bern", "Rome")
+    amounts = 45 + 12 * rows.a + 15 * (rows.town == "Bern") + 4 * generator.normal(size=count)
+    rows.loc[::17, "c"] = np.nan
+    return rows, amounts.to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon", "least", "delta", "releases"),
+    [
+        ("auto", 1.0, 0.8, 1e-5, ["AmountSums"]),
+        ("auto", 6.0, 0.85, 0.0, ["ClusterHistograms", "AmountChannel"]),
+        *(
+            (kind.value, 4.0, 0.75, 0.0, ["ClusterHistograms", "AmountChannel"])
+            for kind in AmountNoise
+        ),
+    ],
+)
+def test_amounts_are_learned_at_the_stated_price(
+    method: str, epsilon: float, least: float, delta: float, releases: list[str]
+) -> None:
+    rows, amounts = rows_and_amounts()
+    model = LabelPrivateRegressor(epsilon, (0, 100), method=method, random_state=0)
+    model.fit(rows[:3000], amounts[:3000])
+    assert model.epsilon_ == pytest.approx(epsilon, rel=1e-9) and model.delta_ == delta
+    assert [line.mechanism for line in model.ledger_] == releases
+    assert model.score(rows[3000:], amounts[3000:]) > least
+    found = model.predict(rows)
+    assert found.min() >= 0 and found.max() <= 100
+    assert model.guarantee_.startswith(f"label differential privacy, epsilon {epsilon:g} (")
+
+
+def test_a_quantile_is_learned_and_any_regressor_learns() -> None:
+    rows, amounts = rows_and_amounts()
+    high = LabelPrivateRegressor(8.0, (0, 100), loss="quantile", quantile=0.9, random_state=0)
+    below = (amounts < high.fit(rows, amounts).predict(rows)).mean()
+    assert high.method_ == "randomized_response" and below == pytest.approx(0.9, abs=0.05)
+    ridge = LabelPrivateRegressor(2.0, (0, 100), estimator=Ridge(), random_state=0)
+    assert ridge.fit(rows, amounts).score(rows, amounts) > 0.8
+    assert isinstance(ridge.estimator_, Ridge)
+
+
+def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
+    rows, amounts = rows_and_amounts(1500)
+    vault = SharedVault()
+    given: dict[str, Any] = {"bounds": (0, 100), "random_state": 0, "vault": vault}
+    LabelPrivateRegressor(1.0, **given).fit(rows, amounts)
+    again = LabelPrivateRegressor(1.0, estimator=Ridge(), **given).fit(rows, amounts)
+    assert not again.ledger_[0].new and again.total_epsilon_ == pytest.approx(1.0, rel=1e-9)
+    other = LabelPrivateRegressor(1.0, method="unbiased", **given).fit(rows, amounts)
+    assert 1.9 < other.total_epsilon_ <= 2.0 + 1e-9
+    folds = KFold(3, shuffle=True, random_state=0)
+    alone = LabelPrivateRegressor(4.0, (0, 100), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert cross_val_score(alone, rows, amounts, cv=folds).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bounds": None}, r"bounds is None; state the least and the largest amount"),
+        ({"bounds": (3, 1)}, r"bounds are 3 and 1; two finite numbers, the smaller first"),
+        ({"loss": "poisson", "bounds": (-1, 1)}, r"bounds begin at -1; the loss 'poisson' takes"),
+        ({"loss": "huber"}, r"loss is 'huber'"),
+        ({"method": "sum"}, r"method is 'sum'.*sums"),
+        ({"method": "sums", "delta": 0.0}, r"sums have Gaussian noise, which needs a delta"),
+        ({"method": "sums", "loss": "absolute"}, r"and give means: take a loss of squared"),
+        ({"delta": 1.0}, r"delta is 1.0; it must lie in \[0, 1\)"),
+        ({"epsilon": 0}, r"epsilon"),
+    ],
+)
+def test_bad_settings_are_refused_before_a_release(given: dict[str, Any], message: str) -> None:
+    rows, amounts = rows_and_amounts(50)
+    vault = SharedVault()
+    with pytest.raises(ValueError, match=message):
+        LabelPrivateRegressor(**{"bounds": (0, 100), "vault": vault, **given}).fit(rows, amounts)
+    assert vault.charges() == []
+
+
+def test_a_missing_amount_is_refused_by_its_row_alone() -> None:
+    rows, amounts = rows_and_amounts(50)
+    amounts = np.where(np.arange(50) == 7, np.nan, amounts)
+    with pytest.raises(ValueError, match=r"contains NaN|amount 7 is missing"):
+        LabelPrivateRegressor(bounds=(0, 100)).fit(rows, amounts)
+
+
+# scikit-learn has no types, its decorators neither.
+@parametrize_with_checks([LabelPrivateRegressor(50.0, (-4, 4), random_state=0)])  # type: ignore[untyped-decorator]
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one estimator is fitted on many data sets
+        check(estimator)
