@@ -215,6 +215,9 @@ def test_a_published_cost_lies_on_a_public_lattice() -> None:
     sums = np.array([rounded_sum(value, noise_std, generator=source(s)) for s in range(400)])
     steps = sums / noise_std * LATTICE
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-4)
+    noise = [normal(1, generator=source(s)).nearly()[0][0] for s in range(400)]
+    off = (sums - value) / noise_std - noise  # to the nearest multiple, so half a step at most
+    assert np.abs(off).max() * LATTICE <= 0.5001
     assert stats.kstest((sums - value) / noise_std, stats.norm.cdf).pvalue > LEVEL
     votes = np.tile([[248, 2], [235, 15]], (500, 1))
     arguments: dict[str, Any] = {
