@@ -118,6 +118,23 @@ def test_decisions_are_those_of_the_real_numbers() -> None:
         assert labels.tolist() == [row.index(max(row)) for row in rows]
 
 
+@pytest.mark.parametrize("whole", [0, 1000])
+def test_decisions_near_a_tie_are_those_of_the_real_numbers(whole: int) -> None:
+    """Double precision can not tell 2^-60 beside a bound, or a tie of two noisy counts."""
+    for seed in range(40):
+        noise, scale = laplace(2, generator=source(seed)), 3.3
+        first, second = exact_values(noise)
+        for beside in (-1, 1):
+            offset = whole + Fraction(beside, 2**60) - Fraction(scale) * first
+            found = floors(noise, scale=scale, offset=offset)
+            assert found[0] == whole - (beside < 0)
+        if second > first:
+            scale = float(2 / (second - first))
+            counts = np.array([[whole + 2, whole]])
+            wins = 2 + Fraction(scale) * first < Fraction(scale) * second
+            assert largest(counts, noise, scale=scale).tolist() == [int(wins)]
+
+
 def test_discrete_laplace_noise_has_its_probabilities() -> None:
     scale = 1.5
     noise = discrete_laplace(source(5), scale=scale, shape=(DRAWS,))
