@@ -56,6 +56,10 @@ def test_noise_has_the_distribution_it_is_named_after(draw: Any, law: Any, word_
     steps = floors(draw(size, generator=source(1, word_bits=word_bits)), scale=1.7 * LATTICE)
     noise = (steps + 0.5) / (1.7 * LATTICE)
     assert stats.kstest(noise, law.cdf).pvalue > LEVEL
+    # Sizes by themselves: both halves together hide what is wrong with each of them.
+    sizes, at_zero = np.abs(noise), law.cdf(0)
+    of_sizes = stats.kstest(sizes, lambda size: (law.cdf(size) - at_zero) / (1 - at_zero))
+    assert of_sizes.pvalue > LEVEL
     if size == DRAWS:
         assert stats.kstest(noise * 1.02, law.cdf).pvalue < LEVEL
     far = law.isf(1e-3)  # the tail, where a rejection goes wrong first
