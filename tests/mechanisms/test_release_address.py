@@ -15,6 +15,7 @@ import pytest
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
@@ -103,6 +104,8 @@ MECHANISMS = [
     *(kind(epsilon=1.0, num_classes=3) for kind in (LaplaceNoise, BitFlip, ClusterHistograms)),
     SubsetSelection(epsilon=1.0, num_classes=3),
     StaircaseChannel(epsilon=1.0),
+    AmountChannel(epsilon=1.0),
+    AmountSums(noise_std=2.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior, ScoreHistogram)),
     RandomizedResponse(epsilon=1.0, num_classes=3),
