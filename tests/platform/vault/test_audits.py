@@ -24,10 +24,7 @@ from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
-    advantage_bound,
-    candidate_scores,
     memorization_interval,
-    one_run_audit,
     one_run_ceiling,
 )
 from labeldp.mechanisms.bit_flip import BitFlip
@@ -173,32 +170,6 @@ def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
     # Told what labels are not, an attacker is not misled by what the model thinks of those.
     misled = 0.3 * np.eye(10)[labels] + 0.6 * np.eye(10)[LABELS[canaries.positions]] + 0.01
     assert audited(canaries, misled)["private/label_inference_accuracy"] == 1.0
-
-
-def test_figures_hold_at_the_stated_delta_and_confidence() -> None:
-    """A model that remembers two canaries of three, without a mechanism whose curve is known."""
-    canaries = planted()
-    assert canaries.coins is not None and canaries.mislabeled is not None
-    labels = canaries.plant(LABELS)[canaries.positions]
-    labels[::3] = LABELS[canaries.positions][::3]
-    rows = confident_in(labels, 10, 0.9)
-    stated: dict[str, Any] = {"delta": 1e-3, "confidence": 0.8}
-    found = audited(canaries, rows, 1.5, **stated)
-    scores = candidate_scores(rows[100:], canaries.coins.candidates)
-    one_run = one_run_audit(scores, canaries.coins.coins, **stated)
-    assert found["private/epsilon_one_run"] == one_run.epsilon_low > 0
-    attack = memorization_interval(
-        rows[:100],
-        canaries.mislabeled.labels,
-        LABELS[canaries.mislabeled.positions],
-        confidence=0.8,
-    )
-    assert found["epsilon_m_low"] == attack.corrected.epsilon_low > 0
-    # Nine labels are wrong; of a coin's two one is.
-    for kinds, candidates in ((canaries, 9), (replace(canaries, mislabeled=None), 2)):
-        only = rows[-len(kinds.positions) :]
-        bound = advantage_bound(epsilon=1.5, candidates=candidates, delta=1e-3)
-        assert audited(kinds, only, 1.5, **stated)["label_inference_bound"] == bound
 
 
 def test_two_classes_are_audited_by_coins_alone() -> None:

@@ -109,7 +109,7 @@ def test_releases_come_back_exactly_also_in_parts(
         found = SqliteStore(path).release(key)
         assert found is not None and not found.flags.writeable
         assert found.dtype == values.dtype and found.shape == values.shape
-        assert np.array_equal(found, values)
+        assert found.tobytes("A") == values.tobytes("A")
     assert SqliteStore(path).release("another") is None
     assert execute(path, "SELECT max(length(content)) FROM release_parts") == (100,)
     execute(path, "DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
@@ -216,20 +216,6 @@ def test_a_renamed_folder_goes_on(path: Path) -> None:
     assert len(SqliteStore(path).charges()) == 3
 
 
-def test_a_renamed_store_goes_on_with_another_file_or_a_link_in_its_old_place(path: Path) -> None:
-    before = SqliteStore(path).id
-    moved = path.parent.rename(path.parent.with_name("elsewhere")) / path.name
-    path.parent.mkdir()
-    path.write_text("no store")
-    assert SqliteStore(moved).id == before
-    path.unlink()
-    path.symlink_to(moved)
-    renamed = moved.parent.rename(moved.parent.with_name("again")) / moved.name
-    path.unlink()
-    path.symlink_to(renamed)
-    assert SqliteStore(renamed).id == before
-
-
 def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None:
     copy = path.parent.with_name("copy") / path.name
     shutil.copytree(path.parent, copy.parent)
@@ -276,20 +262,6 @@ def test_a_store_that_forgot_lines_is_refused(path: Path, tmp_path: Path, moved:
         SqliteStore(path, moved=moved)
     (problem,) = read_ledger(path).problems
     assert "it holds 2, and 3 are known" in problem
-
-
-def test_one_line_is_missed_like_many(tmp_path: Path) -> None:
-    path = tmp_path / "vault.db"
-    empty = shutil.copy(SqliteStore(path).path, tmp_path / "empty")
-    SqliteStore(path).record(charge("a"), np.arange(3), lines=0)
-    kept = path.read_bytes()
-    path.write_bytes(Path(empty).read_bytes())
-    with pytest.raises(StoreUnusable, match=r"lost lines.*holds 0, and 1 lines are known"):
-        SqliteStore(path)
-    path.write_bytes(kept)
-    witness(path).unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 1;"):
-        SqliteStore(path)
 
 
 @pytest.mark.parametrize("moved", [False, True])
