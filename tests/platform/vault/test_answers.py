@@ -101,6 +101,23 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     assert again.keys == two.keys
 
 
+def test_rounds_and_ensembles_have_votes_and_answers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, other = a_home(tmp_path), replace(ENSEMBLE, seed=2)
+    # Two rounds of one request in which all agree: one release for both would tell that.
+    rounds = [replace(REQUEST, queries=40, max_answers=20)] * 2
+    for ensemble, label in ((ENSEMBLE, 0), (other, 1)):
+        journal = home.journal(ensemble)()
+        with journal.writing():
+            journal.append(list(range(20)), np.full((20, 80), label, dtype=np.uint8))
+        reply = ask(home, *rounds, ensemble=ensemble, publish_cost=False)
+        assert len(set(reply.keys)) == 2
+        answered = reply.values[:, 0] >= 0
+        assert answered.any() and (reply.values[answered, 0] == label).all()
+    assert len(home.ledger()) == 4
+
+
 def test_secure_answers_and_their_published_cost_are_releases_of_their_own(tmp_path: Path) -> None:
     home = a_home(tmp_path)
     train(home)
@@ -132,6 +149,7 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     costs = private_costs([run], delta=1e-5)
     assert figures["private/epsilon_data_dependent"] == costs["realised"]
     assert figures["private/epsilon_expected"] == costs["expected"]
+    assert figures["private/epsilon_expected_of_counts"] == costs["expected_of_counts"]
     assert figures["epsilon_realised"] == costs["realised_data_independent"]
     assert 0 < costs["realised"] < figures["epsilon_sanitized"]
     # Both prices are of the same things: the answers, and the bound that is released about them.
@@ -225,6 +243,7 @@ def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
     # than what holds for any votes.
     noisy = ConfidentGNMax(threshold=12.0, sigma1=400.0, sigma2=80.0)
     capped = ask(capped_home, PateAnswers(aggregator=noisy, queries=80, max_answers=5))
+    assert capped.figures["answered_by_teachers"] == 5
     assert capped.figures["epsilon_sanitized"] == capped_home.epsilon(capped.keys, 1e-5)[0]
 
     def refuse(*_: object, **__: object) -> None:

@@ -24,7 +24,10 @@ from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
+    advantage_bound,
+    candidate_scores,
     memorization_interval,
+    one_run_audit,
     one_run_ceiling,
 )
 from labeldp.mechanisms.bit_flip import BitFlip
@@ -47,6 +50,13 @@ from tests.platform.vault.homes import DRIVER, home_settings
 
 LABELS = np.random.default_rng(1).integers(10, size=4000)
 HUNDREDS = AuditSettings(canaries=100, coin_canaries=100)
+NO_ATTACK = {
+    "epsilon_m_low": 0.0,
+    "epsilon_m_high": math.inf,
+    "epsilon_m_ceiling": 0.0,
+    "epsilon_m_paper_low": 0.0,
+    "epsilon_m_paper_high": math.inf,
+}
 
 
 def planted(
@@ -114,12 +124,28 @@ def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
     assert (first.coins.positions != other.coins.positions).any()
     assert first.mislabeled is not None and other.mislabeled is not None
     assert (first.mislabeled.positions == other.mislabeled.positions).all()
+    assert (first.mislabeled.positions != chosen(canary_seed=5)).any()
     without = planted(coin_canaries=0)
     assert without.coins is None and len(without.positions) == 100
     # Blocks share no canary.
     blocks = [planted(canaries=30, coin_canaries=0, canary_block=block) for block in range(10)]
     assert len(np.unique(np.concatenate([block.positions for block in blocks]))) == 300
     assert (blocks[0].positions == planted(canaries=30, coin_canaries=0).positions).all()
+
+
+def chosen(**settings: Any) -> NDArray[np.intp]:
+    mislabeled = planted(**settings).mislabeled
+    assert mislabeled is not None
+    return mislabeled.positions
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_as_many_are_planted_as_is_settled_where_no_number_is_given(num_classes: int) -> None:
+    labels, settings = np.arange(60_000) % num_classes, AuditSettings()
+    settled = settings.settled(num_labels=len(labels), num_classes=num_classes)
+    drawn = planted(labels, num_classes=num_classes, canaries=None, coin_canaries=None)
+    assert len(drawn.positions) == settled.spoiled > 0
+    assert (drawn.mislabeled is None) == (settled.canaries == 0)
 
 
 def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
@@ -186,6 +212,56 @@ def test_two_classes_are_audited_by_coins_alone() -> None:
     without = audited(planted(labels, num_classes=2, coin_canaries=0), remembered[:100], 3.0)
     assert "private/epsilon_one_run" not in without
     assert "private/label_inference_advantage" not in without
+
+
+def test_coins_alone_and_nothing_at_all() -> None:
+    canaries = planted(canaries=0)
+    assert canaries.coins is not None
+    labels = canaries.plant(LABELS)[canaries.positions]
+    # The planted label is preferred to the other side of the coin; a third is preferred to both.
+    third = np.array([np.setdiff1d(np.arange(10), two)[0] for two in canaries.coins.candidates])
+    rows = 0.3 * np.eye(10)[labels] + 0.6 * np.eye(10)[third] + 0.01
+    figures, evidence = canaries.audit(rows, confidence=0.95, epsilon=3.0, delta=0.0, curve=None)
+    assert {name: figures[name] for name in NO_ATTACK} == NO_ATTACK
+    assert figures["private/label_inference_accuracy"] == 1.0
+    assert figures["private/label_inference_advantage"] == 0.5
+    assert figures["label_inference_bound"] == advantage_bound(epsilon=3.0, candidates=2)
+    assert (evidence.coin_margins > 0).all() and len(evidence.coin_margins) == 100
+    assert evidence.own.shape == (0,) and evidence.others.shape == (0, 8)
+    nothing = planted(canaries=0, coin_canaries=0)
+    empty = np.empty((0, 10))
+    figures, evidence = nothing.audit(empty, confidence=0.95, epsilon=3.0, delta=0.0, curve=None)
+    assert figures == NO_ATTACK
+    assert all(not part.size for part in vars(evidence).values())
+
+
+@pytest.mark.parametrize("num_classes", [3, 10])
+def test_wrong_labels_are_inferred_from_the_memorization_canaries(num_classes: int) -> None:
+    labels = LABELS % num_classes
+    canaries = planted(labels, num_classes=num_classes)
+    rows = np.full((200, num_classes), 1 / num_classes)
+    rows[:100] = confident_in(canaries.plant(labels)[canaries.positions[:100]], num_classes, 0.9)
+    evidence = canaries.audit(rows, confidence=0.95, epsilon=1.0, delta=0.0, curve=None)[1]
+    assert evidence.own.min() == evidence.own.max() == 0.9
+    assert audited(canaries, rows)["private/label_inference_accuracy"] == 1.0
+    alone = planted(labels, num_classes=num_classes, coin_canaries=0)
+    evidence = alone.audit(rows[:100], confidence=0.95, epsilon=1.0, delta=0.0, curve=None)[1]
+    assert evidence.coin_margins.size == 0
+
+
+def test_every_bound_is_stated_at_the_confidence_and_delta_that_were_requested() -> None:
+    canaries = planted()
+    assert canaries.coins is not None and canaries.mislabeled is not None
+    rows = confident_in(canaries.plant(LABELS)[canaries.positions], 10, 0.9)
+    found = audited(canaries, rows, 1.0, confidence=0.8, delta=0.01)
+    wrong = canaries.mislabeled
+    attack = memorization_interval(rows[:100], wrong.labels, wrong.true_labels, 0.8)
+    assert found["epsilon_m_ceiling"] == attack.ceiling
+    scores = candidate_scores(rows[100:], canaries.coins.candidates)
+    one_run = one_run_audit(scores, canaries.coins.coins, delta=0.01, confidence=0.8)
+    assert found["epsilon_one_run_ceiling"] == one_run.ceiling
+    bound = advantage_bound(epsilon=1.0, candidates=9, delta=0.01)
+    assert found["label_inference_bound"] == bound
 
 
 def test_curves_of_releases() -> None:
@@ -271,6 +347,7 @@ def test_two_releases_some_labels_and_other_mechanisms_are_not_audited_so() -> N
         {"num_classes": "4"},
         {"epsilon": 1.0},  # of a class by our name and fields, at another price than ours
         {"name": "Release"},  # one of our names, of no mechanism
+        {"name": "TheirNoise"},  # none of our names
     ],
 )
 def test_a_class_with_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,9 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
 
 def test_held_out_labels_pay_apart_from_those_to_train_on(tmp_path: Path) -> None:
     home = start(tmp_path)
-    first = home.release(LAPLACE, (), None, OsEntropy()).key
+    release = home.release(LAPLACE, (), None, OsEntropy())
+    assert release.indices is None, "all that a trial knows of"
+    first = release.key
     second = home.release_held_out(COUNT, (HELD_OUT,), OsEntropy()).key
     lines = {line.key: line.indices for line in home.ledger()}
     for key, rows in ((first, np.arange(300)), (second, np.arange(300, 340))):
@@ -159,9 +162,28 @@ def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(
     assert some.indices is not None and some.indices.tolist() == list(range(10))
     trial.release_held_out(COUNT, HELD_OUT)
     training, held_out = trial.home.ledger()
+    assert trial.keys == [training.key, held_out.key]
     assert {training.noise, held_out.noise} == {NoiseKind.SECURE}
     assert training.indices is not None and training.indices.tolist() == list(range(10))
     assert held_out.indices is not None and held_out.indices.tolist() == list(range(300, 340))
+
+
+def test_a_trial_asks_in_its_own_name_with_its_own_noise() -> None:
+    asked: dict[str, tuple[Any, ...]] = {}
+
+    def answers(*given: Any) -> tuple[NDArray[np.int64], list[str]]:
+        asked["answers"] = given
+        return np.zeros((2, 2), dtype=np.int64), ["a", "b"]
+
+    home: Any = SimpleNamespace(answers=answers, audit=lambda *given: asked.update(audit=given))
+    trial = TrialLabels(home=home, noise=SecureEntropy(), trial=TRIAL, keys=["a"])
+    ensemble, scores = EnsembleConfig(teachers=20, queries=80), np.zeros((2, 10), np.float32)
+    trial.answers(ensemble, [], scores, delta=1e-6, publish_cost=True)
+    assert asked["answers"] == (TRIAL, ensemble, [], scores, 1e-6, True, trial.noise)
+    assert trial.keys == ["a", "b"]
+    rows = some_rows()
+    trial.audit(rows, confidence=0.9, delta=1e-6)
+    assert asked["audit"] == (TRIAL, rows, 0.9, ["a", "b"], 1e-6)
 
 
 def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> None:
@@ -336,7 +358,12 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     pooled = AttackEvidence.pooled([kept, kept])
     assert pooled.own.tolist() == [*kept.own, *kept.own]
     assert pooled.others.shape == (100, 8) and pooled.coin_margins.shape == (200,)
+    assert AttackEvidence.pooled([kept]).own.tolist() == kept.own.tolist()
     assert AttackEvidence.read(tmp_path / "nothing.npz") is None
+    strange = np.array([None])  # a pickle could run anything, and is not opened
+    AttackEvidence(own=strange, others=strange, coin_margins=strange).write(path)
+    assert AttackEvidence.read(path) is None
+    kept.write(path)
     path.write_bytes(path.read_bytes()[:100])
     assert AttackEvidence.read(path) is None
     # It is written through no link.

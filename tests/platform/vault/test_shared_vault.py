@@ -7,6 +7,7 @@ import copy
 import os
 import pickle
 import shutil
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
-from labeldp.mechanisms.release_store import OtherLabels
+from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.teachers import TeacherVotes
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 from tests.platform.vault.homes import DRIVER, home_settings
@@ -75,6 +77,37 @@ def test_no_total_shows_whether_labels_changed(shared: SharedVault) -> None:
         assert ask(SharedVault(shared.folder), labels=mended).key and shared.epsilon() == 4.0
 
 
+def test_a_planned_charge_counts_as_if_it_were_made(shared: SharedVault) -> None:
+    ask(shared)
+    side = PublicSide(rows="others", classes="[0, 1]", num_labels=6)
+    store = MemoryStore()
+    vault = LabelVault(labels=LABELS, num_classes=2, store=store)
+    vault.release(GaussianNoise(noise_std=4.0, num_classes=2))
+    planned = shared.total(delta=1e-6, planned=(side, store.charges()[0]))
+    assert shared.total(delta=1e-6) == (1.0, 0.0) and len(shared.charges()) == 1
+    LabelVault(labels=LABELS, num_classes=2, store=shared.store(side)).release(
+        GaussianNoise(noise_std=4.0, num_classes=2)
+    )
+    assert shared.total(delta=1e-6) == planned and planned[0] > 1.0 and planned[1] == 1e-6
+
+
+def test_who_releases_alone_keeps_others_out(shared: SharedVault) -> None:
+    # On disk another process has its own object for the same folder.
+    other = shared if shared.folder is None else SharedVault(shared.folder)
+    entered = threading.Event()
+
+    def enter() -> None:
+        with other.alone():
+            entered.set()
+
+    thread = threading.Thread(target=enter)
+    with shared.alone():
+        thread.start()
+        assert not entered.wait(0.2)
+    thread.join(timeout=30)
+    assert entered.is_set()
+
+
 def test_epsilon_holds_at_the_delta_that_was_requested(
     shared: SharedVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +153,7 @@ def test_the_same_features_under_other_names_are_the_same_people(shared: SharedV
     """Names that are made anew for every fit would let each fit pay for itself alone."""
     for number in range(5):
         ask(shared, people=list(range(10 * number, 10 * number + 6)))
-    assert shared.epsilon() == 5.0
+        assert shared.epsilon() == number + 1
     ask(shared, rows="others", people=list(range(6)))
     assert shared.epsilon() == 6.0
 
@@ -138,6 +171,9 @@ def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
     ask(again, people=[5, 9, 2, 3, 1, 4])
     assert again.epsilon() == 2.0
     assert all(path.stat().st_mode & 0o077 == 0 for path in [folder, *folder.rglob("*")])
+    # A fit that was cut off before its first request hides no other.
+    (folder / "fits" / f"{'0' * 24}-0").mkdir(mode=0o700)
+    assert SharedVault(folder).epsilon() == 2.0
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file; a vault takes a folder"):
         SharedVault(tmp_path / "file")
@@ -167,14 +203,17 @@ def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
         SharedVault(tmp_path / "vault").epsilon()
 
 
-@pytest.mark.parametrize("changed", ["renumbered", "gone"])
+@pytest.mark.parametrize("changed", ["renumbered", "gone", "pickled"])
 def test_the_rows_of_a_charge_cannot_change_later(changed: str, tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"), people=[0, 1, 2, 3, 4, 5])
     (names,) = (tmp_path / "vault" / "fits").glob("*/people.npy")
     names.unlink()
     if changed == "renumbered":
         np.save(names, np.arange(100, 106))
-    with pytest.raises(StoreUnusable, match="lists whose labels paid"):
+    if changed == "pickled":  # a pickle could run anything, and is not opened
+        np.save(names, np.arange(6).astype(object))
+    words = "allow_pickle=False" if changed == "pickled" else "lists whose labels paid"
+    with pytest.raises(ValueError, match=words):
         SharedVault(tmp_path / "vault").epsilon()
 
 
@@ -200,12 +239,13 @@ def near(
     labels: NDArray[np.int64] = MANY,
     audit: AuditSettings | None = None,
     noise: NoiseSource | None = None,
+    fingerprint: str = "f",
 ) -> FitLabels:
     return FitLabels(
         SecretLabels(training=labels, num_classes=CLASSES),
         audit=audit,
-        fingerprint="f",
-        side=PublicSide(rows="r", classes="c", num_labels=len(MANY)),
+        fingerprint=fingerprint,
+        side=PublicSide(rows="r", classes="c", num_labels=len(labels)),
         shared=shared or SharedVault(),
         noise=noise or OsEntropy(),
     )
@@ -221,12 +261,12 @@ def test_a_later_fit_reads_and_pays_for_what_is_new() -> None:
     first = near(shared)
     values = first.release(MECHANISM).values
     assert first.epsilon(delta=1e-5) == (1.0, 0.0)
-    assert [first.is_new(charge) for charge in first.charges()] == [True]
+    assert first.new_charges() == first.charges() == shared.charges()
     with pytest.raises(OtherLabels, match=r"nothing was released.*call vault.relabel\(\)"):
         near(shared, labels=(MANY + 1) % CLASSES)
     second = near(shared)
     assert (second.release(MECHANISM).values == values).all()
-    assert [second.is_new(charge) for charge in second.charges()] == [False]
+    assert second.charges() == first.charges() and second.new_charges() == []
     assert second.epsilon(delta=1e-5) == (1.0, 0.0) and shared.epsilon() == 1.0
     third, half = near(shared, noise=SecureEntropy()), replace(MECHANISM, epsilon=0.5)
     third.release(half)
@@ -237,6 +277,8 @@ def test_a_later_fit_reads_and_pays_for_what_is_new() -> None:
 
 def test_canaries_are_planted_on_request_only() -> None:
     assert not len(near().canary_positions())
+    many = np.arange(60_000) % CLASSES  # so many have room for canaries, had any been requested
+    assert not len(near(labels=many).canary_positions())
     for guessed, accuracy in ((MANY, 1.0), ((MANY + 1) % CLASSES, 0.0)):
         found = near().figures(knowing(guessed), delta=1e-5)
         assert found == {"private/training_accuracy": accuracy}
@@ -245,6 +287,13 @@ def test_canaries_are_planted_on_request_only() -> None:
     seeds += [OsEntropy(), OsEntropy()]
     planted = [near(audit=AUDIT, noise=each).home._planted.tolist() for each in seeds]
     assert planted[0] == planted[1] and all(planted.count(each) == 1 for each in planted[2:])
+    # In one vault each set of canaries has releases of its own; without any, no seed matters.
+    shared = SharedVault()
+    for number, each in enumerate(seeds[:3], start=1):
+        near(shared, audit=AUDIT, noise=each).release(replace(MECHANISM, epsilon=float(number)))
+    near(shared, noise=SeededNoise(seed=1))
+    with pytest.raises(OtherLabels, match="nothing was released"):
+        near(shared, noise=SeededNoise(seed=2), labels=(MANY + 1) % CLASSES)
 
 
 def test_a_fit_finds_what_the_audits_of_a_sweep_find_and_pays_nothing_for_it() -> None:
@@ -294,16 +343,26 @@ PATE = PateConfig(
 CPU = Performance(device=Device.CPU)
 
 
-def test_teachers_are_trained_here_and_answers_are_charged() -> None:
+def test_teachers_are_trained_here_and_answers_are_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train, trained = TeacherVotes.__call__, list[Any]()
+
+    def spy(self: TeacherVotes, *batch: Any) -> NDArray[np.uint8]:
+        trained.append((self.performance, batch[0]))
+        return train(self, *batch)
+
+    monkeypatch.setattr(TeacherVotes, "__call__", spy)
     data, labels, told = some_data(), near(noise=SeededNoise(seed=5)), list[str]()
     labels.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
     trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
     trainer.epoch()
     votes = labels.home.journal(PATE.ensemble)().path
     assert votes.exists()
-    labels.home.end()
+    for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
+        each.home.end()
     assert not votes.exists()
-    assert told == ["20 of 20 teachers"]
+    assert told == ["20 of 20 teachers"] and trained == [(CPU, list(range(20)))]
     assert (trainer.predict(data.train_features).argmax(1) == MANY).mean() > 0.95
     epsilon, delta = labels.epsilon(delta=1e-5)
     assert epsilon > 1 and delta == 1e-5
@@ -313,8 +372,10 @@ def test_teachers_are_trained_here_and_answers_are_charged() -> None:
 def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) -> None:
     data, shared, told = some_data(), SharedVault(tmp_path / "vault"), list[str]()
     journals = set[Path]()
-    for each in (near(shared), near(shared), near(shared, audit=AUDIT)):
+    others = [near(shared, audit=AUDIT), near(shared, fingerprint="other features")]
+    for each in (near(shared), near(shared), *others):
         each.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
         journals.add(each.home.journal(PATE.ensemble)().path)
-    # The second fit uses the first one's teachers; those of the third have learned wrong labels.
-    assert len(told) == len(journals) == 2
+    # The second fit uses the first one's teachers; those of the third have learned wrong labels,
+    # and those of the fourth other features.
+    assert len(told) == len(journals) == 3

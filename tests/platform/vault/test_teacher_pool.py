@@ -25,12 +25,17 @@ from labeldp.platform.vault.teacher_actor import TeacherActor
 from labeldp.platform.vault.teacher_pool import (
     GROWN_ACTORS,
     MACHINES,
+    START_SECONDS,
     TRIES,
     EnsembleIncomplete,
     pool_size,
     train_ensemble,
+    train_missing,
 )
 from labeldp.platform.vault.vote_store import VoteJournal
+from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.faults.processes import family, titled, wait_until
 from tests.platform.sweep.examples import a_cluster
 from tests.platform.vault.simulated_teachers import (
@@ -76,24 +81,42 @@ def test_a_pool_is_as_large_as_the_nodes_hold(
 class Answer:
     """The reference to a call's result."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def __init__(self, value: Any, *, of_a_start: bool = False) -> None:
+        self.value, self.of_a_start = value, of_a_start
 
 
 class FakeRay:
     """Ray in this process: a call of `train` raises the next error that `errors` has for it."""
 
-    exceptions, kill = ray.exceptions, staticmethod(lambda actor: None)
+    exceptions = ray.exceptions
 
-    def __init__(self, errors: dict[int, list[Exception]], *, machines_die: bool = False) -> None:
+    def __init__(
+        self, errors: dict[int, list[Exception]], *, machines_die: bool = False, stillborn: int = 0
+    ) -> None:
+        """Let the first `stillborn` actors die as they start."""
         self.errors, self.machines_die, self.made = errors, machines_die, 0
+        self.stillborn, self.working = stillborn, set[int]()
         self.batches: list[list[int]] = []
 
     def remote(self, kind: type) -> Any:
-        return SimpleNamespace(options=lambda **given: SimpleNamespace(remote=self._make))
+        def options(**given: Any) -> Any:
+            assert given == {"num_cpus": 2, "num_gpus": 0.5, "max_restarts": 0}
+            return SimpleNamespace(remote=self._make)
 
-    def wait(self, waiting: list[Answer], **limits: Any) -> tuple[list[Answer], list[Answer]]:
-        return waiting[:1], waiting[1:]
+        assert kind is TeacherActor
+        return SimpleNamespace(options=options)
+
+    def wait(
+        self, waiting: list[Answer], num_returns: int, timeout: float | None
+    ) -> tuple[list[Answer], list[Answer]]:
+        at_work = not all(answer.of_a_start for answer in waiting)
+        # A batch may take hours; a start may not, and what is there already waits for nothing.
+        patience = None if at_work else START_SECONDS
+        assert (num_returns, timeout) in ((1, patience), (len(waiting), 0))
+        return waiting[:num_returns], waiting[num_returns:]
+
+    def kill(self, actor: Any) -> None:
+        self.working.remove(actor.number)
 
     def get(self, answer: Answer) -> Any:
         if isinstance(answer.value, Exception):
@@ -103,18 +126,23 @@ class FakeRay:
     def nodes(self) -> list[dict[str, Any]]:
         return [{"NodeID": str(number), "Alive": not self.machines_die} for number in range(99)]
 
-    def _make(self, *given: Any) -> Any:
+    def _make(self, vote: Any, data: Any, threads: int) -> Any:
+        assert threads == 2
         self.made += 1
-        node = str(self.made)
-        return SimpleNamespace(
-            ready=SimpleNamespace(remote=lambda: Answer(node)),
-            train=SimpleNamespace(remote=self._train),
-        )
+        self.working.add(self.made)
 
-    def _train(self, ids: list[int], shards: Sequence[Shard]) -> Answer:
-        self.batches.append(ids)
-        errors = self.errors.get(ids[0])
-        return Answer(errors.pop() if errors else simulated(ids, shards))
+        def train(ids: list[int], shards: Sequence[Shard]) -> Answer:
+            self.batches.append(ids)
+            errors = self.errors.get(ids[0])
+            return Answer(errors.pop() if errors else vote(ids, shards, data))
+
+        node = died() if self.made <= self.stillborn else str(self.made)
+        started = Answer(node, of_a_start=True)
+        return SimpleNamespace(
+            number=self.made,
+            ready=SimpleNamespace(remote=lambda: started),
+            train=SimpleNamespace(remote=train),
+        )
 
 
 def failed() -> Exception:
@@ -129,22 +157,26 @@ def died() -> Exception:
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeRay]:
-    def run(errors: dict[int, list[Exception]], *, machines_die: bool = False) -> FakeRay:
+    def run(errors: dict[int, list[Exception]], **given: Any) -> FakeRay:
         """Train an ensemble of six in batches of two to its end, and check its votes."""
-        fake = FakeRay(errors, machines_die=machines_die)
+        fake = FakeRay(errors, **given)
         monkeypatch.setattr(teacher_pool, "ray", fake)
         monkeypatch.setattr(teacher_pool, "known_nodes", fake.nodes)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        train_ensemble(
-            simulated,
-            data=None,
-            shards=shards_of(6),
-            batch=2,
-            journal=a_journal(folder, 6),
-            actors=2,
-            each=Resources(),
-        )
+        try:
+            for trained in (6, 0):  # what has voted is not trained again
+                assert trained == train_ensemble(
+                    simulated,
+                    data="public data",
+                    shards=shards_of(6),
+                    batch=2,
+                    journal=a_journal(folder, 6),
+                    actors=2,
+                    each=Resources(cpus=2, gpus=0.5),
+                )
+        finally:
+            assert not fake.working, "actors end, whatever happens"
         np.testing.assert_array_equal(a_journal(folder, 6).votes(), expected_votes(6))
         return fake
 
@@ -173,6 +205,46 @@ def test_a_lost_machine_does_not_count_against_the_batch(simulate: Any) -> None:
     # A batch that ends every machine ends itself.
     with pytest.raises(EnsembleIncomplete, match=f"failed {MACHINES} times"):
         simulate({2: [died() for _ in range(MACHINES)]}, machines_die=True)
+
+
+def test_actors_that_die_as_they_start_are_made_again_but_not_for_ever(simulate: Any) -> None:
+    assert simulate({}, stillborn=TRIES).made > TRIES  # of two, neither failed so often
+    with pytest.raises(EnsembleIncomplete, match=f"died {TRIES} times as it started"):
+        simulate({}, stillborn=99)
+
+
+def test_every_ensemble_of_the_trials_is_trained_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    performance = Performance(device=Device.CPU)
+    ensembles = {EnsembleConfig(teachers=each, queries=80): performance for each in (20, 30)}
+    asked, said = list[dict[str, Any]](), list[str]()
+
+    def trained(vote: TeacherVotes, **given: Any) -> int:
+        asked.append({"vote": vote, **given})
+        return vote.config.teachers - 5  # five have voted before
+
+    monkeypatch.setattr(teacher_pool, "ensembles_of", {"trials": ensembles}.get)
+    monkeypatch.setattr(teacher_pool, "train_ensemble", trained)
+    home = SimpleNamespace(
+        shards=lambda *given: given, journal=lambda ensemble: lambda: ("journal", ensemble)
+    )
+    same: Any = {"data": "data", "each": QUARTER}
+    progress: Any = SimpleNamespace(say=said.append)
+    given: Any = {"home": home, "authority": b"token", "available": a_cluster((2, 0)), **same}
+    trials: Any = "trials"
+    assert train_missing(trials, progress=progress, **given) == (15 + 25, 5 + 5)
+    for found, ensemble in zip(asked, ensembles, strict=True):
+        assert found == {
+            "vote": TeacherVotes(config=ensemble, performance=performance),
+            "shards": (b"token", ensemble),
+            "batch": ensemble.batch,
+            "journal": ("journal", ensemble),
+            "actors": 8,
+            "say": progress.say,
+            **same,
+        }
+    assert [line.split()[-2] for line in said] == ["5", "5"]
 
 
 # On Ray
@@ -239,13 +311,18 @@ def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray
     return np.array(rows, dtype=np.uint8) + np.uint8(data)
 
 
-def test_a_batch_is_trained_on_its_own_shards_and_the_data_of_all() -> None:
+def test_a_batch_is_trained_on_its_own_shards_and_the_data_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = torch.get_num_threads()
     try:
         actor = TeacherActor(vote, 100, threads=before + 1)
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)
+    here = SimpleNamespace(get_node_id=lambda: "this node")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: here)
+    assert actor.ready() == "this node"
     shards = [Shard(indices=np.array([each]), labels=np.array([each + 5])) for each in (3, 1)]
     assert actor.train([3, 1], shards).tolist() == [[108, 103], [106, 101]]
 

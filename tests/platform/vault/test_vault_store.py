@@ -109,7 +109,7 @@ def test_releases_come_back_exactly_also_in_parts(
         found = SqliteStore(path).release(key)
         assert found is not None and not found.flags.writeable
         assert found.dtype == values.dtype and found.shape == values.shape
-        assert found.tobytes("A") == values.tobytes("A")
+        np.testing.assert_array_equal(found, values)
     assert SqliteStore(path).release("another") is None
     assert execute(path, "SELECT max(length(content)) FROM release_parts") == (100,)
     execute(path, "DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
@@ -213,6 +213,8 @@ def test_a_renamed_folder_goes_on(path: Path) -> None:
     assert SqliteStore(moved).id == before
     SqliteStore(moved).record(charge("c"), np.arange(3), lines=2)
     moved.parent.rename(path.parent)  # and back again
+    moved.parent.mkdir()
+    moved.write_bytes(b"something else" * 100)  # that has its last name meanwhile: no copy of it
     assert len(SqliteStore(path).charges()) == 3
 
 
@@ -226,6 +228,8 @@ def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None
     SqliteStore(path)  # the original is none
     assert read_ledger(copy).vault == read_ledger(path).vault
     assert read_ledger(copy).contents() == read_ledger(path).contents()
+    # Another mount of the same file is no copy.
+    assert not vault_store._another_is_at(path, path, SqliteStore(path).id)
     SqliteStore(copy, moved=True)
     assert len(SqliteStore(copy).charges()) == 2, "once is enough"
 
@@ -280,6 +284,36 @@ def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) ->
     assert not witness(path).exists()
 
 
+def test_one_line_is_missed_like_many(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "vault.db")
+    empty = store.path.read_bytes()
+    store.record(charge("a"), np.zeros(2), lines=0)
+    kept = witness(store.path).read_text()
+    witness(store.path).unlink()
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 1;"):
+        SqliteStore(store.path)
+    witness(store.path).write_text(kept)
+    store.path.write_bytes(empty)
+    with pytest.raises(StoreUnusable, match=r"lost lines.*holds 0, and 1 lines are known"):
+        SqliteStore(store.path)
+
+
+def test_a_witness_is_written_after_its_line_only_and_its_failure_costs_no_release(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A start that wrote it could overwrite the one of a line that another process added meanwhile.
+    before = witness(path).stat().st_ino
+    store = SqliteStore(path)
+    assert witness(path).stat().st_ino == before
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(vault_store, "_testify", full)
+    assert store.record(charge("c"), np.arange(3), lines=2)
+    assert SqliteStore(path).release("c") is not None and len(store.charges()) == 3
+
+
 def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
     path: Path, tmp_path: Path
 ) -> None:
@@ -295,6 +329,7 @@ def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
 def test_a_new_store_has_a_witness_before_it_spends(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "vault.db")
     assert witness(store.path).read_text() == f"{store.id} 0\n"
+    assert read_ledger(store.path).labels == "", "it has none yet"
     # One of no lines says nothing against a new store, nor is it missed.
     store.path.unlink()
     again = SqliteStore(store.path)

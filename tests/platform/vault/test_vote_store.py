@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from labeldp.platform.vault import vote_store
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore, VoteStoreUnusable
 
 VOTES = np.random.default_rng(0).integers(0, 3, size=(6, 40)).astype(np.uint8)
@@ -28,7 +29,12 @@ def fill(path: Path, *batches: list[int]) -> VoteJournal:
     return journal
 
 
-def test_votes_come_back_in_order_whatever_the_order_of_writing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_votes_come_back_in_order_whatever_the_order_of_writing(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vote_store, "_SYNC_SECONDS", seconds)
+    fill(tmp_path / "v")  # nothing yet but the first line
     fill(tmp_path / "v", [4, 5], [0], [2, 3], [1])
     journal = a_journal(tmp_path / "v")
     assert journal.finished == set(range(6))
