@@ -27,7 +27,7 @@ from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 from tests.platform.vault.homes import DRIVER, home_settings

@@ -33,7 +33,7 @@ from labeldp.platform.vault.teacher_pool import (
     train_missing,
 )
 from labeldp.platform.vault.vote_store import VoteJournal
-from labeldp.trainers.methods.teachers import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.faults.processes import family, titled, wait_until
