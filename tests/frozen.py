@@ -204,6 +204,11 @@ SWEEPS: Mapping[str, Frozen] = {
 }
 
 
+#: Their releases are about computed values: directions, a model's prior, votes. On a machine that
+#: rounds these otherwise, a release has another address, and so other noise.
+COMPUTED = ("priors", "alibi with a prior", "staged moments", "lp-mst", "consensus", "pate")
+
+
 def write_own_file(path: Path) -> None:
     """Write a table of 300 rows: four numbers, a text, and three classes that follow from them."""
     random = np.random.default_rng(5)
@@ -234,7 +239,14 @@ def _rows(frame: Any, keys: Callable[[str], bool]) -> list[dict[str, Any]]:
         {name: _plain(value) for name, value in row.items() if keys(str(name))}
         for row in frame.to_dict("records")
     ]
-    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    # By what was asked first: figures of trained models may differ in a digit elsewhere.
+    return sorted(
+        rows,
+        key=lambda row: json.dumps(
+            [{name: value for name, value in row.items() if not _measured(name)}, row],
+            sort_keys=True,
+        ),
+    )
 
 
 def _command(file: str, arguments: tuple[str, ...], results: Path) -> dict[str, Any]:
@@ -394,14 +406,14 @@ def differences(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
     return list(_differing(now["numbers"], then["numbers"], "", exact))
 
 
-def _differing(now: Any, then: Any, where: str, exact: bool) -> Iterator[str]:
+def _differing(now: Any, then: Any, where: str, exact: bool, name: str = "") -> Iterator[str]:
     if isinstance(now, Mapping) and isinstance(then, Mapping):
         for key in sorted({*now, *then}):
-            yield from _differing(now.get(key), then.get(key), f"{where}/{key}", exact)
+            yield from _differing(now.get(key), then.get(key), f"{where}/{key}", exact, key)
     elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         for index, (one, other) in enumerate(zip(now, then, strict=True)):
-            yield from _differing(one, other, f"{where}/{index}", exact)
-    elif now != then and not _near(now, then, where.rpartition("/")[2], exact):
+            yield from _differing(one, other, f"{where}/{index}", exact, name)
+    elif now != then and not _near(now, then, where, name, exact):
         yield f"{where}: {then!r} became {now!r}"
 
 
@@ -409,16 +421,20 @@ def _differing(now: Any, then: Any, where: str, exact: bool) -> Iterator[str]:
 MEASURED = ("accuracy", "epsilon_m", "private/", "loss", "score", "auc", "error", "right_answers")
 
 
-def _near(now: Any, then: Any, name: str, exact: bool) -> bool:
-    """Whether two numbers that are not the same agree as far as they have to."""
+def _measured(name: str) -> bool:
+    return any(part in name for part in MEASURED)
+
+
+def _near(now: Any, then: Any, where: str, name: str, exact: bool) -> bool:
+    """Whether two values that are not the same agree as far as they have to."""
+    if not exact and _measured(name):
+        # Ten of the 359 test images. Canaries and answered queries are about 20, and an audit's
+        # figures are steps of a bound: they say nothing on another machine.
+        return name != "accuracy" or where.split("/")[1] in COMPUTED or abs(now - then) <= 0.03
     if not (isinstance(now, float | int) and isinstance(then, float | int)):
         return False
     if exact:
         return name == "epsilon_total" and math.isclose(now, then, rel_tol=1e-13)
-    if any(part in name for part in MEASURED):
-        # Three of the hundred or more answers that each of these was measured on; an audit's
-        # figures are steps of a bound, and say nothing on another machine.
-        return "accuracy" not in name or abs(now - then) <= 0.03
     return math.isclose(now, then, rel_tol=1e-9)
 
 
