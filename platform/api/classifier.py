@@ -297,6 +297,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             shape=data.train_features.shape[1:],
             epsilon=self.epsilon,
             delta=self.delta,
+            named_columns=bool(self._columns),
         )
         changes["performance.device"] = str(self.device).lower()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -30,8 +30,7 @@ from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
-from labeldp.trainers.methods.priors import prior_features
-from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
+from labeldp.trainers.methods.priors import Rows, labels_of_sums, prior_features
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
 
@@ -156,12 +155,20 @@ def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
 
 
 def fit_changes(
-    method: NamedMethod, *, rows: int, shape: Sequence[int], epsilon: float, delta: float
+    method: NamedMethod,
+    *,
+    rows: int,
+    shape: Sequence[int],
+    epsilon: float,
+    delta: float,
+    named_columns: bool = False,
 ) -> dict[str, Any]:
     """Return dotted key -> value of a method's settings for N rows of shape (D,) or (C, H, W).
 
     Features have a mean squared norm of 1, so that one learning rate fits all (that of
-    docs/reproduction.md for the same network). Pure methods ignore `delta`.
+    docs/reproduction.md for the same network). Pure methods ignore `delta`. Sums over the rows of a
+    table with `named_columns` are smooth functions of its columns; other numbers may be embeddings,
+    of which a kernel is the better reading.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
     batch = 64 if rows <= 8_000 else 256 if rows <= 100_000 else 512
@@ -187,7 +194,9 @@ def fit_changes(
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
     if changes.get("trainer.prior.source") == "clusters":
         changes["trainer.prior.clusters"] = max(1, min(200, rows // 20))
-    if changes.get("trainer.prior.source") == "moments":
+    if changes.get("trainer.prior.source") == "moments" and named_columns:
+        changes["trainer.prior.source"] = "smooth_sums"
+    elif changes.get("trainer.prior.source") == "moments":
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // rows))
     return changes
 
@@ -271,15 +280,10 @@ def fit_estimator(
     )
     try:
         if isinstance(mechanism, LabelMoments):
-            count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
-            asked, question = SumQuestion.asked(rows, count=count, seed=0)
-            weights, length = question.no_longer_than_one(asked)
-            sums = labels.release(mechanism, weights).values
-            some = rows[some_of(len(rows), seed=seed)]
-            soft = question.soft_labels(
-                some, sums, count=len(rows), noise_std=mechanism.noise_std, length=length
-            )
-            fitted = fit_to_soft_labels(estimator, some, soft)
+            places = some_of(len(rows), seed=seed)
+            whole = Rows(data.fingerprint, data.train_features)
+            soft = labels_of_sums(whole, labels, mechanism=mechanism, seed=0, places=places)
+            fitted = fit_to_soft_labels(estimator, rows[places], soft)
         else:
             evidence = mechanism.log_likelihood(labels.release(mechanism).values)
             fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)

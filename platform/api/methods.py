@@ -49,6 +49,8 @@ def _method(name: str, method: str, *, pure: bool = True, **changes: Any) -> Nam
 
 
 _EVERY = (
+    # Of tables, as `fit_changes` sets it; the line below it is for everything else.
+    _method("moment_labels", "prior_labels", pure=False, prior__source="smooth_sums"),
     _method("moment_labels", "prior_labels", pure=False, prior__source="moments"),
     _method("staged_moment_labels", "staged_moments", pure=False),
     _method("cluster_labels", "prior_labels", prior__source="clusters"),

@@ -246,11 +246,13 @@ class SumQuestion:
         count: int,
         noise_std: float,
         length: float,
+        at: NDArray[np.floating] | None = None,
     ) -> NDArray[np.float64]:
         """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
 
         A logistic model along the weights: the sums are all that its likelihood takes of labels.
-        The rows are all of the `count` rows that were requested, or a random sample of them.
+        The rows are all of the `count` rows that were requested, or a random sample of them. The
+        labels are those of the rows `at`, if they are given.
         """
         num_classes, noise_std = sums.shape[1], noise_std * length
         known = np.asarray(sums, np.float64) * length
@@ -263,7 +265,7 @@ class SumQuestion:
         target = shares * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
         target += weights.T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
-        return _logistic(
+        slopes, offsets = _logistic(
             weights,
             target,
             rates / rates.sum(),
@@ -271,6 +273,10 @@ class SumQuestion:
             noise_variance=noise_std**2 * (1 - 1 / num_classes),
             share=float(shares),
         )
+        if at is None:
+            return np.asarray(softmax(weights @ slopes + offsets, axis=1))
+        parts = (self.read(at[some])[1] @ slopes + offsets for some in _blocks(len(at)))
+        return np.asarray(softmax(np.concatenate(list(parts)), axis=1))
 
     def read(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Values of the functions at rows [N, M], and the weights requested for them."""
@@ -294,9 +300,9 @@ class SumQuestion:
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the question that `arrays` were taken of; refuse shapes that do not fit."""
-        known = {name: np.asarray(arrays[name]) for name in _SHAPES}
+        known = {name: np.asarray(arrays[name]) for name in ARRAY_AXES}
         sizes: dict[str, int] = {}
-        for name, axes in _SHAPES.items():
+        for name, axes in ARRAY_AXES.items():
             found = known[name].shape
             fits = len(found) == len(axes) and known[name].dtype.kind == "f"
             if not fits or any(
@@ -347,12 +353,12 @@ def _logistic(
     strengths: NDArray[np.float64],
     noise_variance: float,
     share: float,
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
 
     The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
     Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
-    Returns the probabilities [n, K] of the rows.
+    Returns its slopes [M, K] and offsets [K].
     """
     size, num_classes = len(weights), len(rates)
     squares = np.square(weights, dtype=np.float32).mean(0, dtype=np.float64)
@@ -390,12 +396,11 @@ def _logistic(
     start = np.zeros(target.size + num_classes)
     best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS})
     inner, shifts = np.split(best.x, [target.size])
-    logits = weights @ (inner.reshape(target.shape) * scale) + shifts * offsets + np.log(rates)
-    return np.asarray(softmax(logits, axis=1))
+    return inner.reshape(target.shape) * scale, shifts * offsets + np.log(rates)
 
 
 #: Axes of the arrays of a question: columns and ranks, knots, landmarks, functions.
-_SHAPES = {
+ARRAY_AXES = {
     "scales": "2D",
     "knots": "QD",
     "landmarks": "LR",

@@ -409,7 +409,11 @@ def _strongest_directions(rows: Tensor, count: int, generator: torch.Generator) 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScaledStep(Step):
-    """Columns less `center` times `factor`, both [D]: a mean squared norm of 1 in all."""
+    """Columns less `center` times `factor`, both [D]: a mean squared norm of 1 in all.
+
+    Before that, numbers have a variance of 1 and columns of two values a distance of 1 between
+    them: with a variance of 1 a rare category would outweigh all numbers.
+    """
 
     kind: ClassVar[str] = "scaled"
 
@@ -420,8 +424,11 @@ class ScaledStep(Step):
     def fit(cls, train: Tensor) -> "ScaledStep":
         """Learn from the training rows [N, D]."""
         std, mean = torch.std_mean(train.double(), 0, correction=0)
-        varying = std > 0
-        scale = torch.where(varying, 1 / std, 0.0) / varying.sum().clamp(min=1).sqrt()
+        low, high = train.amin(0), train.amax(0)
+        of_two_values = ((train == low) | (train == high)).all(0)
+        unit = torch.where(of_two_values, (high - low).double(), std)
+        scale = torch.where(std > 0, 1 / unit, 0.0)
+        scale /= (scale * std).square().sum().sqrt().clamp(min=1e-12)
         return cls(center=mean.float().numpy(), factor=scale.float().numpy())
 
     def __call__(self, rows: Any) -> Tensor:

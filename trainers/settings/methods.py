@@ -97,12 +97,13 @@ class PriorSource(StrEnum):
     UNIFORM = "uniform"
     CLUSTERS = "clusters"
     MOMENTS = "moments"
+    SMOOTH_SUMS = "smooth_sums"
     FILE = "file"
 
     @property
     def asks_labels(self) -> bool:
         """Whether it costs something."""
-        return self in (PriorSource.CLUSTERS, PriorSource.MOMENTS)
+        return self not in (PriorSource.UNIFORM, PriorSource.FILE)
 
 
 @settings
@@ -190,7 +191,7 @@ class PriorSettings:
         match self.source:
             case PriorSource.CLUSTERS:
                 return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
-            case PriorSource.MOMENTS:
+            case PriorSource.MOMENTS | PriorSource.SMOOTH_SUMS:
                 # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
                 noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
                 return LabelMoments(noise_std=noise_std, num_classes=num_classes)
@@ -209,8 +210,11 @@ class PriorSettings:
 
     def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
         """Return what one release by this mechanism pays, of the prior's own features."""
-        moments = self.source is PriorSource.MOMENTS
-        size = (self.landmarks, self.tolerated_noise) if moments else (self.clusters,)
+        sizes = {
+            PriorSource.CLUSTERS: (self.clusters,),
+            PriorSource.MOMENTS: (self.landmarks, self.tolerated_noise),
+        }
+        size = sizes.get(self.source, ())
         return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, self.features))
 
 

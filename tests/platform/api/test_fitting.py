@@ -17,7 +17,7 @@ from labeldp.platform.api.fitting import (
     refuse_unusable,
     stated_classes,
 )
-from labeldp.platform.api.methods import NAMED
+from labeldp.platform.api.methods import NAMED, name_of
 from labeldp.platform.sweep.configuration import TrialConfig
 
 SECRET = np.array(["benign", "malignant", "benign"])
@@ -109,6 +109,14 @@ def test_a_fit_is_planned_at_no_more_than_its_epsilon(name: str, rows: int) -> N
     if name == "moment_labels":  # many rows take fewer epochs and landmarks
         few = (changes["trainer.epochs"], changes["trainer.prior.landmarks"])
         assert few == ((5, 300) if rows > 10**6 else (12, 1500))
+
+
+def test_sums_over_a_table_are_smooth_functions_of_its_columns() -> None:
+    given: Any = {"rows": 100, "shape": (8,), "epsilon": 1.0, "delta": 1e-5}
+    for named_columns, source in ((False, "moments"), (True, "smooth_sums")):
+        changes = fit_changes(NAMED["moment_labels"], **given, named_columns=named_columns)
+        assert changes["trainer.prior.source"] == source
+        assert name_of(changes) == "moment_labels"
 
 
 def test_the_users_own_settings_come_last() -> None:

@@ -15,6 +15,7 @@ from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
     Directions,
     kernel_directions,
+    labels_of_sums,
     learned_prior,
     moment_query,
     prior_features,
@@ -30,6 +31,7 @@ from tests.trainers.small_data import Given, SeededVault, digits, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=300)
+SUMS = PriorSettings(source=PriorSource.SMOOTH_SUMS)
 ON_PATCHES = [replace(settings, features=FeatureSet.PATCHES) for settings in (CLUSTERS, MOMENTS)]
 
 
@@ -183,6 +185,28 @@ def test_workers_share_computed_features_and_one_release(
     assert len(vault.charges()) == 2
     learned(replace(settings, seed=1), (shared, vault))
     assert len(calls) == 5
+
+
+def test_smooth_sums_of_a_table_are_one_release_that_workers_share(tmp_path: Path) -> None:
+    data, labels = small_table()
+    vault = SeededVault(labels, 3)
+    shared = replace(data, features_folder=tmp_path)
+    found = [learned(SUMS, (each, vault), epsilon=4.0) for each in (data, shared, replace(shared))]
+    assert all(np.array_equal(found[0], each) for each in found)
+    assert np.mean(found[0].argmax(1) == labels) > 0.9
+    assert found[0].min() >= SUMS.smoothing / 3
+    planned = SUMS.planned_charge(epsilon=4.0, delta=1e-5, num_classes=3)
+    assert planned is not None
+    assert [planned.event] == [each.event for each in vault.charges()]
+    assert vault.epsilon(delta=1e-5) == pytest.approx(4.0, rel=1e-9)
+    # Read at the rows of a sample, it is fitted to these alone.
+    mechanism = SUMS.mechanism(epsilon=4.0, delta=1e-5, num_classes=3)
+    assert isinstance(mechanism, LabelMoments)
+    some = np.arange(0, 400, 2)
+    rows = prior_features(SUMS, shared)
+    soft = labels_of_sums(rows, vault, mechanism=mechanism, seed=SUMS.seed, places=some)
+    assert soft.shape == (200, 3) and len(vault.charges()) == 1
+    assert np.abs(soft - found[0][some]).mean() < 0.05
 
 
 def directions_of_digits() -> tuple[Directions, NDArray[np.int64]]:

@@ -17,6 +17,7 @@ from labeldp.trainers.models.features import (
     PatchFeatures,
     RandomPatchEncoder,
     RandomPatchFeatures,
+    ScaledStep,
     described_by_features,
 )
 from labeldp.trainers.performance import Precision
@@ -102,6 +103,20 @@ def test_the_step_makes_the_features_again(tmp_path: Path, settings: Any, kept: 
         restored = Preprocessing.restored(plain, described.preprocessing.arrays())
         assert torch.equal(restored(raw), described.test_features)
         assert restored.steps[-1].shape == tuple(described.test_features.shape[1:])
+
+
+def test_a_rare_category_counts_no_more_than_a_frequent_one() -> None:
+    """Numbers get the variance that one unit apart has, whatever their own units are."""
+    random = np.random.default_rng(0)
+    numbers = random.normal(3, 50, size=1000)
+    rare, even = np.arange(1000) < 5, np.arange(1000) % 2
+    rows = torch.tensor(np.column_stack([numbers, 4.0 * rare, even, np.full(1000, 7.0)])).float()
+    found = ScaledStep.fit(rows)(rows)
+    apart = found.amax(0) - found.amin(0)
+    assert apart[1] == pytest.approx(apart[2]) == pytest.approx(found[:, 0].std(correction=0))
+    assert found.square().sum(1).mean() == pytest.approx(1, rel=1e-5)
+    torch.testing.assert_close(found.mean(0), torch.zeros(4), atol=1e-6, rtol=0)
+    assert found[:, 3].abs().max() == 0
 
 
 def test_images_that_do_not_fit_are_refused() -> None:
