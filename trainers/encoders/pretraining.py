@@ -11,7 +11,7 @@ import hashlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,11 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
     write_whole,
 )
-from labeldp.trainers.models.learner import seeds_of
+from labeldp.trainers.models.learner import Training, seeds_of
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.optimization import Sgd, batches
 from labeldp.trainers.models.predictors import Pixels, logits_of
-from labeldp.trainers.models.schedules import EpochMetrics, Schedule, TrainingDiverged, rate_factor
+from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
@@ -61,7 +61,7 @@ _TO_LIGHT = (
 _DRAWS = 11
 
 
-class Pretraining:
+class Pretraining(Training):
     """An encoder, what follows it in training, and an optimizer."""
 
     def __init__(
@@ -76,13 +76,10 @@ class Pretraining:
 
         The seed decides initial weights, order and views.
         """
-        _validate.whole(seed=seed)
+        performance = Performance() if performance is None else performance
+        super().__init__(seed=seed, performance=performance)
         pixels = _pixels_of(images)
         self.config = config
-        self.performance = Performance() if performance is None else performance
-        self.performance.limit_threads()
-        self.device = self.performance.torch_device()
-        self.epoch_number = 0
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
             config.model,
@@ -95,11 +92,11 @@ class Pretraining:
         self._encoder.fit_first(images)
         projector = _projector(self._encoder.dimensions, config.projection, initial)
         both = nn.ModuleDict({"encoder": self._encoder, "projector": projector})
-        self._both = both.to(self.device).to(memory_format=self.performance.memory_format())
+        self.network = both.to(self.device).to(memory_format=performance.memory_format())
         whole = nn.Sequential(self._encoder.network, projector)
-        self._forward = self.performance.compiled(whole)
+        self._forward = performance.compiled(whole)
         self._optimizer = Sgd(
-            self._both,
+            self.network,
             learning_rate=config.learning_rate,
             momentum=config.momentum,
             weight_decay=config.weight_decay,
@@ -108,32 +105,19 @@ class Pretraining:
         self._images = images.to(self.device)
         self._generator = torch.Generator().manual_seed(order)
 
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch."""
-        started = time.perf_counter()
-        before = self.epoch_number
-        self.epoch_number += 1
-        self._both.train()
-        total, steps = torch.zeros((), device=self.device), 0
-        for order in batches(len(self._images), self.config.batch_size, self._generator):
-            self._optimizer.learning_rate = self._rate(before, steps)
-            rows = order.to(self.device, non_blocking=True)
-            total += self._step(self._images[rows])
-            steps += 1
-        loss, rate = float(total) / steps, self._optimizer.learning_rate
-        if not math.isfinite(loss):
-            raise TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate)
+    def _losses(self) -> Iterator[Tensor]:
+        order = batches(len(self._images), self.config.batch_size, self._generator)
+        for step, places in enumerate(order):
+            self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
+            rows = places.to(self.device, non_blocking=True)
+            yield self._loss(self._images[rows])
+
+    def evaluate(self) -> float:
+        """Return NaN, for there are no classes; refuse weights that are not finite."""
         # The last step of all is followed by no loss that would show what it did.
-        if not all(bool(each.isfinite().all()) for each in self._both.state_dict().values()):
-            raise TrainingDiverged.at(
-                epoch=self.epoch_number, learning_rate=rate, what="weights are"
-            )
-        return EpochMetrics(
-            epoch=self.epoch_number,
-            loss=loss,
-            val_accuracy=math.nan,
-            seconds=time.perf_counter() - started,
-        )
+        if not all(bool(each.isfinite().all()) for each in self.network.state_dict().values()):
+            raise self._diverged("weights are")
+        return math.nan
 
     def encoder(self) -> ImageEncoder:
         """Return the encoder as it is now, a copy on the CPU that does not learn."""
@@ -141,26 +125,7 @@ class Pretraining:
         encoder.to(memory_format=torch.contiguous_format)
         return encoder.eval().requires_grad_(False)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
-        return copy.deepcopy(
-            {
-                "epoch": self.epoch_number,
-                "networks": self._both.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "generator": self._generator.get_state(),
-            }
-        )
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken, with the same settings, images and seed."""
-        state = copy.deepcopy(dict(state))
-        self._both.load_state_dict(state["networks"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._generator.set_state(state["generator"].cpu())
-        self.epoch_number = int(state["epoch"])
-
-    def _step(self, images: Tensor) -> Tensor:
+    def _loss(self, images: Tensor) -> Tensor:
         config = self.config
         # One view after the other: each has batch statistics of its own.
         first, second = (
@@ -171,17 +136,13 @@ class Pretraining:
             )
             for _ in range(2)
         )
-        loss = vicreg(
+        return vicreg(
             first,
             second,
             invariance=config.invariance,
             variance=config.variance,
             covariance=config.covariance,
         )
-        self._optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        self._optimizer.step()
-        return loss.detach()
 
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config

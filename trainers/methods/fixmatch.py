@@ -10,11 +10,10 @@ columns: a little noise, and on top of more noise columns that are blanked, that
 mean.
 """
 
-import copy
 import math
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,22 +23,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.rand_augment import RandAugment
-from labeldp.trainers.models.learner import CropAndFlip
-from labeldp.trainers.models.optimization import Sgd
-from labeldp.trainers.models.predictors import (
-    NetworkPredictor,
-    NetworkSettings,
-    Pixels,
-    logits_of,
-    normalize,
-)
-from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
+from labeldp.trainers.models.learner import Classifying, CropAndFlip
+from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
-from labeldp.trainers.trainer import Trainer
 
 
 def fixmatch_loss(
@@ -98,7 +87,7 @@ class ShuffledStream:
         self._rest = state["rest"].cpu().clone()
 
 
-class FixMatch(Trainer):
+class FixMatch(Classifying):
     """A network that is trained on some labels and all examples."""
 
     def __init__(
@@ -112,106 +101,37 @@ class FixMatch(Trainer):
         performance: Performance | None = None,
     ) -> None:
         """Set up the first step."""
-        _validate.whole(seed=seed)
         performance = Performance() if performance is None else performance
-        performance.limit_threads()
+        super().__init__(seed=seed, performance=performance)
         rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (indices, labels))
         self.config = config
-        self.performance = performance
-        self.device = performance.torch_device()
         self._features = data.train_features.to(self.device)
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
         self._views = _views(config, data, self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
-        self.network = (
-            settings.for_training(data, initial)
-            .to(self.device)
-            .to(memory_format=performance.memory_format())
-        )
-        self.average = moving_average(self.network, config.average_decay)
-        self._forward = performance.compiled(self.network)
-        self._data = data
-        self._predictor = NetworkPredictor(
-            network=self.average.module,
-            settings=settings,
-            pixels=Pixels.of(data.mean, data.std),
-            performance=performance,
-        )
-        self._optimizer = Sgd(
-            self.network,
-            learning_rate=config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            decay_all=False,
-        )
+        average = partial(moving_average, decay=config.average_decay)
+        self._build(config, data, initial, average=average, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
         self._generator = torch.Generator().manual_seed(streams[2])
         published_steps = max(1, len(self._features) // config.batch_size)
         self.steps_per_epoch = config.steps_per_epoch or published_steps
-        self.epoch_number = 0
 
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch and evaluate."""
-        started = time.perf_counter()
-        first = self.epoch_number * self.steps_per_epoch
-        self.epoch_number += 1
-        total = torch.zeros((), device=self.device)
-        self.network.train()
-        for step in range(first, first + self.steps_per_epoch):
-            total += self._step(step)
-            # On an accelerator to look is to wait: there the end of the epoch shows it.
-            if self.device.type == "cpu" and not total.isfinite():
-                break
-        loss = float(total / self.steps_per_epoch)
-        if not math.isfinite(loss):
-            raise TrainingDiverged.at(epoch=self.epoch_number, learning_rate=self._rate(step))
-        return EpochMetrics(
-            epoch=self.epoch_number,
-            loss=loss,
-            val_accuracy=self.evaluate(),
-            seconds=time.perf_counter() - started,
-        )
+    def _losses(self) -> Iterator[Tensor]:
+        first = (self.epoch_number - 1) * self.steps_per_epoch
+        return map(self._loss, range(first, first + self.steps_per_epoch))
 
-    def predictor(self) -> NetworkPredictor:
-        """Return the averaged network, apart from what trains it."""
-        return self._predictor
+    def _mean_loss(self, total: Tensor, steps: int) -> float:
+        return float(total / steps)
 
-    def evaluate(self) -> float:
-        """Accuracy of the averaged weights on the public test split; NaN where there is none."""
-        return self._predictor.accuracy(self._data)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs."""
-        return copy.deepcopy(
-            {
-                "epoch": self.epoch_number,
-                "network": self.network.state_dict(),
-                "average": self.average.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "labeled": self._labeled.state_dict(),
-                "unlabeled": self._unlabeled.state_dict(),
-                "generator": self._generator.get_state(),
-            }
-        )
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken, with the same configuration, data and labels."""
-        state = copy.deepcopy(dict(state))
-        self.network.load_state_dict(state["network"])
-        self.average.load_state_dict(state["average"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._labeled.load_state_dict(state["labeled"])
-        self._unlabeled.load_state_dict(state["unlabeled"])
-        self._generator.set_state(state["generator"].cpu())
-        self.epoch_number = int(state["epoch"])
+    def _parts(self) -> dict[str, Any]:
+        return {**super()._parts(), "labeled": self._labeled, "unlabeled": self._unlabeled}
 
     def _rate(self, step: int) -> float:
         steps = self.config.epochs * self.steps_per_epoch
         return self.config.learning_rate * cosine_factor(step, steps=steps)
 
-    def _step(self, step: int) -> Tensor:
+    def _loss(self, step: int) -> Tensor:
         config, generator = self.config, self._generator
         self._optimizer.learning_rate = self._rate(step)
         chosen = self._take(self._labeled, config.batch_size)
@@ -227,7 +147,7 @@ class FixMatch(Trainer):
             with torch.no_grad():
                 logits_weak = self._logits(weak)
             logits = self._logits(torch.cat((labeled, strong)))
-        loss = fixmatch_loss(
+        return fixmatch_loss(
             logits_labeled=logits[: len(labeled)],
             labels=self._labels[chosen],
             logits_weak=logits_weak,
@@ -236,17 +156,9 @@ class FixMatch(Trainer):
             temperature=config.temperature,
             unlabeled_weight=config.unlabeled_weight,
         )
-        self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
-        self.average.update_parameters(self.network)
-        return loss.detach()
 
     def _take(self, stream: ShuffledStream, size: int) -> Tensor:
         return stream.take(size).to(self.device, non_blocking=True)
-
-    def _logits(self, inputs: Tensor) -> Tensor:
-        return logits_of(self._forward, inputs, self.performance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

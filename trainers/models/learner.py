@@ -5,16 +5,20 @@ while training, and the device is not waited for until an epoch ends.
 """
 
 import copy
+import math
 import time
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
@@ -28,7 +32,7 @@ from labeldp.trainers.models.predictors import (
 )
 from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
@@ -89,7 +93,129 @@ class CropAndFlip:
         return (length - 1) - (places.abs() - (length - 1)).abs()
 
 
-class Learner(Trainer):
+class Training(Trainer):
+    """Epochs and exact resume of a network, whose steps a subclass takes."""
+
+    network: nn.Module
+    _optimizer: Sgd
+    _generator: torch.Generator
+    _average: AveragedModel | None = None
+
+    def __init__(self, *, seed: int, performance: Performance) -> None:
+        """Prepare this process; a subclass sets the network up."""
+        _validate.whole(seed=seed)
+        performance.limit_threads()
+        self.performance = performance
+        self.device = performance.torch_device()
+        self.epoch_number = 0
+
+    @abstractmethod
+    def _losses(self) -> Iterator[Tensor]:
+        """Yield the loss of each step of an epoch; the step is taken before the next one."""
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch, and evaluate."""
+        started = time.perf_counter()
+        self.epoch_number += 1
+        self.network.train()
+        total, steps = torch.zeros((), device=self.device), 0
+        for loss in self._losses():
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+            if self._average is not None:
+                self._average.update_parameters(self.network)
+            total += loss.detach()
+            steps += 1
+            # On an accelerator to look is to wait: there the end of the epoch shows it.
+            if self.device.type == "cpu" and not total.isfinite():
+                break
+        mean = self._mean_loss(total, steps)
+        if not math.isfinite(mean):
+            raise self._diverged()
+        return EpochMetrics(
+            epoch=self.epoch_number,
+            loss=mean,
+            val_accuracy=self.evaluate(),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _mean_loss(self, total: Tensor, steps: int) -> float:
+        return float(total) / steps
+
+    def _diverged(self, what: str = "the loss is") -> TrainingDiverged:
+        rate = self._optimizer.learning_rate
+        return TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate, what=what)
+
+    def _parts(self) -> dict[str, Any]:
+        """Return what has a state of its own, by name."""
+        parts = {"network": self.network, "optimizer": self._optimizer}
+        return parts if self._average is None else {**parts, "average": self._average}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        own = {"epoch": self.epoch_number, "generator": self._generator.get_state()}
+        return copy.deepcopy({**own, **parts})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken; settings and data must be the same."""
+        state = copy.deepcopy(dict(state))
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self._generator.set_state(state["generator"].cpu())
+        self.epoch_number = int(state["epoch"])
+
+
+class Classifying(Training):
+    """Training of a network that predicts classes, or of the average of its weights."""
+
+    def _build(
+        self,
+        config: LearnerConfig | FixMatchConfig,
+        data: PublicData,
+        seed: int,
+        *,
+        average: Callable[[nn.Module], AveragedModel] | None,
+        dropout: float = 0.0,
+        mirrored: bool = False,
+        **descent: Any,
+    ) -> None:
+        """Set up the network and its optimizer; `descent` are further settings of `Sgd`."""
+        self._data = data
+        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
+        network = settings.for_training(data, seed, dropout=dropout)
+        self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
+        self._forward = self.performance.compiled(self.network)
+        self._average = None if average is None else average(self.network)
+        self._predictor = NetworkPredictor(
+            network=self.network if self._average is None else self._average.module,
+            settings=settings,
+            pixels=Pixels.of(data.mean, data.std),
+            performance=self.performance,
+            mirrored=mirrored,
+        )
+        self._optimizer = Sgd(
+            self.network,
+            learning_rate=config.learning_rate,
+            momentum=config.momentum,
+            weight_decay=config.weight_decay,
+            **descent,
+        )
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        return logits_of(self._forward, inputs, self.performance)
+
+    def predictor(self) -> NetworkPredictor:
+        """Return the network apart from its training; it is the same one, not a copy."""
+        return self._predictor
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._predictor.accuracy(self._data)
+
+
+class Learner(Classifying):
     """A network, its optimizer, its loss and the public data."""
 
     def __init__(
@@ -103,117 +229,51 @@ class Learner(Trainer):
         examples: NDArray[np.intp] | None = None,
     ) -> None:
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
-        self._loss_of = loss
-        _validate.whole(seed=seed)
-        performance.limit_threads()
-        self.config = config
-        self.performance = performance
-        self.device = performance.torch_device()
-        self.epoch_number = 0
+        super().__init__(seed=seed, performance=performance)
+        self.config, self._loss_of = config, loss
         _check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
-        self._data = data
         # On the device once: to send them there in every step would be to wait for it.
         self._mean, self._std = (
             torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
         )
         initial, order = seeds_of(seed)
-        settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
-        network = settings.for_training(data, initial, dropout=config.dropout)
-        self.network = network.to(self.device).to(memory_format=performance.memory_format())
-        self._forward = performance.compiled(self.network)
-        decay = config.recipe.average_decay
-        self._average = weight_average(self.network, decay=decay) if decay else None
-        self._predictor = NetworkPredictor(
-            network=self.network if self._average is None else self._average.module,
-            settings=settings,
-            pixels=Pixels.of(data.mean, data.std),
-            performance=performance,
-            mirrored=config.recipe.mirrored,
-        )
-        self._optimizer = Sgd(
-            self.network,
-            learning_rate=config.learning_rate,
-            momentum=config.momentum,
+        recipe, decay = config.recipe, config.recipe.average_decay
+        self._build(
+            config,
+            data,
+            initial,
+            average=partial(weight_average, decay=decay) if decay else None,
+            dropout=config.dropout,
+            mirrored=recipe.mirrored,
             nesterov=config.nesterov,
-            weight_decay=config.weight_decay,
-            bias_rate=config.recipe.bias_rate,
-            decoupled=config.recipe.decoupled_decay,
+            bias_rate=recipe.bias_rate,
+            decoupled=recipe.decoupled_decay,
         )
         self._generator = torch.Generator().manual_seed(order)
-        flip = config.recipe.flip is Flip.RANDOM
-        self._augmentation = CropAndFlip(padding=config.recipe.crop, flip=flip)
+        flip = recipe.flip is Flip.RANDOM
+        self._augmentation = CropAndFlip(padding=recipe.crop, flip=flip)
         self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
 
-    def epoch(self) -> EpochMetrics:
-        """Train for one epoch on the loss of each batch, and evaluate."""
-        started = time.perf_counter()
-        before = self.epoch_number
-        self.epoch_number += 1
-        self.network.train()
-        total, steps = torch.zeros((), device=self.device), 0
-        for order in batches(len(self._features), self.config.batch_size, self._generator):
-            self._optimizer.learning_rate = self._rate(before, steps)
-            rows = order.to(self.device, non_blocking=True)
+    def _losses(self) -> Iterator[Tensor]:
+        order = batches(len(self._features), self.config.batch_size, self._generator)
+        for step, places in enumerate(order):
+            self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
+            rows = places.to(self.device, non_blocking=True)
             inputs = self._inputs(rows)
             share = self._mixup_share()
             if share < 1:
                 inputs = share * inputs + (1 - share) * inputs.flip(0)
-            logits = logits_of(self._forward, inputs, self.performance)
-            # On an accelerator to look is to wait: there the end of the epoch shows it.
+            logits = self._logits(inputs)
+            # Losses refuse other logits. On an accelerator to look is to wait.
             if self.device.type == "cpu" and not logits.isfinite().all():
                 raise self._diverged()
             loss = self._loss_of(logits, rows)
             if share < 1:  # for cross-entropy the same as mixing the targets
                 loss = share * loss + (1 - share) * self._loss_of(logits, rows.flip(0))
-            self._optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self._optimizer.step()
-            if self._average is not None:
-                self._average.update_parameters(self.network)
-            total += loss.detach()
-            steps += 1
-        mean_loss = float(total) / steps
-        if not np.isfinite(mean_loss):
-            raise self._diverged()
-        return EpochMetrics(
-            epoch=self.epoch_number,
-            loss=mean_loss,
-            val_accuracy=self.evaluate(),
-            seconds=time.perf_counter() - started,
-        )
-
-    def predictor(self) -> NetworkPredictor:
-        """Return the network apart from its training; it is the same one, not a copy."""
-        return self._predictor
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        return self._predictor.accuracy(self._data)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        state = {
-            "epoch": self.epoch_number,
-            "network": self.network.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "generator": self._generator.get_state(),
-        }
-        if self._average is not None:
-            state["average"] = self._average.state_dict()
-        return copy.deepcopy(state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from where `state` was taken; the configuration must be the same."""
-        state = copy.deepcopy(dict(state))
-        self.network.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._generator.set_state(state["generator"].cpu())
-        if self._average is not None:
-            self._average.load_state_dict(state["average"])
-        self.epoch_number = int(state["epoch"])
+            yield loss
 
     def _rate(self, epoch: int, step: int) -> float:
         """Learning rate of a step of an epoch, both counted from 0."""
@@ -223,11 +283,6 @@ class Learner(Trainer):
             done = step / max(1, len(self._features) // config.batch_size)
         return config.learning_rate * rate_factor(
             epoch + done, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup
-        )
-
-    def _diverged(self) -> TrainingDiverged:
-        return TrainingDiverged.at(
-            epoch=self.epoch_number, learning_rate=self._optimizer.learning_rate
         )
 
     def _mixup_share(self) -> float:
