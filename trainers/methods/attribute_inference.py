@@ -109,19 +109,17 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
         )
     generator = np.random.default_rng(ensemble.seed)
     is_phd = test["education"] == DOCTORATE
-    phd, others = np.flatnonzero(is_phd), np.flatnonzero(~is_phd)
-    others = np.sort(generator.permutation(others)[: ensemble.others])
-    groups, people = {}, {"phd": phd, "others": others}
-    for group, rows in people.items():
-        encode = tables.Columns.fit(_without_education(train))
-        train_matrix, matrix = (
-            encode(_without_education(train)),
-            encode(_without_education(test, rows)),
-        )
-        features = tables.Numbers.fit(train_matrix)(train_matrix)
-        for scaling in Scaling:
-            scale = train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
-            groups[scaling, group] = tables.Numbers.fit(scale)(matrix)
+    others = np.sort(generator.permutation(np.flatnonzero(~is_phd))[: ensemble.others])
+    encode = tables.Columns.fit(_without_education(train))
+    train_matrix, test_matrix = (encode(_without_education(rows)) for rows in (train, test))
+    features = tables.Numbers.fit(train_matrix)(train_matrix)
+    people = {"phd": test_matrix[is_phd], "others": test_matrix[others]}
+    scales = {
+        (scaling, group): train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
+        for scaling in Scaling
+        for group, matrix in people.items()
+    }
+    groups = {which: tables.Numbers.fit(rows)(people[which[1]]) for which, rows in scales.items()}
     votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
     forest_settings = ForestSettings(
@@ -138,19 +136,10 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
             votes[which].append(forest.predict(asked))
     counts = {key: count_votes(np.stack(each), num_classes=2) for key, each in votes.items()}
     return {
-        scaling: GroupVotes(
-            phd=counts[scaling, "phd"].astype(np.int64),
-            others=counts[scaling, "others"].astype(np.int64),
-        )
+        scaling: GroupVotes(**{group: counts[scaling, group].astype(np.int64) for group in people})
         for scaling in Scaling
     }
 
 
-def _without_education(
-    columns: Columns, rows: NDArray[np.intp] | None = None
-) -> dict[str, NDArray[Any]]:
-    return {
-        name: column if rows is None else column[rows]
-        for name, column in columns.items()
-        if name not in ABOUT_EDUCATION
-    }
+def _without_education(columns: Columns) -> dict[str, NDArray[Any]]:
+    return {name: column for name, column in columns.items() if name not in ABOUT_EDUCATION}

@@ -95,7 +95,7 @@ class FixMatch(Classifying):
         config: FixMatchConfig,
         *,
         data: PublicData,
-        indices: NDArray[np.integer[Any]],
+        examples: NDArray[np.integer[Any]],
         labels: NDArray[np.integer[Any]],
         seed: int,
         performance: Performance | None = None,
@@ -103,7 +103,7 @@ class FixMatch(Classifying):
         """Set up the first step."""
         performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
-        rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (indices, labels))
+        rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (examples, labels))
         self.config = config
         self._features = data.train_features.to(self.device)
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)

@@ -153,40 +153,29 @@ def fit_forest(
 
 
 def start_student(
-    config: StudentConfig,
+    config: StudentConfig | EnsembleConfig,
     *,
-    data: PublicData,
-    indices: NDArray[np.intp],
+    examples: NDArray[np.intp],
     labels: NDArray[np.int64],
-    seed: int,
-    performance: Performance,
+    **given: Any,
 ) -> Trainer:
-    """Set a student up that learns from answers [M] on training examples `indices` [M]."""
-    if len(indices) == 0:
+    """Set up a student that learns from answers [M], or a teacher, on training `examples` [M].
+
+    `given` are data, seed and performance.
+    """
+    if len(examples) == 0:
         raise ValueError(
             "no query was answered, so there is nothing for a student to learn from; lower the "
             "threshold or sigma1, or let more teachers vote"
         )
-    config.check_data(data)
-    if config.kind is StudentKind.FIXMATCH:
-        return FixMatch(
-            config.fixmatch,
-            data=data,
-            indices=indices,
-            labels=labels,
-            seed=seed,
-            performance=performance,
-        )
-    if config.kind is StudentKind.NETWORK:
-        return OnLabels(
-            config.network,
-            labels=labels,
-            data=data,
-            seed=seed,
-            performance=performance,
-            examples=indices,
-        )
-    return _ClosedFormStudent(config, data, indices, labels, seed)
+    config.check_data(given["data"])
+    given |= {"examples": examples, "labels": labels}
+    match StudentKind(config.kind):
+        case StudentKind.FIXMATCH:
+            return FixMatch(config.fixmatch, **given)
+        case StudentKind.NETWORK:
+            return OnLabels(config.network, **given)
+    return _ClosedFormStudent(config, **given)
 
 
 class _ClosedFormStudent(Trainer):
@@ -194,18 +183,21 @@ class _ClosedFormStudent(Trainer):
 
     def __init__(
         self,
-        config: StudentConfig,
+        config: StudentConfig | EnsembleConfig,
+        *,
         data: PublicData,
-        indices: NDArray[np.intp],
+        examples: NDArray[np.intp],
         labels: NDArray[np.int64],
         seed: int,
+        performance: Performance,
     ) -> None:
+        del performance  # both kinds compute on the CPU, in single precision
         self._config, self._data, self._seed = config, data, seed
-        self._indices, self._labels = indices, labels
+        self._indices, self._labels = examples, labels
         self._predictor: Predictor | None = None
 
     def _fit(self) -> Predictor:
-        if self._config.kind is not StudentKind.FOREST:
+        if self._config.kind != StudentKind.FOREST:
             return self._fit_probe()
         rows = self._data.train_features[torch.from_numpy(self._indices)]
         forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
@@ -221,7 +213,7 @@ class _ClosedFormStudent(Trainer):
             return ProbePredictor(weights=probes[0])
 
         probe = fitted(indices, labels)
-        if config.kind is not StudentKind.SELF_TRAINED:
+        if not isinstance(config, StudentConfig) or config.kind != StudentKind.SELF_TRAINED:
             return probe
         # A closed form has no seed; students of one ensemble differ in the half they look at.
         count = len(data.train_features)
@@ -350,7 +342,7 @@ def start(
         return start_student(
             config.student,
             data=data,
-            indices=indices,
+            examples=indices,
             labels=known,
             seed=seed,
             performance=performance,
@@ -449,37 +441,22 @@ class TeacherVotes:
         silent = replace(
             data, test_features=data.test_features[:1], test_labels=data.test_labels[:1]
         )
-        votes = [
-            self._one(shard, silent, self.seed_of(teacher))
-            .predict(queries)
-            .argmax(1)
-            .astype(np.uint8)
-            for teacher, shard in zip(teachers, shards, strict=True)
-        ]
+        votes = []
+        for number, shard in zip(teachers, shards, strict=True):
+            teacher = start_student(
+                self.config,
+                data=silent,
+                examples=shard.indices,
+                labels=shard.labels,
+                seed=self.seed_of(number),
+                performance=self.performance,
+            )
+            for _ in range(self.config.epochs):
+                teacher.epoch()
+            votes.append(teacher.predict(queries).argmax(1).astype(np.uint8))
         return np.stack(votes)
 
     def seed_of(self, teacher: int) -> int:
         """Seed of one teacher's training; independent of how teachers are cut into batches."""
         text = f"labeldp teacher {self.config.seed} {teacher}".encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
-
-    def _one(self, shard: Shard, data: PublicData, seed: int) -> Trainer:
-        """Return a teacher that has learned from its shard, as a student does from answers."""
-        config = self.config
-        student = StudentConfig(
-            kind=StudentKind(config.kind),
-            forest=config.forest,
-            network=config.network,
-            fixmatch=config.fixmatch,
-        )
-        teacher = start_student(
-            student,
-            data=data,
-            indices=shard.indices,
-            labels=shard.labels,
-            seed=seed,
-            performance=self.performance,
-        )
-        for _ in range(student.epochs):
-            teacher.epoch()
-        return teacher

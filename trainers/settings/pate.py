@@ -86,6 +86,14 @@ class _Models:
     forest: ForestSettings = key(ForestSettings(), "Of forests.")
     network: LearnerConfig = key(LearnerConfig(), "Of networks.")
     fixmatch: FixMatchConfig = key(FixMatchConfig(), "Of FixMatch.")
+    kind: TeacherKind | StudentKind = key(StudentKind.PROBE, "Kind of the model.")
+
+    @property
+    def epochs(self) -> int:
+        """Calls of `epoch` until it is trained."""
+        if self.kind == StudentKind.NETWORK:
+            return self.network.epochs
+        return self.fixmatch.epochs if self.kind == StudentKind.FIXMATCH else 1
 
     def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
         if kind == "network":
@@ -157,13 +165,6 @@ class StudentConfig(_Models):
         0.8,
         "Share of the half whose guesses are taken in the last round of self-training.",
     )
-
-    @property
-    def epochs(self) -> int:
-        """Calls of `epoch` until it is trained."""
-        if self.kind is StudentKind.NETWORK:
-            return self.network.epochs
-        return self.fixmatch.epochs if self.kind is StudentKind.FIXMATCH else 1
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that this student cannot learn from."""

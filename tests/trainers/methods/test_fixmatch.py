@@ -82,7 +82,7 @@ def test_weak_views_without_gradient_learn_too_and_divergence_is_named() -> None
     )
 
     def start(config: FixMatchConfig) -> FixMatch:
-        return FixMatch(config, data=data, indices=np.arange(30), labels=labels[:30], seed=1)
+        return FixMatch(config, data=data, examples=np.arange(30), labels=labels[:30], seed=1)
 
     trainer = start(config)
     for _ in range(config.epochs):

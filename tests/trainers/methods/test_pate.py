@@ -130,7 +130,7 @@ def test_students_without_answers_or_features_are_refused() -> None:
             start_student(
                 StudentConfig(kind=kind),
                 data=images,
-                indices=np.arange(5),
+                examples=np.arange(5),
                 labels=np.arange(5) % 3,
                 seed=0,
                 performance=ON_CPU,
