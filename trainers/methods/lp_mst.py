@@ -132,6 +132,16 @@ class Stages(Trainer):
         """Return `stage_t_accuracy` of every stage: on the public test split, after its end."""
         return dict(self._figures)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
+        return {"figures": dict(self._figures), "learner": self._learner.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self._figures = dict(state["figures"])
+        self._learner = self._new_learner()
+        self._learner.load_state_dict(state["learner"])
+
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         return Learner(
             self._settings.learner(epochs=self._settings.stage_epochs(self.stage), **changes),
@@ -196,18 +206,12 @@ class LpMst(Stages):
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        return {
-            "released": [part.state() for part in self._released],
-            "figures": dict(self._figures),
-            "learner": self._learner.state_dict(),
-        }
+        return {**super().state_dict(), "released": [part.state() for part in self._released]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
         self._released = [_Part.of_state(part) for part in state["released"]]
-        self._figures = dict(state["figures"])
-        self._learner = self._new_learner()
-        self._learner.load_state_dict(state["learner"])
+        super().load_state_dict(state)
 
     def _next_stage(self) -> None:
         before, config, stage = self._learner, self.config, self.stage + 1
@@ -293,19 +297,13 @@ class StagedMoments(Stages):
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        return {
-            "stage": self.stage,
-            "targets": self._targets.cpu().clone(),
-            "figures": dict(self._figures),
-            "learner": self._learner.state_dict(),
-        }
+        own = {"stage": self.stage, "targets": self._targets.cpu().clone()}
+        return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
         self.stage = int(state["stage"])
-        self._figures = dict(state["figures"])
-        self._learner = self._new_learner()
-        self._learner.load_state_dict(state["learner"])
+        super().load_state_dict(state)
         self._targets = state["targets"].to(self._learner.device)
 
     def _next_stage(self) -> None:
