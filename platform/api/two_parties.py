@@ -3,9 +3,9 @@
 The party with features writes a request (`write_request`): whose labels, by what method, and for
 moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
 id, computes the sensitivity of the request itself, charges its own vault, and writes a
-release. The first party reads that (`read_release`) and fits a model to it (`fit_release`). Both
-files are folders of a `.json` with the digests of everything beside it. No code is in them, and
-nothing here loads torch, Ray or MLflow.
+release. The first party reads that (`read_release`) and fits a model to it (`fit_release`). Each is
+a folder of two files: facts in a `.json`, with the digest of the arrays in an `.npz`. No code is in
+them, and nothing here loads torch, Ray or MLflow.
 
 Nothing in a request is trusted. The longest row of its directions, whatever they are, sets the
 noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -40,9 +39,9 @@ from labeldp.platform.api.label_release import (
 )
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.trainers.data.files import check_unpacked, open_regular, read_bytes
+from labeldp.trainers.data.files import open_regular, read_bytes
 from labeldp.trainers.data.own_data import read_arrays
-from labeldp.trainers.data.own_files import parquet_table
+from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
     fit_to_soft_labels,
@@ -58,15 +57,7 @@ from labeldp.trainers.methods.smooth_sums import (
 )
 
 FORMAT = 1
-_REQUEST, _RELEASE = "request.json", "release.json"
-_IDS, _WEIGHTS, _QUESTION, _CLUSTERS, _PRIOR, _VALUES = (
-    "ids.parquet",
-    "weights.npy",
-    "question.npz",
-    "clusters.npy",
-    "prior.npy",
-    "values.npy",
-)
+_REQUEST, _RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
 #: Bounds on what a stranger's file may make this process read.
 _MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
@@ -193,7 +184,7 @@ def write_request(
     """
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
-    files: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages":
         known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
@@ -209,7 +200,7 @@ def write_request(
                     f"{', '.join(model.classes)}; give the same in the same order"
                 )
             prior = model.predict_proba(features)[chosen]
-            files[_PRIOR] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
+            arrays["prior"] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` speak of every id; no label is left to ask")
     elif after:
@@ -218,14 +209,13 @@ def write_request(
         rows = prepared(features, id_column)[0]
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
-        files[_WEIGHTS], files[_QUESTION] = packed(weights), question.arrays()
+        arrays |= {"weights": packed(weights), **question.arrays()}
     if method == "clusters":
         rows = prepared(features, id_column)[0]
-        files[_CLUSTERS] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
-    files[_IDS] = ids[chosen]
+        arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = new_folder(to)
-    _write(folder, _REQUEST, {**facts, "rows": len(chosen)}, files)
+    _write(folder, _REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
     return read_request(folder)
 
 
@@ -260,9 +250,9 @@ def read_request(folder: str | Path) -> Request:
     """Return a request, or refuse one that was altered or is too large."""
     place = Path(folder)
     with _as_written(place, _REQUEST):
-        facts, files = _read(place, _REQUEST)
+        facts, ids, arrays = _read(place, _REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
-        method, ids = str(facts.get("method")), files[_IDS]
+        method = str(facts.get("method"))
         if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
@@ -272,13 +262,13 @@ def read_request(folder: str | Path) -> Request:
             raise FileNotAsWritten(
                 f"{place} has an id twice, or none; each label is requested once"
             )
-        weights, question, prior = files.get(_WEIGHTS), None, files.get(_PRIOR)
-        clusters = files.get(_CLUSTERS)
-        for needs, file in (("moments", _WEIGHTS), ("clusters", _CLUSTERS)):
-            if (method == needs) != (file in files):
-                raise FileNotAsWritten(f"{place}: {needs} need {file}, and {method} takes none")
+        weights, question, prior = arrays.get("weights"), None, arrays.get("prior")
+        clusters = arrays.get("clusters")
+        for needs, name in (("moments", "weights"), ("clusters", "clusters")):
+            if (method == needs) != (name in arrays):
+                raise FileNotAsWritten(f"{place}: {needs} need {name}, and {method} takes none")
         if weights is not None:
-            question = SumQuestion.of_arrays(files.get(_QUESTION, {}))
+            question = SumQuestion.of_arrays(arrays)
             width = len(question.units)
             if width > _MOST_DIRECTIONS:
                 raise FileNotAsWritten(
@@ -444,12 +434,12 @@ def answer(
         "mechanism": line.mechanism,
         "length": length,
     }
-    files: dict[str, Any] = {_IDS: request.ids, _VALUES: _packed(values)}
+    arrays = {"values": _packed(values)}
     if request.question is not None:
-        files[_QUESTION] = request.question.arrays()
+        arrays |= request.question.arrays()
     if request.clusters is not None:
-        files[_CLUSTERS] = request.clusters
-    written = _write(folder, _RELEASE, facts, files)
+        arrays["clusters"] = request.clusters
+    written = _write(folder, _RELEASE, facts, request.ids, arrays)
     return Answered(**{**vars(found), "bytes": written, "folder": str(folder)})
 
 
@@ -490,18 +480,18 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
     with _as_written(place, _RELEASE):
-        facts, files = _read(place, _RELEASE)
-        classes, ids, values = tuple(facts["classes"]), files[_IDS], files[_VALUES]
+        facts, ids, arrays = _read(place, _RELEASE)
+        classes, values = tuple(facts["classes"]), arrays["values"]
         mechanism = mechanism_for(
             facts["method"],
             epsilon=facts["asked_epsilon"],
             delta=facts["delta"],
             num_classes=len(classes),
         )
-        question = SumQuestion.of_arrays(files[_QUESTION]) if _QUESTION in files else None
+        question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        clusters, expected = files.get(_CLUSTERS), len(ids)
+        clusters, expected = arrays.get("clusters"), len(ids)
         if question is not None:
             expected = len(question.units)
         if clusters is not None:
@@ -650,46 +640,43 @@ def _packed(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float32)
 
 
-def _write(folder: Path, name: str, facts: Mapping[str, Any], files: Mapping[str, Any]) -> int:
-    """Write a folder, the description last; return its bytes."""
-    for file, content in files.items():
-        with (folder / file).open("wb") as opened:
-            if file == _IDS:
-                pd.DataFrame({"id": content}).to_parquet(opened, compression="zstd")
-            elif isinstance(content, Mapping):
-                np.savez(opened, **content)
-            else:
-                np.save(opened, content, allow_pickle=False)
-    described = {
-        "format": FORMAT,
-        **facts,
-        "files": {file: _digest(folder / file) for file in sorted(files)},
-    }
+def _write(
+    folder: Path,
+    name: str,
+    facts: Mapping[str, Any],
+    ids: NDArray[np.str_],
+    arrays: Mapping[str, NDArray[Any]],
+) -> int:
+    """Write a folder, the facts last; return its bytes."""
+    with (folder / _ARRAYS).open("wb") as opened:
+        np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
+    described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
     described["digest"] = _digest_of(described)
     (folder / name).write_text(json.dumps(described, indent=1) + "\n")
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def _read(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a folder's description and files, or refuse what is not as it was written."""
-    with _as_written(folder, name):
-        facts = json.loads(read_bytes(folder / name))
-        stated = facts.pop("digest")
-        if facts["format"] != FORMAT:
-            raise FileNotAsWritten(
-                f"{folder} has format {facts['format']}, and this labeldp reads {FORMAT}"
-            )
-        if stated != _digest_of(facts):
-            raise FileNotAsWritten(f"{folder / name} was altered; ask its writer for it again")
-        files: dict[str, Any] = {}
-        for file, digest in facts["files"].items():
-            if file not in (_IDS, _WEIGHTS, _QUESTION, _CLUSTERS, _PRIOR, _VALUES):
-                raise FileNotAsWritten(f"{folder} names a file {file!r}, which has no place in it")
-            path = folder / file
-            if _digest(path) != digest:
-                raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
-            files[file] = _content(path)
-    return {**facts, "digest": stated}, files
+def _read(
+    folder: Path, name: str
+) -> tuple[dict[str, Any], NDArray[np.str_], dict[str, NDArray[Any]]]:
+    """Return a folder's facts, ids and other arrays, or refuse what is not as it was written."""
+    facts = json.loads(read_bytes(folder / name))
+    stated = facts.pop("digest")
+    if facts["format"] != FORMAT:
+        raise FileNotAsWritten(
+            f"{folder} has format {facts['format']}, and this labeldp reads {FORMAT}"
+        )
+    for path, then, now in (
+        (folder / name, stated, _digest_of(facts)),
+        (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
+    ):
+        if then != now:
+            raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
+    arrays = npz_arrays(folder / _ARRAYS)
+    ids = arrays.pop("ids")
+    if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
+        raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")
+    return {**facts, "digest": stated}, np.char.decode(ids, "utf-8"), arrays
 
 
 @contextmanager
@@ -703,23 +690,6 @@ def _as_written(folder: Path, name: str) -> Iterator[None]:
         raise FileNotAsWritten(
             f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
         ) from error
-
-
-def _content(path: Path) -> Any:
-    if path.suffix == ".parquet":
-        ids = parquet_table(path).to_pandas()["id"]
-        if ids.isna().any():
-            raise FileNotAsWritten(f"{path} lacks an id in some rows")
-        ids = ids.astype(str)
-        if ids.str.len().max() > _LONGEST_ID:  # NumPy gives every id the room of the longest
-            raise FileNotAsWritten(f"{path} has an id of more than {_LONGEST_ID:,} characters")
-        return ids.to_numpy(dtype=str)
-    if path.suffix == ".npz":
-        with ZipFile(path) as packed_file:
-            check_unpacked(path, sum(part.file_size for part in packed_file.infolist()))
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    return np.load(path, allow_pickle=False)
 
 
 def _digest(path: Path) -> str:

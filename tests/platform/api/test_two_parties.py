@@ -10,6 +10,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.api import two_parties
 from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.data.own_files import npz_arrays
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -58,7 +60,7 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     assert found.total_epsilon == dry.total_epsilon and len(vault.charges()) == 1
     again = answer(labels, request, tmp_path / "again", **given)
     assert (again.new, len(vault.charges())) == (False, 1)
-    first, second = (tmp_path / name / "values.npy" for name in ("release", "again"))
+    first, second = (tmp_path / name / "arrays.npz" for name in ("release", "again"))
     assert first.read_bytes() == second.read_bytes()
     release = read_release(tmp_path / "release")
     model = two_parties.fit_release(features.sample(frac=1, random_state=1), [release])
@@ -188,13 +190,13 @@ def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> 
     vault = SharedVault(tmp_path / "vault")
     answer(labels, request, tmp_path / "release", **COLUMNS, epsilon=1.0, vault=vault)
     names = {path.name for path in (tmp_path / "release").iterdir()}
-    assert names == {"release.json", "ids.parquet", "question.npz", "values.npy"}
-    for name in ("ids.parquet", "question.npz"):  # as the other party wrote them
-        same = (tmp_path / kind / name for kind in ("request", "release"))
-        tables = [pd.read_parquet(path) if name == "ids.parquet" else None for path in same]
-        assert name != "ids.parquet" or tables[0].equals(tables[1])  # type: ignore[union-attr]
-    values = np.load(tmp_path / "release" / "values.npy")
+    assert names == {"release.json", "arrays.npz"}
+    asked, given = (npz_arrays(tmp_path / name / "arrays.npz") for name in ("request", "release"))
+    values = given.pop("values")
     assert values.shape == (request.weights.shape[1], 2)  # type: ignore[union-attr]
+    # All else is as the other party wrote it.
+    assert set(asked) - set(given) == {"weights"}
+    assert all(array.tobytes() == asked[name].tobytes() for name, array in given.items())
     (charge,) = vault.charges()
     text = (tmp_path / "release" / "release.json").read_text()
     assert charge.key not in text and json.loads(text)["classes"] == ["Quitte", "Zwetschge"]
@@ -202,20 +204,21 @@ def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> 
 
 def _rewritten(folder: Path, change: Any) -> None:
     """Change a request as its writer could have: with digests that fit."""
-    facts, files = two_parties._read(folder, "request.json")
-    for name in ("digest", "format", "files"):
+    facts, ids, arrays = two_parties._read(folder, "request.json")
+    for name in ("digest", "format", "arrays"):
         facts.pop(name)
-    change(facts, files)
-    two_parties._write(folder, "request.json", facts, files)
+    arrays["ids"] = ids
+    change(facts, arrays)
+    two_parties._write(folder, "request.json", facts, arrays.pop("ids"), arrays)
 
 
 def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"][:, 0] = 0x88  # twice 0
-    files["weights.npy"][7, 0] = 0xF8
+    files["weights"][:, 0] = 0x88  # twice 0
+    files["weights"][7, 0] = 0xF8
 
 
 def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["question.npz"]["units"] *= 1000
+    files["units"] *= 1000
 
 
 def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: Path) -> None:
@@ -235,33 +238,30 @@ def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: P
 
 
 def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
-    files["weights.npy"] = np.zeros((len(files["ids.parquet"]), 2500), np.uint8)
-    arrays = files["question.npz"]
+    files["weights"] = np.zeros((len(files["ids"]), 2500), np.uint8)
     for name in ("units", "totals", "strengths"):
-        arrays[name] = np.zeros(5000)
-    arrays["mixing"] = np.zeros((5000, 5000))
-    arrays["projection"] = np.zeros((len(arrays["landmarks"]), 5000))
+        files[name] = np.zeros(5000)
+    files["mixing"] = np.zeros((5000, 5000))
+    files["projection"] = np.zeros((len(files["landmarks"]), 5000))
 
 
 #: What a writer may change, of the facts and of the files of its request.
 HOSTILE: dict[str, Any] = {
-    "an id twice": lambda _, files: files["ids.parquet"].put(0, files["ids.parquet"][1]),
-    "a long id": lambda _, files: files.update(
-        {"ids.parquet": np.append(files["ids.parquet"][1:], "x" * 5000)}
-    ),
-    "no ids": lambda _, files: files.pop("ids.parquet"),
-    "not finite": lambda _, files: files["question.npz"]["units"].put(0, np.inf),
-    "no units": lambda _, files: files["question.npz"].pop("units"),
-    "nothing": lambda _, files: files["weights.npy"].fill(0x88),
-    "a short table": lambda _, files: files.update({"weights.npy": files["weights.npy"][:-1]}),
+    "an id twice": lambda _, files: files["ids"].put(0, files["ids"][1]),
+    "a long id": lambda _, files: files.update({"ids": np.append(files["ids"][1:], "x" * 5000)}),
+    "no ids": lambda _, files: files.update({"ids": files["ids"][:0]}),
+    "not finite": lambda _, files: files["units"].put(0, np.inf),
+    "no units": lambda _, files: files.pop("units"),
+    "nothing": lambda _, files: files["weights"].fill(0x88),
+    "a short table": lambda _, files: files.update({"weights": files["weights"][:-1]}),
     "a wide table": _wide,
     "classes are no list": lambda facts, _: facts.update(classes=5),
     "of true labels": lambda facts, _: facts.update(method="pate"),
 }
 COUNTS: dict[str, Any] = {
-    "many groups": lambda _, files: files["clusters.npy"].put(0, 300),
-    "few rows": lambda _, files: files.update({"clusters.npy": files["clusters.npy"][1:]}),
-    "no groups": lambda _, files: files.pop("clusters.npy"),
+    "many groups": lambda _, files: files["clusters"].put(0, 300),
+    "few rows": lambda _, files: files.update({"clusters": files["clusters"][1:]}),
+    "no groups": lambda _, files: files.pop("clusters"),
     "of true labels": HOSTILE["of true labels"],
 }
 
@@ -290,24 +290,26 @@ def request_folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("file", ["weights.npy", "request.json"])
+@pytest.mark.parametrize("file", ["arrays.npz", "request.json"])
 def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
     file: str, request_folder: Path
 ) -> None:
     folder = request_folder
     facts = json.loads((folder / "request.json").read_text())
     del facts["digest"]
-    claim = BytesIO()
+    claim, array = BytesIO(), BytesIO()
     header = {"descr": "|u1", "fortran_order": False, "shape": (10**13,)}
-    np.lib.format.write_array_header_1_0(claim, header)
+    np.lib.format.write_array_header_1_0(array, header)
+    with ZipFile(claim, "w") as packed:
+        packed.writestr("ids.npy", array.getvalue())
     for content in (b"", claim.getvalue(), b"[" * 100_000, None):
         (folder / file).unlink()
         if content is None:
             os.mkfifo(folder / file)
         else:
             (folder / file).write_bytes(content)
-        if file == "weights.npy":
-            facts["files"][file] = "" if content is None else two_parties._digest(folder / file)
+        if file == "arrays.npz":
+            facts["arrays"] = "" if content is None else two_parties._digest(folder / file)
             stated = {**facts, "digest": two_parties._digest_of(facts)}
             (folder / "request.json").write_text(json.dumps(stated))
         with pytest.raises(FileNotAsWritten):
@@ -317,7 +319,17 @@ def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
     request_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 4_000)
+    path = request_folder / "arrays.npz"
+    arrays = npz_arrays(path)
+    arrays["weights"].fill(0x77)
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    facts = json.loads((request_folder / "request.json").read_text())
+    facts["arrays"] = two_parties._digest(path)
+    facts["digest"] = two_parties._digest_of({k: v for k, v in facts.items() if k != "digest"})
+    (request_folder / "request.json").write_text(json.dumps(facts))
+    two_parties.read_request(request_folder)
+    memory = path.stat().st_size + 1
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: memory)
     with pytest.raises(FileNotAsWritten, match=r"holds .* bytes when unpacked"):
         two_parties.read_request(request_folder)
 
