@@ -92,7 +92,7 @@ def test_vectors_of_private_images_and_their_league(
 ) -> None:
     """An interrupted call leaves nothing, and a second one trains nothing."""
     with monkeypatch.context() as patch:
-        patch.setattr("labeldp.trainers.models.learner.Learner.epoch", stop)
+        patch.setattr("labeldp.trainers.models.learner.Training.epoch", stop)
         assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
     assert capsys.readouterr().err.endswith("interrupted\n")
     assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
@@ -111,7 +111,7 @@ def test_vectors_of_private_images_and_their_league(
     means = np.stack([train[data.train_labels == label].mean(0) for label in range(10)])
     nearest = np.square(test[:, None] - means).sum(2).argmin(1)
     assert (nearest == data.public.test_labels).mean() > 0.5  # a tenth of all guesses is by chance
-    monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
+    monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
     again, progress = embedded(capsys, "x.npy")
     assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
     other, _ = embedded(capsys, "other.npy")
@@ -155,7 +155,7 @@ def test_secret_images_without_color_are_recognized_in_color(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As files, which are read in color, and as an array of three equal channels."""
-    monkeypatch.delattr("labeldp.trainers.models.learner.Learner.epoch")
+    monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
     images = load("digits").public.train_features.numpy()[:20]
     for number, image in enumerate(images):
         Image.fromarray(image[0]).save(tmp_path / f"{number:02}.png")
