@@ -2,11 +2,11 @@
 
 The party that has the features requests sums of labels along smooth functions of them
 (`LabelMoments`), and learns a smooth function from the answer. Here are the functions: the
-strongest of a Gaussian kernel between rows and some landmarks among them. Each column of numbers
-counts as itself and as its rank, so that heavy tails neither dominate nor vanish. Noise goes into
-one sum per function and class. A logistic model needs nothing else of the labels: its likelihood
-depends on them by these sums alone. Its prior is the kernel's, and noise makes it count for more.
-Everything in this module is public: labels have no part in it.
+strongest of a kernel, which is Gaussian between rows and some landmarks among them, and a little
+linear. Each column of numbers counts as itself and as its rank, so that heavy tails neither
+dominate nor vanish. Noise goes into one sum per function and class. A logistic model needs nothing
+else of the labels: its likelihood depends on them by these sums alone. Its prior is the kernel's,
+and noise makes it count for more. Everything in this module is public: labels have no part in it.
 
 The functions are learned from a sample of the rows, so that a million rows take one pass. The
 packed weights are the request, entry by entry; `SumQuestion` holds what the answer needs.
@@ -39,8 +39,10 @@ Floats = NDArray[np.float32]
 #: Rows from which the functions are learned, and landmarks among them for each function.
 _SAMPLE, _LANDMARKS = 20_000, 1.5
 _KNOTS = 129
-#: Squared width of the kernel in units of the median squared distance.
-_WIDTH = 4.0
+#: Squared width of the Gaussian kernel in units of the median squared distance, and the mean of the
+#: linear kernel on its diagonal, where the Gaussian one is 1: on `conversions` linear models learn
+#: as much then as from true labels, and Adult is as without a linear kernel.
+_WIDTH, _LINEAR = 4.0, 0.3
 #: Standard deviations at which a number is clipped.
 _CLIPPED = 4.0
 #: Directions below this share of the strongest one are numerical noise.
@@ -78,7 +80,8 @@ class SmoothFunctions:
         knots: Quantiles of each column in these units [Q, D]; NaN for those of two values.
         landmarks: Rows between which the kernel measures, described by `_described` [L, D'].
         width: Squared width of the kernel.
-        projection: From the kernel's values at the landmarks to the functions [L, M].
+        projection: From the Gaussian kernel at the landmarks to the functions [L, M].
+        slopes: From a row, described likewise, to the functions [D', M].
         strengths: Share of the kernel along each function [M].
     """
 
@@ -87,6 +90,7 @@ class SmoothFunctions:
     landmarks: Floats
     width: float
     projection: Floats
+    slopes: Floats
     strengths: NDArray[np.float64]
 
     @classmethod
@@ -108,17 +112,21 @@ class SmoothFunctions:
         between, turned = eigh(np.exp(-distances / width).astype(np.float64))
         kept = between > _LEAST_SHARE * between[-1]
         root = (turned[:, kept] / np.sqrt(between[kept])).astype(np.float32)
-        embedded = np.exp(-_squared_distances(described, landmarks) / width) @ root
+        linear = np.float32(np.sqrt(_LINEAR / max(np.square(described).sum(1).mean(), 1e-30)))
+        gaussian = np.exp(-_squared_distances(described, landmarks) / width) @ root
+        embedded = np.hstack([gaussian, linear * described])
         strengths, rotation = eigh((embedded.T @ embedded).astype(np.float64))
         strengths, rotation = strengths[::-1][:count], rotation[:, ::-1][:, :count]
         strong = strengths > _LEAST_SHARE * strengths[0]
-        scale = np.sqrt(len(sample) / strengths[strong])
+        turned = rotation[:, strong] * np.sqrt(len(sample) / strengths[strong])
+        of_kernel, of_row = np.split(turned.astype(np.float32), [root.shape[1]])
         return cls(
             scales=scales,
             knots=knots,
             landmarks=landmarks,
             width=width,
-            projection=(root @ (rotation[:, strong] * scale)).astype(np.float32),
+            projection=root @ of_kernel,
+            slopes=linear * of_row,
             strengths=strengths[strong],
         )
 
@@ -126,10 +134,10 @@ class SmoothFunctions:
         """Return the values of the functions [N, M] at rows [N, D]."""
         values = np.empty((len(rows), len(self.strengths)), np.float32)
         for some in _blocks(len(rows)):
-            distances = _squared_distances(
-                _described(rows[some], self.scales, self.knots), self.landmarks
-            )
+            described = _described(rows[some], self.scales, self.knots)
+            distances = _squared_distances(described, self.landmarks)
             values[some] = np.exp(distances / -self.width) @ self.projection
+            values[some] += described @ self.slopes
         return values
 
 
@@ -405,6 +413,7 @@ ARRAY_AXES = {
     "knots": "QD",
     "landmarks": "LR",
     "projection": "LM",
+    "slopes": "RM",
     "strengths": "M",
     "width": "",
     "longest": "",
