@@ -268,9 +268,8 @@ def exact_digits(probabilities: Floats, epsilon: float) -> tuple[NDArray[np.int6
     are a further output.
     """
     factor = _e_epsilon(epsilon)
-    least = [int(each * _UNIT) for each in probabilities.min(axis=0)]
-    most = np.array([math.floor(factor * each) for each in least])
-    digits = np.minimum((probabilities * _UNIT).astype(np.int64), most)
+    digits = (probabilities * _UNIT).astype(np.int64)
+    digits = np.maximum(digits, [math.ceil(int(each) / factor) for each in digits.max(axis=0)])
     sums = digits.sum(axis=1)
     spread = int(sums.max() - sums.min())
     rest = math.ceil(spread / (factor - 1)) if spread else 0
@@ -505,7 +504,8 @@ def _of_numbers(
         means = kron(identity(classes), outputs[None])
         rows.append(hstack((means, coo_array((classes, count)))))
         wanted.append(values.astype(np.float64))
-    errors = prior[:, None] * (outputs[None] - values[:, None]) ** 2
+    # Costs far below the solver's tolerance (1e-7) leave it without a way on.
+    errors = np.maximum(prior, 1e-6)[:, None] * (outputs[None] - values[:, None]) ** 2
     from scipy.sparse import vstack
 
     found = linprog(
