@@ -37,7 +37,8 @@ from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
 
@@ -172,6 +173,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if self.estimator is None:
+                if data.kind is FeatureKind.TABULAR:  # in units in which a network learns
+                    data = described_by_features(data)
                 predictor, figures = fitting.fit(config, data=data, labels=near, tell=tell)
             else:
                 tell(f"{method.name}: fitting {type(self.estimator).__name__}")

@@ -132,10 +132,10 @@ def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Pub
     # The reader wants labels beside; no true label has a part in preparing rows.
     placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
     data = public_part("own", read_arrays(rows, placeholder, classes=num_classes, keep=keep))
-    small = data.kind is FeatureKind.IMAGE and (
-        min(data.train_features.shape[2:]) < SMALLEST_PATCHED
+    large = data.kind is FeatureKind.IMAGE and (
+        min(data.train_features.shape[2:]) >= SMALLEST_PATCHED
     )
-    return data if small else described_by_features(data)
+    return described_by_features(data) if large else data
 
 
 def digest_of(data: PublicData, rows: Any) -> str:

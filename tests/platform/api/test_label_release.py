@@ -81,6 +81,8 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
     ).fit(x, y)
     assert len(model.ledger_) == 1 and model.epsilon_ == pytest.approx(2.0, abs=1e-9)
     assert model.delta_ <= delta and model.score(x, y) > 0.75
+    # Penalties of estimators expect columns of variance 1.
+    assert np.asarray(model.model_.preprocessing(x)).std(axis=0) == pytest.approx(1.0, abs=1e-3)
     model.save(tmp_path / "model")
     kept = load_model(tmp_path / "model").predict_proba(x)
     np.testing.assert_array_equal(kept, model.predict_proba(x))
