@@ -72,7 +72,8 @@ def test_two_over_pi_and_the_place_of_the_worst_answer() -> None:
 
 def test_some_rows_of_the_table_are_certified_again() -> None:
     """At the table's own steps, away from the finest grids, whose time the command can take."""
-    assert TABLE[:, 0].tolist() == table_nodes().tolist()
+    # Processors round powers of two differently in the last place.
+    np.testing.assert_array_max_ulp(TABLE[:, 0], table_nodes(), maxulp=1)
     for kappa in (1.0, 8.0):
         assert row(kappa)[0] == kappa
         assert certified_check(kappa) == pytest.approx(row(kappa)[1], rel=3e-8)
