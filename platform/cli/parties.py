@@ -8,7 +8,7 @@ import pandas as pd
 
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
-from labeldp.trainers.data.conversions import conversions
+from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -156,12 +156,15 @@ def fit(
 
 
 def make(*, name: str, rows: int, seed: int, out: str) -> Answer:
-    """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with."""
+    """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with.
+
+    The party with the labels knows who made a visit, too.
+    """
     del name
     folder = two_parties.new_folder(out)
     tables = {
-        "features": (log := conversions(rows, seed=seed)).drop(columns=["bought", "probability"]),
-        "labels": log[["id", "bought"]].sort_values("id"),
+        "features": (log := conversions(rows, seed=seed)).drop(columns=list(SECRETS)),
+        "labels": log[["id", "person", "bought", "amount", "delay"]].sort_values("id"),
         "test": conversions(max(1000, rows // 5), seed=seed + 1_000_000),
     }
     for table, content in tables.items():

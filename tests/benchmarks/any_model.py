@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.platform.api.two_parties import prepared
 from labeldp.platform.sweep.score_figures import test_figures
-from labeldp.trainers.data.conversions import conversions
+from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -39,7 +39,8 @@ def tables(name: str, *, rows: int, folder: Path) -> tuple[Part, Part]:
     if name == "conversions":
         train, test = conversions(rows, seed=0), conversions(100_000, seed=1)
         labels = [(each.pop("bought") == "yes").to_numpy(np.int64) for each in (train, test)]
-        train, test = (each.drop(columns=["id", "probability"]) for each in (train, test))
+        unseen = ["id", *(name for name in SECRETS if name != "bought")]
+        train, test = (each.drop(columns=unseen) for each in (train, test))
     else:
         train, test = (
             pd.read_csv(folder / file, names=_ADULT, skipinitialspace=True, skiprows=skipped)

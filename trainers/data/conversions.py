@@ -4,23 +4,36 @@ Twenty columns: counts with heavy tails, prices, an hour, scores of which most s
 columns of text with many categories. One visit in 50 ends in a purchase, by a logistic law with
 effects of single columns and some of pairs; no model can know more than `probability`.
 
+A person makes 1 to 20 visits, from one country on one device. A purchase has an amount near the
+price times one more than the basket, and comes some days after the visit, later if it is dear.
+
 >>> log = conversions(1000, seed=0)
 >>> list(log)[:4], len(log.columns), sorted(set(log.bought))
-(['id', 'days', 'visits', 'minutes'], 23, ['no', 'yes'])
+(['id', 'days', 'visits', 'minutes'], 26, ['no', 'yes'])
+>>> int(log.groupby("person").size().max())
+20
 """
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
 #: Share of visits that end in a purchase.
 SHARE = 0.02
+#: Columns that are not features.
+SECRETS = ("person", "bought", "amount", "delay", "probability")
 _COUNTRIES, _CAMPAIGNS, _SCORES = 20, 40, 8
+_MOST_VISITS = 20
 
 
 def conversions(rows: int, *, seed: int) -> pd.DataFrame:
-    """Return N visits: `id`, 20 features, `bought` (yes or no), and its `probability`."""
+    """Return N visits: `id`, 20 features, `bought` (yes or no), and its `probability`.
+
+    Further columns: `person`, `amount` (0 without a purchase), and `delay`, the days from the visit
+    to the purchase (missing without one).
+    """
     # The law is the same for every seed, so that one model serves logs of several.
     law, draw = np.random.default_rng(2026), np.random.default_rng(seed)
 
@@ -56,9 +69,15 @@ def conversions(rows: int, *, seed: int) -> pd.DataFrame:
     )
     shift = brentq(lambda offset: expit(logit + offset).mean() - SHARE, -30, 30)
     probability = expit(logit + shift)
+    ids = [f"v{number:09d}" for number in draw.permutation(rows)]
+    bought = draw.random(rows) < probability
+    # A stream of their own, so that columns that came first keep their numbers.
+    later = np.random.default_rng((seed, 1))
+    amount = price * (1 + basket) * (1 - discount) * later.lognormal(0, 0.3, rows)
+    delay = later.exponential(3 + 0.1 * price)
     return pd.DataFrame(
         {
-            "id": [f"v{number:09d}" for number in draw.permutation(rows)],
+            "id": ids,
             "days": days,
             "visits": visits,
             "minutes": minutes,
@@ -72,7 +91,26 @@ def conversions(rows: int, *, seed: int) -> pd.DataFrame:
             "country": country,
             "campaign": campaign,
             "channel": channel,
-            "bought": np.where(draw.random(rows) < probability, "yes", "no"),
+            "bought": np.where(bought, "yes", "no"),
             "probability": probability,
+            "person": _people(country, device, later),
+            "amount": np.where(bought, amount, 0.0).round(2),
+            "delay": np.where(bought, delay, np.nan).round(2),
         }
     )
+
+
+def _people(
+    country: np.ndarray, device: np.ndarray, generator: np.random.Generator
+) -> NDArray[np.str_]:
+    """Return names of people who make up to 20 visits each, in any order of visits [N]."""
+    rows = len(country)
+    order = np.lexsort((generator.random(rows), device, country))
+    ends = generator.integers(1, _MOST_VISITS + 1, rows).cumsum()
+    start = np.isin(np.arange(rows), ends)
+    for column in (country[order], device[order]):
+        start[1:] |= column[1:] != column[:-1]
+    names = np.empty(rows, dtype="U10")
+    places = generator.permutation(rows)[start.cumsum() - 1]
+    names[order] = [f"p{place:09d}" for place in places]
+    return names
