@@ -218,7 +218,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """Learn from what another party released of its labels, which that party has charged.
 
         Args:
-            X: The table that the request was made of, with its column of ids.
+            X: The table that the request was made of, with its column of ids; a list of tables,
+                one for each release, where these are of several weeks.
             release: The folder of a release, or what `read_release` returned; of `stages` both.
         """
         releases = [
@@ -228,13 +229,13 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
         self._id_column = fitted.id_column
-        rows = X.drop(columns=fitted.id_column)
+        rows = (X if is_table(X) else X[0]).drop(columns=fitted.id_column)
         validate_data(self, rows, skip_check_array=True)
         self._columns = tuple(map(str, rows.columns))
         self.classes_ = np.asarray(fitted.classes)
         self.ledger_, self.model_ = list(fitted.ledger), fitted.trained()
         self.method_, self.method_reason_ = self.model_.origin.method, "chosen by the request"
-        self.epsilon_, self.delta_ = self.model_.origin.epsilon, self.model_.origin.delta
+        self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
         self._vault_total, self._seed_of_noise = (self.epsilon_, self.delta_), None
         self.__dict__.pop("_people", None)
         return self

@@ -7,6 +7,9 @@ release. The first party reads that (`read_release`) and fits a model to it (`fi
 a folder of two files: facts in a `.json`, with the digest of the arrays in an `.npz`. No code is in
 them, and nothing here loads torch, Ray or MLflow.
 
+A vault grows: a request for the rows of a later week has new ids, and known ones of people who
+came again and pay on top. A model learns from the releases of several weeks at once.
+
 Nothing in a request is trusted. The longest row of its directions, whatever they are, sets the
 noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
 another order, or of some of them, add up person by person.
@@ -27,7 +30,13 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.ledger import (
+    Budget,
+    BudgetExceeded,
+    PrivacyLedger,
+    delta_of_total,
+    stated,
+)
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
@@ -314,6 +323,7 @@ class Answered:
         rows: Labels that it is of.
         epsilon, delta: Its price for each label.
         new: Whether it was drawn and charged now; an equal request reads the same release again.
+        known: Ids that earlier requests for other lists of ids had named, which pay on top.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
         isolated: The largest share of one row in a direction.
         absent: Ids without a label, which got the class `missing`; as secret as labels.
@@ -327,6 +337,7 @@ class Answered:
     epsilon: float
     delta: float
     new: bool
+    known: int
     total_epsilon: float
     total_delta: float
     isolated: float
@@ -355,7 +366,8 @@ def answer(
     Args:
         labels: Secret: one row per id.
         request: As `read_request` returns it.
-        to: A new folder; None for a dry run, which charges nothing.
+        to: A new folder, or one that a killed process left without its facts; None for a dry run,
+            which charges nothing.
         id_column: Of the labels' table.
         label_column: Likewise.
         epsilon: Price of each label of the request.
@@ -412,6 +424,7 @@ def answer(
             epsilon=line.epsilon,
             delta=line.delta,
             new=new,
+            known=shared.paid_before(side),
             total_epsilon=total,
             total_delta=at,
             isolated=request.isolated(),
@@ -420,7 +433,7 @@ def answer(
         )
         if to is None:
             return found
-        folder = new_folder(to)
+        folder = new_folder(to, unfinished=_RELEASE)
         values = own.release(mechanism, *public, noise=SecureEntropy()).values
     facts = {
         "method": method,
@@ -523,13 +536,18 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleasedModel:
-    """A fitted estimator, the preparation of its rows, and what its labels cost."""
+    """A fitted estimator, the preparation of its rows, and what its labels cost.
+
+    `epsilon` at `delta` is of the id that paid most for all releases together.
+    """
 
     estimator: Any
     preprocessing: Any
     classes: tuple[Any, ...]
     id_column: str
     ledger: tuple[PaidRelease, ...]
+    epsilon: float
+    delta: float
 
     def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float64]:
         """Return probabilities of `classes` [N, K] for raw rows, with or without the id column."""
@@ -551,8 +569,8 @@ class ReleasedModel:
             preprocessing=Preprocessing(steps=(self.preprocessing,)),
             origin=Origin(
                 method=f"{type(self.estimator).__name__} on {self.ledger[0].mechanism}",
-                epsilon=max(line.epsilon for line in self.ledger),
-                delta=max(line.delta for line in self.ledger),
+                epsilon=self.epsilon,
+                delta=self.delta,
                 num_classes=num_classes,
                 classes=tuple(map(str, self.classes)),
                 data_name="own",
@@ -565,67 +583,113 @@ class ReleasedModel:
 
 
 def fit_release(
-    features: pd.DataFrame,
+    features: pd.DataFrame | Sequence[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
     estimator: Any = None,
     seed: int = 0,
 ) -> ReleasedModel:
-    """Fit a classifier to released labels of the rows of a table.
+    """Fit a classifier to released labels of the rows of a table, or of a table for each release.
 
     Args:
-        features: The table of the request; rows may have another order, and others may be there.
-        releases: One, or those of both rounds of `stages`.
+        features: The table of the requests; rows may have another order, and others may be there.
+            Or one table for each release, in their order: then an id may be in several, as of a
+            person who came again with other features.
+        releases: One, those of both rounds of `stages`, or those of several weeks.
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
     """
     first = releases[0]
-    ids = checked_ids(features, first.id_column, what="the features")
-    wanted = np.concatenate([each.ids for each in releases])
-    if twice := len(wanted) - len(np.unique(wanted)):
+    if isinstance(features, pd.DataFrame):
+        wanted = np.concatenate([each.ids for each in releases])
+        if twice := len(wanted) - len(np.unique(wanted)):
+            raise ValueError(
+                f"{twice:,} ids are in more than one of the releases, which paid for each; "
+                "releases that share a table of features are of different rows. If rows of an id "
+                "came in several weeks, give a table for each release, in their order"
+            )
+        tables = [features] * len(releases)
+    else:
+        tables = list(features)
+    if len(tables) != len(releases):
         raise ValueError(
-            f"{twice:,} ids are in more than one of the releases, which paid for each; several "
-            "releases are the rounds of stages, where each label is in one"
+            f"{len(tables)} tables of features are given for {len(releases)} releases; give one "
+            "for all of them, or one for each in their order"
         )
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
-    if len(releases) > 1 and (first.question is not None or first.clusters is not None):
-        raise ValueError(
-            f"{len(releases)} releases of sums or counts are given; a model takes one of them"
-        )
-    places = pd.Index(ids).get_indexer(wanted)
-    if (places < 0).any():
-        raise ValueError(
-            f"{int((places < 0).sum()):,} of {len(places):,} ids of the release are not in the "
-            "features; give the table that the request was made of"
-        )
-    # Of these rows alone and in this order, as the request was made: others would shift its scales.
-    rows, preprocessing = prepared(features.iloc[places], first.id_column)
+    parts = [_rows_of(*pair) for pair in zip(releases, tables, strict=True)]
+    whole = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    rows, preprocessing = prepared(whole, first.id_column)
     model = (
         named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
     )
     if first.question is not None or first.clusters is not None:
-        some = some_of(len(rows), seed=seed)
-        fitted = fit_to_soft_labels(model, rows[some], first.soft_labels_of(rows[some], some))
+        starts = np.cumsum([0, *map(len, parts[:-1])])
+        chosen, soft = [], []
+        for release, part, start in zip(releases, parts, starts, strict=True):
+            # As its request prepared it: rows of other weeks would shift its scales.
+            own = rows if len(parts) == 1 else prepared(part, first.id_column)[0]
+            some = some_of(len(part), seed=seed)
+            chosen.append(start + some)
+            soft.append(release.soft_labels_of(own[some], some))
+        fitted = fit_to_soft_labels(model, rows[np.concatenate(chosen)], np.concatenate(soft))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
+    epsilon, delta = _paid(releases)
     return ReleasedModel(
         estimator=fitted,
         preprocessing=preprocessing,
         classes=first.classes,
         id_column=first.id_column,
         ledger=tuple(line for each in releases for line in each.ledger),
+        epsilon=epsilon,
+        delta=delta,
     )
+
+
+def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a release in the order of its request."""
+    ids = checked_ids(table, release.id_column, what="the features")
+    places = pd.Index(ids).get_indexer(release.ids)
+    if missing := int((places < 0).sum()):
+        raise ValueError(
+            f"{missing:,} of {len(places):,} ids of the release are not in the features; give the "
+            "table that the request was made of"
+        )
+    return table.iloc[places]
+
+
+def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
+    """Epsilon of the id that paid most for these releases, and the delta at which it holds."""
+    if len(releases) == 1:
+        return releases[0].epsilon, releases[0].delta
+    everybody = np.unique(np.concatenate([each.ids for each in releases]))
+    ledger = PrivacyLedger(num_labels=len(everybody))
+    for each in releases:
+        ledger.charge(each.mechanism.event, indices=np.searchsorted(everybody, each.ids))
+    ledger.add_failures(each.mechanism for each in releases)
+    at = delta_of_total(
+        [each.mechanism for each in releases], delta=max(each.delta for each in releases)
+    )
+    return stated(ledger.epsilon_or_infinity(delta=at)), at
 
 
 # ------------------------------------------------------------------------------------------- files
 
 
-def new_folder(to: str | Path) -> Path:
-    """Return a folder that was not there, or was empty."""
+def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
+    """Return a folder that was not there, or was empty, or was left before its facts were written.
+
+    Facts come last: `unfinished` names their file.
+    """
     folder = Path(to)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if unfinished in names and not (folder / unfinished).stat().st_size:
+        names.remove(unfinished)
+    cut_off = unfinished is not None and names == {_ARRAYS}
+    if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
         raise ValueError(f"{folder} exists already; name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

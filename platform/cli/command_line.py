@@ -286,6 +286,8 @@ VERBS = (
         "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
         whole("--rows", "number of visits", default=100_000),
+        whole("--weeks", "a folder for each week of visits (docs/late_labels.md)", default=1),
+        number("--window", "labels have only purchases within so many days of the visit"),
         whole("--seed", default=0),
         _OUT,
     ),
@@ -395,7 +397,9 @@ VERBS = (
         "reports:ledger",
         "list releases of labels, with time and price",
         "results/quickstart --csv ledger.csv",
-        argument("folders", "FOLDER...", "results folders", nargs=-1, required=True, type=_FOLDER),
+        argument(
+            "folders", "FOLDER...", "results, or one vault", nargs=-1, required=True, type=_FOLDER
+        ),
         option("--csv", "write every line to this table", "FILE"),
         number("--delta", "compute epsilon at this delta; the trials' by default"),
     ),
@@ -453,10 +457,16 @@ VERBS = (
         "parties:fit",
         "fit a classifier to releases of another party's labels",
         "features.parquet --release release -o model",
-        argument("features", "FEATURES", "the table of the request"),
+        argument(
+            "features",
+            "FEATURES...",
+            "the table of the requests, or one for each release",
+            nargs=-1,
+            required=True,
+        ),
         option(
             "--release",
-            "folder from the other party; repeat for both rounds of stages",
+            "folder from the other party; repeat for rounds of stages, or weeks",
             "DIR",
             multiple=True,
             required=True,

@@ -9,6 +9,7 @@ import pandas as pd
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.trainers.data.conversions import SECRETS, conversions
+from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.own_files import csv_table, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -37,7 +38,7 @@ def request(
         epsilon=epsilon,
         delta=delta,
         after=[two_parties.read_release(each) for each in after],
-        estimator=_estimator(estimator, table, seed),
+        estimator=_estimator(estimator, len(table), seed),
         seed=seed,
     )
     directions = 0 if written.weights is None else written.weights.shape[1]
@@ -110,6 +111,11 @@ def release(
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
+    if found.new and found.known:
+        lines.append(
+            f"{found.known:,} of {found.rows:,} ids are known to {found.vault} from earlier "
+            "requests and pay on top"
+        )
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
@@ -126,56 +132,68 @@ def release(
 
 
 def fit(
-    *, features: str, release: Sequence[str], estimator: str | None, seed: int, out: str
+    *, features: Sequence[str], release: Sequence[str], estimator: str | None, seed: int, out: str
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     releases = [two_parties.read_release(each) for each in release]
-    table = _table(features, releases[0].id_column)
+    tables = [_table(each, releases[0].id_column) for each in features]
+    rows = sum(len(each.ids) for each in releases)
     model = two_parties.fit_release(
-        table, releases, estimator=_estimator(estimator, table, seed), seed=seed
+        tables[0] if len(tables) == 1 else tables,
+        releases,
+        estimator=_estimator(estimator, rows, seed),
+        seed=seed,
     )
     model.trained().save(out)
-    first = releases[0]
     facts = {
-        "rows": sum(len(each.ids) for each in releases),
+        "rows": rows,
         "estimator": type(model.estimator).__name__,
-        "epsilon": max(each.epsilon for each in releases),
-        "delta": max(each.delta for each in releases),
+        "epsilon": model.epsilon,
+        "delta": model.delta,
         "bytes": _bytes(Path(out)),
         "folder": out,
     }
-    at = f" at delta {first.delta:g}" if first.delta else ""
+    at = f" at delta {model.delta:g}" if model.delta else ""
     return Answer(
         facts=facts,
         words=[
-            f"{out}: {facts['estimator']} of {facts['rows']:,} released labels, epsilon "
-            f"{facts['epsilon']:.4g}{at} for each",
+            f"{out}: {facts['estimator']} of {rows:,} released labels, epsilon "
+            f"{model.epsilon:.4g}{at} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
     )
 
 
-def make(*, name: str, rows: int, seed: int, out: str) -> Answer:
+def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, out: str) -> Answer:
     """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with.
 
-    The party with the labels knows who made a visit, too.
+    The party with the labels knows who made a visit, too; with a window, of those that ended in a
+    purchase in time.
     """
     del name
     folder = two_parties.new_folder(out)
-    tables = {
-        "features": (log := conversions(rows, seed=seed)).drop(columns=list(SECRETS)),
-        "labels": log[["id", "person", "bought", "amount", "delay"]].sort_values("id"),
-        "test": conversions(max(1000, rows // 5), seed=seed + 1_000_000),
-    }
+    log = conversions(rows, seed=seed)
+    tables = {"test": conversions(max(1000, rows // 5), seed=seed + 1_000_000)}
+    for number, week in enumerate(by_week(log, weeks), start=1):
+        place = f"week{number}/" if weeks > 1 else ""
+        tables[f"{place}features"] = week.drop(columns=list(SECRETS))
+        known = week if window is None else week[week.delay <= window]
+        columns = ["id", "person", "bought", "amount", "delay"]
+        tables[f"{place}labels"] = known[columns].sort_values("id")
     for table, content in tables.items():
-        content.to_parquet(folder / f"{table}.parquet", index=False)
+        path = folder / f"{table}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        content.to_parquet(path, index=False)
     share = float((log.bought == "yes").mean())
     facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}
+    each = f" in each of {weeks} folders" if weeks > 1 else ""
+    timely = log.delay.dropna().le(window or 0).mean()
+    late = "" if window is None else f" ({timely:.0%} of them within {window:g} days)"
     return Answer(
         facts=facts,
         words=[
-            f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase: features.parquet, "
-            "labels.parquet, and test.parquet with both"
+            f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase{late}: "
+            f"features.parquet, labels.parquet{each}, and test.parquet with both"
         ],
     )
 
@@ -192,9 +210,9 @@ def _table(file: str, *text: str) -> pd.DataFrame:
     return found
 
 
-def _estimator(name: str | None, table: pd.DataFrame, seed: int) -> Any:
-    return None if name is None else named_estimator(name, rows=len(table), seed=seed)
+def _estimator(name: str | None, rows: int, seed: int) -> Any:
+    return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -45,6 +45,7 @@ from labeldp.platform.records.results import (
     read_results,
     write_text,
 )
+from labeldp.platform.report.cohorts import is_shared_vault, vault_ledger
 from labeldp.platform.report.wording import RELEASES, counted, price, what_of
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
@@ -665,7 +666,8 @@ def ledger_report(
     `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of the
     worst label over all folders, if any two of them may have it in common; `epsilon_private` leaves
     out lines that handed labels out, and `epsilon_if_different` is that number if groups of folders
-    have no label in common. `same_labels` is None where that is unknown.
+    have no label in common. `same_labels` is None where that is unknown. A shared vault by itself
+    knows its people by name: `epsilon` is of the person who paid most, and `cohorts` has more.
     """
     if delta is not None and not 0 <= delta < 1:
         raise ValueError(
@@ -677,6 +679,8 @@ def ledger_report(
     if csv is not None:
         write_text(Path(csv), _as_csv(lines))
     group_of = {place: number for number, group in enumerate(account.groups) for place in group}
+    alone = Path(folders[0])
+    by_name = len(folders) == 1 and is_shared_vault(alone) and not account.problems
     return {
         "ok": not account.problems,
         "releases": total.releases,
@@ -700,6 +704,8 @@ def ledger_report(
         "lines": lines,
         "words": in_words(account),
         "problems": list(account.problems),
+        "cohorts": [],
+        **(vault_ledger(alone, delta=delta) if by_name else {}),
     }
 
 

@@ -15,7 +15,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,13 @@ from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable, refuse_if_gone
+from labeldp.platform.vault.vault_store import (
+    KeptLedger,
+    SqliteStore,
+    StoreUnusable,
+    read_ledger,
+    refuse_if_gone,
+)
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
 from labeldp.trainers.settings.pate import EnsembleConfig
 
@@ -186,6 +192,15 @@ class SharedVault:
         """
         return _joint_ledger(list(self._places())).epsilon_or_infinity(delta=delta)
 
+    def paid_before(self, side: PublicSide) -> int:
+        """Return how many people of a fit other fits named that released something."""
+        others = [
+            place.names
+            for place, store in self._places()
+            if place.people is not None and place.key != side.key and store.charges()
+        ]
+        return len(np.intersect1d(side.names, np.concatenate(others))) if others else 0
+
     def store(self, side: PublicSide) -> ReleaseStore:
         """Return the store of all fits with this public side since the last `relabel`."""
         self._refuse_a_fork()
@@ -222,16 +237,7 @@ class SharedVault:
             if not (folder / "vault.db").exists():
                 refuse_if_gone(folder / "vault.db")
                 continue  # a fit that was cut off before its first request
-            people = folder / "people.npy"
-            known = np.load(people, allow_pickle=False) if people.exists() else None
-            side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
-            if side.key != folder.name.rpartition("-")[0]:
-                raise StoreUnusable(
-                    f"{folder} is not what it was when its labels were locked away: fit.json or "
-                    "people.npy there was changed or is gone; it lists whose labels paid; restore "
-                    "them from a copy"
-                )
-            yield side, self._opened(folder)
+            yield _side_of(folder), self._opened(folder)
 
     def _refuse_a_fork(self) -> None:
         """Refuse a copy of this process's memory: this one would never know its charges."""
@@ -243,13 +249,46 @@ class SharedVault:
             )
 
 
+def _side_of(folder: Path) -> PublicSide:
+    """Return the public side of a fit from its folder."""
+    people = folder / "people.npy"
+    known = np.load(people, allow_pickle=False) if people.exists() else None
+    side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
+    if side.key != folder.name.rpartition("-")[0]:
+        raise StoreUnusable(
+            f"{folder} is not what it was when its labels were locked away: fit.json or "
+            "people.npy there was changed or is gone; it lists whose labels paid; restore "
+            "them from a copy"
+        )
+    return side
+
+
+def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
+    """Return the fits of a vault on disk that released something, without a change to any file.
+
+    They are in the order of their first releases.
+    """
+    stores = sorted((folder / "fits").glob("*/vault.db"))
+    fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
+    return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
+
+
 def _charges(places: Iterable[_Place]) -> list[Charge]:
     return [charge for _, store in places for charge in store.charges()]
 
 
 def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
-    """One ledger of all fits that released something, over people numbered alike."""
-    paid = [(side, charges) for side, store in places if (charges := store.charges())]
+    """One ledger of all fits that released something."""
+    return joint_ledger([(side, paid) for side, store in places if (paid := store.charges())])[0]
+
+
+def joint_ledger(
+    paid: Sequence[tuple[PublicSide, Sequence[Charge]]],
+) -> tuple[PrivacyLedger, NDArray[np.str_]]:
+    """Return one ledger of the charges of several fits over people numbered alike, and their names.
+
+    It has one label, anybody's, where no fit names its people.
+    """
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
@@ -264,7 +303,7 @@ def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
             num_labels=side.num_labels,
             people=np.searchsorted(everybody, side.names) if known else None,
         )
-    return ledger
+    return ledger, everybody
 
 
 class FitLabels(TrialLabels):

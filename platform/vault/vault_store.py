@@ -187,7 +187,7 @@ class SqliteStore:
                 connection.execute(
                     "INSERT INTO charges "
                     "(key, event, indices, mechanism, failure_probability, made) "
-                    "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
+                    "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
                     (charge.key, event, indices, mechanism, float(charge.failure_probability)),
                 )
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -304,7 +304,7 @@ class KeptLedger:
         labels: Equal for stores of the same labels under the same secret. Different ones prove
             nothing: their labels may be equal all the same.
         lines: In the order in which they were charged, each with its time in UTC by the clock of
-            the machine that drew it, as `2026-11-21T23:40:15Z`.
+            the machine that drew it, as `2026-11-21T23:40:15.120Z`.
     """
 
     path: Path

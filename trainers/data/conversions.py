@@ -12,6 +12,12 @@ price times one more than the basket, and comes some days after the visit, later
 (['id', 'days', 'visits', 'minutes'], 26, ['no', 'yes'])
 >>> bool(log.groupby("person").size().between(1, 20).all())
 True
+
+In `weeks`, some ids of the first week come again in every later one.
+
+>>> first, *later = weeks(log, 4)
+>>> [int(week.id.isin(first.id).sum()) for week in later]
+[25, 25, 25]
 """
 
 import numpy as np
@@ -26,6 +32,8 @@ SHARE = 0.02
 SECRETS = ("person", "bought", "amount", "delay", "probability")
 _COUNTRIES, _CAMPAIGNS, _SCORES = 20, 40, 8
 _MOST_VISITS = 20
+#: Share of the first week's ids that come again every week.
+_REGULARS = 0.1
 
 
 def conversions(rows: int, *, seed: int) -> pd.DataFrame:
@@ -98,6 +106,15 @@ def conversions(rows: int, *, seed: int) -> pd.DataFrame:
             "delay": np.where(bought, delay, np.nan).round(2),
         }
     )
+
+
+def weeks(log: pd.DataFrame, number: int) -> list[pd.DataFrame]:
+    """Return a log week by week, with known ids (and persons) among those of later weeks."""
+    parts = [log.iloc[rows].copy() for rows in np.array_split(np.arange(len(log)), number)]
+    regulars = parts[0][["id", "person"]].iloc[: int(_REGULARS * len(parts[0]))]
+    for part in parts[1:]:
+        part.loc[part.index[: len(regulars)], ["id", "person"]] = regulars.to_numpy()
+    return parts
 
 
 def _people(

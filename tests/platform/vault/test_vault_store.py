@@ -370,7 +370,7 @@ def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path:
     indices = kept.lines[1][0].indices
     assert indices is not None and indices.tolist() == [0, 2]
     for _, made in kept.lines:
-        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", made)
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", made)
     assert kept.problems == ()
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     shown = repr(kept)  # neither the secret nor what stands for the labels

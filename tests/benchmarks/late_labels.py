@@ -1,0 +1,88 @@
+"""What a window for late purchases costs in bias, on the synthetic log.
+
+    python -m tests.benchmarks.late_labels --rows 100000
+
+A visit without a purchase within the window counts as one without a purchase. A model of such
+labels is compared with the final labels of other visits.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from labeldp.platform.api import two_parties
+from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.data.conversions import SECRETS, conversions
+from labeldp.trainers.methods.any_model import named_estimator, some_of
+
+WINDOWS = (1.0, 7.0, 30.0)
+
+
+def without_noise(features: pd.DataFrame, labels: NDArray[np.bool_]) -> two_parties.ReleasedModel:
+    """Return the model of true labels: the bias alone."""
+    rows, preprocessing = two_parties.prepared(features, "id")
+    some = some_of(len(rows), seed=0)
+    model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)
+    return two_parties.ReleasedModel(
+        estimator=model,
+        preprocessing=preprocessing,
+        classes=("no", "yes"),
+        id_column="id",
+        ledger=(),
+        epsilon=np.inf,
+        delta=0.0,
+    )
+
+
+def main() -> None:
+    """Print a line for each window and each kind of labels."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    given = parser.parse_args()
+    log, test = conversions(given.rows, seed=0), conversions(100_000, seed=1)
+    bought, truth = ((each.bought == "yes").to_numpy() for each in (log, test))
+    features, new = (each.drop(columns=list(SECRETS)) for each in (log, test))
+    dear = (test.price > test.price.quantile(0.9)).to_numpy()
+    print("window  seen  labels    predicted/true  among the dearest tenth  AUC")
+    with tempfile.TemporaryDirectory() as place:
+        request = two_parties.write_request(
+            features,
+            Path(place, "request"),
+            id_column="id",
+            method="moments",
+            classes=("no", "yes"),
+        )
+        for window in (*WINDOWS, np.inf):
+            labels = (log.delay <= window).to_numpy()
+            known = features[["id"]][labels].assign(bought="yes")
+            folder = Path(place, f"{window:g}")
+            two_parties.answer(
+                known,
+                request,
+                folder,
+                id_column="id",
+                label_column="bought",
+                epsilon=given.epsilon,
+                vault=SharedVault(),
+                missing="no",
+            )
+            released = two_parties.fit_release(features, [two_parties.read_release(folder)])
+            for name, model in (("true", without_noise(features, labels)), ("released", released)):
+                found = model.predict_proba(new)[:, 1]
+                print(
+                    f"{window:6g}  {labels.sum() / bought.sum():4.0%}  {name:8s}"
+                    f"  {found.mean() / truth.mean():14.2f}"
+                    f"  {found[dear].mean() / truth[dear].mean():23.2f}"
+                    f"  {roc_auc_score(truth, found):.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
