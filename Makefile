@@ -41,7 +41,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	rm -rf build/imports && mkdir -p build/imports && cp -rL labeldp sweeps build/imports
+	rm -rf build/imports && mkdir -p build/imports && cp -rL labeldp build/imports
 	find build/imports -mindepth 1 -type d -exec touch {}/__init__.py ';'
 	cd build/imports && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 

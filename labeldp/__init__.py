@@ -53,6 +53,12 @@ _WHERE = {
 
 __all__ = ["__version__", *_WHERE]
 
+
+def install_hint(error: ModuleNotFoundError) -> str:
+    """Return which package is missing, and the command that installs it."""
+    return f"package {error.name!r} is not installed, and this needs it: pip install labeldp"
+
+
 if not TYPE_CHECKING:  # type checkers would take every name for one of ours
 
     def __getattr__(name: str) -> object:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.models.predictors import Predictor
+    from labeldp.trainers.models.estimators import Predictor
 
 
 class LabelSource(Protocol):

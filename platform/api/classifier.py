@@ -26,6 +26,7 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.randomized_response import PublishedClasses
@@ -37,9 +38,19 @@ from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
+
+
+def network_fits() -> Any:
+    """Import what fits a method's own model: torch, which takes seconds, or is not installed."""
+    try:
+        from labeldp.platform.api import network_fits as found
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{install_hint(error)}; or learn without it: estimator=LogisticRegression()",
+            name=error.name,
+        ) from error
+    return found
 
 
 # scikit-learn has no types, so that its classes are Any here.
@@ -153,7 +164,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        data = fitting.public_rows(rows_of_x, num_classes=len(classes), keep=self.keep or ())
+        if self.estimator is None:
+            read = network_fits().public_rows
+        else:
+            read = fitting.number_rows
+        data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         config = self._configuration(method, data)
         if method.name != "no_privacy":
             fitting.check_price(
@@ -164,7 +179,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             rows_of_x,
             rows,
             classes=repr(classes.tolist()),
-            data=data,
+            fingerprint=data.fingerprint,
             audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
             if self.canaries
             else None,
@@ -173,11 +188,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if self.estimator is None:
-                if data.kind is FeatureKind.TABULAR:  # in units in which a network learns
-                    data = described_by_features(data)
-                predictor, figures = fitting.fit(config, data=data, labels=near, tell=tell)
+                predictor, preprocessing, figures = network_fits().fit(
+                    config, data=data, labels=near, tell=tell
+                )
             else:
                 tell(f"{method.name}: fitting {type(self.estimator).__name__}")
+                preprocessing = data.preprocessing
                 predictor, figures = fitting.fit_estimator(
                     self.estimator,
                     method.name,
@@ -198,7 +214,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
         self.model_ = TrainedModel(
             predictor=predictor,
-            preprocessing=data.preprocessing,
+            preprocessing=preprocessing,
             origin=Origin(
                 method=self.method_,
                 epsilon=self.epsilon_,
@@ -294,7 +310,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
-    def _configuration(self, method: NamedMethod, data: PublicData) -> TrialConfig:
+    def _configuration(self, method: NamedMethod, data: Any) -> TrialConfig:
         changes = fitting.fit_changes(
             method,
             rows=len(data.train_features),

@@ -11,11 +11,10 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
@@ -26,18 +25,15 @@ from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.splits import Splits, checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
-from labeldp.trainers.methods.priors import Rows, labels_of_sums, prior_features
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.predictors import EstimatorPredictor, Predictor
+from labeldp.trainers.methods.smooth_sums import labels_of_sums
+from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
-#: Images at least so high and wide are described by patches; smaller ones are taken as they are.
-SMALLEST_PATCHED = 16
 #: Rows times landmarks of the moments' kernel: bounds time and memory where rows are many.
 _MOST_KERNEL = 100_000_000
 #: PATE: teachers, labels of each at least, and queries that they answer.
@@ -47,8 +43,6 @@ _MOST_STEPS = 4_000
 _MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
 #: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
-#: One thread trains tables up to this width as quickly as two.
-_NARROW = 256
 
 
 def refuse_unusable(labels: Any) -> None:
@@ -123,27 +117,12 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return places.astype(np.int64)
 
 
-def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
-    """Return X as public data without a test split; its preprocessing stays with the model.
-
-    `rows`: numbers [N, D], a DataFrame, or images of bytes; `keep`: columns that are features
-    although they look like identifiers.
-    """
-    # The reader wants labels beside; no true label has a part in preparing rows.
-    placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
-    data = public_part("own", read_arrays(rows, placeholder, classes=num_classes, keep=keep))
-    large = data.kind is FeatureKind.IMAGE and (
-        min(data.train_features.shape[2:]) >= SMALLEST_PATCHED
-    )
-    return described_by_features(data) if large else data
-
-
-def digest_of(data: PublicData, rows: Any) -> str:
+def digest_of(fingerprint: str, rows: Any) -> str:
     """Return a digest of X: of an array's own bytes, otherwise of its features."""
     if isinstance(rows, np.ndarray):
         head = f"{rows.dtype.str}{rows.shape}".encode()
         return hashlib.sha256(head + np.ascontiguousarray(rows).tobytes()).hexdigest()
-    return data.fingerprint
+    return fingerprint
 
 
 def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
@@ -262,27 +241,67 @@ FOR_ESTIMATORS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NumberRows:
+    """X as numbers [N, D], for estimators: in the units of its columns, and without torch."""
+
+    name: ClassVar[str] = "own"
+
+    num_classes: int
+    train_features: NDArray[np.float32]
+    preprocessing: Preprocessing
+    fingerprint: str
+
+
+def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> NumberRows:
+    """Return X for an estimator; `rows` and `keep` as of `public_rows`."""
+    if len(np.shape(rows)) > 2:  # images are described as for networks, by torch
+        from labeldp.platform.api.network_fits import public_rows
+
+        data = public_rows(rows, num_classes=num_classes, keep=keep)
+        numbers = data.train_features.flatten(1).float().numpy()
+        preprocessing, fingerprint = data.preprocessing, data.fingerprint
+    else:
+        splits = own_rows(rows, num_classes=num_classes, keep=keep)
+        assert splits.preprocessing is not None, "tables are prepared"
+        numbers, preprocessing = splits.train_features, Preprocessing(steps=(splits.preprocessing,))
+        parts = {"train": numbers, "test": splits.test_features}
+        checked_public("own", num_classes, parts, splits.test_labels)
+        fingerprint = fingerprint_of(num_classes, parts.values(), splits.test_labels)
+    return NumberRows(
+        num_classes=num_classes,
+        train_features=numbers,
+        preprocessing=preprocessing,
+        fingerprint=fingerprint,
+    )
+
+
+def own_rows(rows: Any, *, num_classes: int, keep: Sequence[str]) -> Splits:
+    """Read X as a user's own data."""
+    # The reader wants labels beside; no true label has a part in preparing rows.
+    placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
+    return read_arrays(rows, placeholder, classes=num_classes, keep=keep)
+
+
 def fit_estimator(
     estimator: Any,
     method: str,
     *,
     epsilon: float,
     delta: float,
-    data: PublicData,
+    data: NumberRows,
     labels: FitLabels,
     seed: int,
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return an estimator of scikit-learn's kind that learned from one release of the labels."""
-    rows = data.train_features.flatten(1).float().numpy()
-    classes = data.num_classes
+    rows, classes = data.train_features, data.num_classes
     mechanism = mechanism_for(
         FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
     )
     try:
         if isinstance(mechanism, LabelMoments):
             places = some_of(len(rows), seed=seed)
-            whole = Rows(data.fingerprint, data.train_features)
-            soft = labels_of_sums(whole, labels, mechanism=mechanism, seed=0, places=places)
+            soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
             fitted = fit_to_soft_labels(estimator, rows[places], soft)
         else:
             evidence = mechanism.log_likelihood(labels.release(mechanism).values)
@@ -290,7 +309,7 @@ def fit_estimator(
         predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
         def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            return predictor.predict(data.train_features[torch.from_numpy(places)])
+            return predictor.predict(rows[places])
 
         return predictor, labels.figures(probabilities, delta=delta)
     finally:
@@ -340,61 +359,3 @@ class PrivateFigures(Mapping[str, float]):
     def __reduce__(self) -> tuple[Any, ...]:
         kept = self._figures if self.pickled else {}
         return (PrivateFigures, (kept,), {"_figures": kept, "pickled": self.pickled})
-
-
-@contextmanager
-def few_threads(data: PublicData) -> Iterator[None]:
-    """Compute narrow tables in one thread: a step takes less time than two threads need to meet.
-
-    On two busy cores, 5,000 rows of 15 columns take 0.8 seconds of processor time in one thread and
-    20 in two, which wait for each other actively.
-    """
-    before = torch.get_num_threads()
-    narrow = data.train_features.ndim == 2 and data.train_features.shape[1] <= _NARROW
-    torch.set_num_threads(1 if narrow else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def fit(
-    config: TrialConfig, *, data: PublicData, labels: FitLabels, tell: Callable[[str], None]
-) -> tuple[Predictor, Mapping[str, float]]:
-    """Return a trained model, and figures for the labels' owner.
-
-    Raises:
-        TrainingDiverged: The loss is not finite any more.
-    """
-    settings = config.trainer
-    settings.check_data(data)
-    if settings.prior is not None:
-        settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
-        prior_features(settings.prior, data)
-    try:
-        with few_threads(data):
-            if settings.ensemble is not None:
-                labels.teach(
-                    settings.ensemble, data=data, performance=config.performance, tell=tell
-                )
-            trainer = settings.start(
-                data=data, labels=labels, seed=config.seed, performance=config.performance
-            )
-            for epoch in range(settings.epochs):
-                trainer.epoch()
-                tell(f"epoch {epoch + 1} of {settings.epochs}")
-            predictor = trainer.predictor()
-            if predictor is None:
-                raise ValueError(
-                    f"method {config.method!r} keeps no model; take another one, or give its "
-                    "trainer a predictor"
-                )
-
-            def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-                rows = data.train_features[torch.from_numpy(places)]
-                found: NDArray[np.float32] = predictor.predict(rows)
-                return found
-
-            return predictor, labels.figures(probabilities, delta=settings.delta)
-    finally:
-        labels.home.end()

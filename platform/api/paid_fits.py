@@ -25,7 +25,6 @@ from labeldp.platform.api.process_ledger import (
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.preprocessing import Preprocessing
 
 #: How scikit-learn checks a matrix of numbers.
@@ -55,7 +54,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names: Any,
         *,
         classes: str,
-        data: PublicData,
+        fingerprint: str,
         audit: AuditSettings | None = None,
     ) -> FitLabels:
         """Lock the labels of a fit away. `names` [N] or None: whose they are; `classes`: a text."""
@@ -67,9 +66,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         near = FitLabels(
             labels,
             audit=audit,
-            fingerprint=data.fingerprint,
+            fingerprint=fingerprint,
             side=PublicSide(
-                rows=fitting.digest_of(data, rows_of_x),
+                rows=fitting.digest_of(fingerprint, rows_of_x),
                 classes=classes,
                 num_labels=len(labels.training),
                 people=names,

@@ -120,8 +120,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         bounds = self._bounds()
         rows_of_x, amounts = self._checked(X, y)
         levels = to_levels(amounts, bounds=bounds)
-        data = fitting.public_rows(rows_of_x, num_classes=LEVELS)
-        numbers = data.train_features.flatten(1).float().numpy()
+        data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
+        numbers = data.train_features
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         estimator = self.estimator
         if estimator is None:
@@ -133,7 +133,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             rows_of_x,
             rows,
             classes=f"amounts in {bounds}",
-            data=data,
+            fingerprint=data.fingerprint,
         )
         with self._paying(labels):
             try:
@@ -154,7 +154,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the predicted amount [N] of raw rows X [N, ...], within the bounds."""
         check_is_fitted(self, "estimator_")
-        numbers = self._preprocessing(self._rows_to_predict(X, self._preprocessing))
+        numbers = self._preprocessing.rows(self._rows_to_predict(X, self._preprocessing))
         low, high = self._fitted_bounds
         scaled = np.clip(self.estimator_.predict(np.asarray(numbers, np.float32)), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)

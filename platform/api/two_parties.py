@@ -51,6 +51,7 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data.files import open_regular, read_bytes
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
     fit_to_soft_labels,
@@ -64,6 +65,8 @@ from labeldp.trainers.methods.smooth_sums import (
     unpacked,
     worthwhile,
 )
+from labeldp.trainers.models.estimators import EstimatorPredictor
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
 FORMAT = 1
 _REQUEST, _RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
@@ -557,12 +560,8 @@ class ReleasedModel:
         found[:, places] = self.estimator.predict_proba(self.preprocessing(rows))
         return found
 
-    def trained(self) -> Any:
+    def trained(self) -> TrainedModel:
         """Return it as a `TrainedModel`, which takes raw rows and can be saved."""
-        from labeldp.trainers.data.preprocessing import Preprocessing
-        from labeldp.trainers.models.predictors import EstimatorPredictor
-        from labeldp.trainers.models.trained_model import Origin, TrainedModel
-
         num_classes = len(self.classes)
         return TrainedModel(
             predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),

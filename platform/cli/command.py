@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from labeldp import install_hint
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.records.results import dumps
 from labeldp.platform.sweep.sweep import CannotFit, Unfinished
@@ -62,7 +63,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (CannotFit, ExitCode.CANNOT_FIT),
     (Unfinished, ExitCode.NOT_OK),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
-    ((ValueError, OSError, MemoryError), ExitCode.BAD_INPUT),
+    ((ValueError, OSError, MemoryError, ModuleNotFoundError), ExitCode.BAD_INPUT),
 )
 
 
@@ -72,6 +73,8 @@ def explained(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, MemoryError):
         return f"error: this machine has too little memory for that ({error})"
+    if isinstance(error, ModuleNotFoundError):
+        return f"error: {install_hint(error)}"
     return f"error: {error}"
 
 

@@ -113,6 +113,8 @@ class Verb(click.Command):
             short_help=summary,
             epilog=f"Example: {self.example}",
             callback=self._perform,
+            # A sweep's own options follow its name.
+            context_settings={"allow_interspersed_args": words != "sweep"},
         )
 
     @property
@@ -408,10 +410,7 @@ VERBS = (
         "sweep_plan:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        # The kind of the file is checked where it is read.
-        argument(
-            "sweep", "SWEEP.py", "a file of sweeps/, or your own", type=click.Path(exists=True)
-        ),
+        argument("sweep", "SWEEP", "a name of `labeldp sweep`, or a file of your own"),
         *PLAN_OPTIONS,
         option("--config", "settings; key=value overrides them", "FILE.yaml"),
     ),
@@ -527,6 +526,14 @@ VERBS = (
         choice("--precision", ("auto", "fp32", "bf16"), default="auto"),
         flag("--replace", "overwrite an existing file and start anew"),
         _ROOT,
+    ),
+    Verb(
+        "sweep",
+        "sweep_command:by_name",
+        "run a sweep by its name; without one, list them",
+        "quickstart --smoke",
+        argument("name", "[SWEEP]", "a name, or a file of your own", required=False),
+        argument("arguments", "[OPTION]...", "of the sweep: --help lists them", nargs=-1),
     ),
     Verb(
         "ui",

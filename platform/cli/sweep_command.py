@@ -4,7 +4,9 @@ Exit codes are those of `labeldp`: 0 every trial finished, 1 some failed, 2 bad 
 4 over budget, 130 interrupted.
 """
 
+import ast
 import os
+import runpy
 import shlex
 import signal
 import sys
@@ -15,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform
+from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
 from labeldp.platform.cli.command_line import (
     JSON,
     PLAN_OPTIONS,
@@ -27,7 +29,7 @@ from labeldp.platform.cli.command_line import (
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
-from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.overrides import SWEEPS, parse_overrides, sweep_file
 from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
 #: Runs a sweep and returns its `SweepOutcome`, whose module loads torch.
@@ -85,6 +87,20 @@ def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> 
     command = command_of(sweep)
     command.callback = carry_out
     return run_command(command, arguments, program=os.path.relpath(sys.argv[0]))
+
+
+def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
+    """List the sweeps that come with labeldp, or run one and exit: `labeldp sweep`."""
+    if name is not None:
+        file = os.fspath(sweep_file(name))
+        sys.argv = [file, *arguments]
+        runpy.run_path(file, run_name="__main__")
+    found = {file.stem: _first_line(file) for file in sorted(SWEEPS.glob("*.py"))}
+    return Answer(facts={"sweeps": found}, words=table(("sweep", "shows"), [*found.items()]))
+
+
+def _first_line(file: Path) -> str:
+    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
 
 
 def command_of(sweep: Sweep) -> click.Command:

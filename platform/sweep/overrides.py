@@ -1,6 +1,7 @@
 """What users write: sweep files, `key=value` on the command line, and YAML files."""
 
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import Any
 
 import yaml
 
+import labeldp
 from labeldp.platform.sweep.configuration import ConfigurationError, flatten
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.data.files import FileRefused, read_bytes
+from labeldp.trainers.settings.base import near_miss
 
+#: The sweeps that come with labeldp.
+SWEEPS = Path(labeldp.__file__).with_name("sweeps")
 #: Axes of random draws, as they are written on the command line.
 _KINDS: Mapping[str, Callable[..., RandomAxis]] = {
     "loguniform": LogUniform,
@@ -95,9 +100,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return flatten({str(name): value for name, value in loaded.items()})
 
 
+def sweep_file(name: str) -> Path:
+    """Return the path of a sweep file: it is given, or a name of one that labeldp has."""
+    if Path(name).suffix or os.sep in name:
+        return Path(name)
+    if not (SWEEPS / f"{name}.py").is_file():
+        known = sorted(file.stem for file in SWEEPS.glob("*.py"))
+        raise ConfigurationError(f"no sweep has the name {name!r}; {near_miss(name, known)}")
+    return SWEEPS / f"{name}.py"
+
+
 def load_sweep(path: str) -> Sweep:
-    """Return the `SWEEP` of a sweep file."""
-    file = Path(path)
+    """Return the `SWEEP` of a sweep file, by its path or name."""
+    file = sweep_file(path)
     try:
         if file.suffix != ".py":
             raise ValueError("its name does not end in .py")

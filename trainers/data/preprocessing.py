@@ -235,11 +235,17 @@ class Preprocessing:
         """Return features [N, ...] of raw rows: as the training had them, bit for bit."""
         import torch
 
+        features = self.rows(rows)
+        if isinstance(features, torch.Tensor):
+            return features
+        return torch.from_numpy(_writable(features))
+
+    def rows(self, rows: Any) -> Any:
+        """Return them as an array, unless a step computes in torch."""
         for step in self.steps:
             rows = step(rows)
-        features = rows if isinstance(rows, torch.Tensor) else torch.from_numpy(_writable(rows))
-        assert tuple(features.shape[1:]) == self.shape
-        return features
+        assert tuple(rows.shape[1:]) == self.shape
+        return rows
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.trainers.methods.alibi import Alibi
+from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.predictors import Predictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import ConsensusConfig
 from labeldp.trainers.settings.training import LearnerConfig

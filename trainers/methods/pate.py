@@ -36,13 +36,9 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.predictors import (
-    EstimatorPredictor,
-    MeanPredictor,
-    Predictor,
-    ProbePredictor,
-)
+from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import PriorSource

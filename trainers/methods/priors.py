@@ -39,8 +39,7 @@ from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.files import FileRefused, open_regular, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.any_model import some_of
-from labeldp.trainers.methods.smooth_sums import ARRAY_AXES, SumQuestion, worthwhile
+from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
@@ -96,7 +95,13 @@ def learned_prior(
         assert isinstance(mechanism, LabelMoments), "as the settings make it"
         data.require_numbers(user=f"a prior from {settings.source}")
         rows = prior_features(settings, data)
-        soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=settings.seed)
+        soft = labels_of_sums(
+            rows.features.flatten(1).float().numpy(),
+            labels,
+            mechanism=mechanism,
+            seed=settings.seed,
+            kept=rows.kept,
+        )
         return _smooth(soft, settings)
     if isinstance(mechanism, LabelMoments):
         return learned_moments(settings, data, labels, mechanism=mechanism)
@@ -141,42 +146,6 @@ def learned_moments(
     moments = labels.release(mechanism, query.weights).values
     scores = query.scores(moments, noise_std=mechanism.noise_std)
     return _smooth(project_to_simplex(scores.astype(np.float64)), settings)
-
-
-def labels_of_sums(
-    rows: "Rows",
-    labels: LabelSource,
-    *,
-    mechanism: LabelMoments,
-    seed: int,
-    places: NDArray[np.intp] | None = None,
-) -> NDArray[np.float64]:
-    """Return soft labels [n, K] from a release of sums along smooth functions of all rows.
-
-    They are those of the rows at `places`, to which the reading is fitted too; None stands for all
-    rows, and a reading that is fitted to a sample.
-    """
-    numbers = rows.features.flatten(1).float().numpy()
-
-    def asked(*_: object, count: int, seed: int) -> Arrays:
-        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
-        arrays = question.arrays()
-        return weights, *(arrays[name] for name in ARRAY_AXES)
-
-    count = worthwhile(rows=len(numbers), noise_std=mechanism.noise_std)
-    weights, *arrays = rows.kept("sums", asked, count=count, seed=seed)
-    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
-    whole, length = question.no_longer_than_one(weights)
-    sums = labels.release(mechanism, whole).values
-    fitted = some_of(len(numbers), seed=seed) if places is None else places
-    return question.soft_labels(
-        numbers[fitted],
-        sums,
-        count=len(numbers),
-        noise_std=mechanism.noise_std,
-        length=length,
-        at=numbers if places is None else None,
-    )
 
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:

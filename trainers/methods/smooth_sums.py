@@ -21,7 +21,7 @@ packed weights are the request, entry by entry; `SumQuestion` holds what the ans
 True
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -32,7 +32,10 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.trainer import LabelSource
 
 Floats = NDArray[np.float32]
 
@@ -320,6 +323,45 @@ class SumQuestion:
         own = {name: known.pop(name) for name in ("units", "mixing", "totals")}
         width, longest = (float(known.pop(name)) for name in ("width", "longest"))
         return cls(functions=SmoothFunctions(**known, width=width), longest=longest, **own)
+
+
+def labels_of_sums(
+    numbers: NDArray[np.floating],
+    labels: LabelSource,
+    *,
+    mechanism: LabelMoments,
+    seed: int,
+    places: NDArray[np.intp] | None = None,
+    kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
+) -> NDArray[np.float64]:
+    """Return soft labels [n, K] from a release of sums along smooth functions of all rows [N, D].
+
+    They are those of the rows at `places`, to which the reading is fitted too; None stands for all
+    rows, and a reading that is fitted to a sample. `kept` makes the functions once for all trials.
+    """
+
+    def asked(*_: object, count: int, seed: int) -> tuple[NDArray[Any], ...]:
+        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
+        arrays = question.arrays()
+        return weights, *(arrays[name] for name in ARRAY_AXES)
+
+    size = {
+        "count": worthwhile(rows=len(numbers), noise_std=mechanism.noise_std),
+        "seed": seed,
+    }
+    weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
+    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
+    whole, length = question.no_longer_than_one(weights)
+    sums = labels.release(mechanism, whole).values
+    fitted = some_of(len(numbers), seed=seed) if places is None else places
+    return question.soft_labels(
+        numbers[fitted],
+        sums,
+        count=len(numbers),
+        noise_std=mechanism.noise_std,
+        length=length,
+        at=numbers if places is None else None,
+    )
 
 
 def packed(weights: NDArray[np.int8]) -> NDArray[np.uint8]:

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from labeldp.trainers.data.columns import Stored, arrays_of, below
+from labeldp.trainers.data.columns import arrays_of, below
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.data.preprocessing import skops_io
+from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -70,18 +70,6 @@ def described(network: nn.Module, inputs: Tensor) -> tuple[Tensor, ...]:
 def fitting_images(images: Tensor) -> Tensor:
     """Return some of the images [N, ...], spread over all, that a first layer is fitted to."""
     return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
-
-
-#: Libraries whose types a kept estimator may hold.
-_LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
-
-
-class Predictor(Stored):
-    """Features in, probabilities out."""
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for features [N, ...]."""
-        raise NotImplementedError
 
 
 def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -234,7 +222,8 @@ class NetworkPredictor(Predictor):
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the network of `described` and `arrays`, on the CPU."""
-        weights = {name: torch.from_numpy(of) for name, of in arrays.items()}
+        # Fresh memory, laid out as what a network in training has.
+        weights = {name: torch.from_numpy(of).clone() for name, of in arrays.items()}
         cardinalities = described["cardinalities"]
         settings = NetworkSettings(
             model=chosen_model(described["model"]),
@@ -424,43 +413,3 @@ class ProbePredictor(_Regression):
         """Probabilities of the classes [N, K] for features [N, D]."""
         found: NDArray[np.float32] = self.scores(features).mul(SHARPNESS).softmax(1).numpy()
         return found
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorPredictor(Predictor):
-    """A fitted classifier of scikit-learn or a library like it, kept in the format of skops.
-
-    Its classes are places among the model's `num_classes`.
-    """
-
-    kind: ClassVar[str] = "estimator"
-
-    estimator: Any
-    num_classes: int
-
-    def predict(self, features: Tensor) -> NDArray[np.float32]:
-        """Probabilities of the classes [N, K] for rows [N, D]."""
-        found = np.zeros((len(features), self.num_classes), dtype=np.float32)
-        rows = features.reshape(len(features), -1).cpu().numpy()
-        seen = np.asarray(self.estimator.classes_, dtype=int)
-        found[:, seen] = self.estimator.predict_proba(rows)
-        return found
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and classes; the estimator is bytes."""
-        return {"kind": self.kind, "num_classes": self.num_classes}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the estimator as bytes."""
-        return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the estimator; a file with types of no known library is refused."""
-        data = arrays["skops"].tobytes()
-        unknown = skops_io().get_untrusted_types(data=data)
-        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
-        if foreign:
-            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
-        estimator = skops_io().loads(data, trusted=unknown)
-        return cls(estimator=estimator, num_classes=described["num_classes"])

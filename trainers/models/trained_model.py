@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load as read_arrays
-from safetensors.torch import save as written_arrays
+from safetensors.numpy import load as read_arrays
+from safetensors.numpy import save as written_arrays
 
 import labeldp
 from labeldp.mechanisms import _validate
@@ -27,8 +26,8 @@ from labeldp.trainers.data.columns import RowsRefused, below
 from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.own_models import OwnModuleMissing
-from labeldp.trainers.models.predictors import Predictor, restored
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
@@ -131,7 +130,9 @@ class TrainedModel:
         of columns, or images.
         """
         try:
-            features = self.preprocessing(rows)
+            # Estimators learn and predict where there is no torch.
+            alone = isinstance(self.predictor, EstimatorPredictor)
+            features = self.preprocessing.rows(rows) if alone else self.preprocessing(rows)
         except RowsRefused as error:
             made_by = self.origin.provenance
             if not made_by.encoder:
@@ -161,7 +162,7 @@ class TrainedModel:
         """Return the content of the model's files by name; the description comes last."""
         parts = {_MODEL: self.predictor.arrays(), _PREPROCESSING: self.preprocessing.arrays()}
         arrays = {
-            f"{part}.{name}": torch.from_numpy(np.array(value, order="C"))
+            f"{part}.{name}": np.array(value, order="C")
             for part, learned in parts.items()
             for name, value in learned.items()
         }
@@ -187,6 +188,8 @@ class TrainedModel:
 
 def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed."""
+    from labeldp.trainers.models.predictors import restored  # it loads torch
+
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
@@ -199,8 +202,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
                 f"{path} is not what {description.name} was written with (another SHA-256): the "
                 "file is damaged or of another model; copy both files again"
             )
-        # Fresh memory, laid out as what a network in training has.
-        arrays = {name: value.clone().numpy() for name, value in read_arrays(packed).items()}
+        arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
             predictor=restored(facts["architecture"], below(arrays, _MODEL)),
             preprocessing=Preprocessing.restored(

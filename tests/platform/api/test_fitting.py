@@ -13,11 +13,11 @@ from labeldp.platform.api.fitting import (
     digest_of,
     fit_changes,
     places_of,
-    public_rows,
     refuse_unusable,
     stated_classes,
 )
 from labeldp.platform.api.methods import NAMED, name_of
+from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.sweep.configuration import TrialConfig
 
 SECRET = np.array(["benign", "malignant", "benign"])
@@ -84,7 +84,7 @@ def test_rows_are_prepared_and_prepared_alike_again(rows: object, steps: list[st
 
 def test_digests_distinguish_rows_to_the_last_bit() -> None:
     def digest(rows: object) -> str:
-        return digest_of(public_rows(rows, num_classes=2), rows)
+        return digest_of(public_rows(rows, num_classes=2).fingerprint, rows)
 
     other = NUMBERS.copy()
     other[7, 1] = np.nextafter(other[7, 1], 2e9)

@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from labeldp.trainers.methods.pate import fit_forest, train_probes
-from labeldp.trainers.models.predictors import EstimatorPredictor, restored
+from labeldp.trainers.models.estimators import EstimatorPredictor
+from labeldp.trainers.models.predictors import restored
 from labeldp.trainers.settings.pate import ForestSettings
 
 Shards = list[NDArray[np.int64]]

@@ -15,11 +15,11 @@ from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
     Directions,
     kernel_directions,
-    labels_of_sums,
     learned_prior,
     moment_query,
     prior_features,
 )
+from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     PatchFeatures,
     RandomPatchFeatures,
@@ -204,7 +204,8 @@ def test_smooth_sums_of_a_table_are_one_release_that_workers_share(tmp_path: Pat
     assert isinstance(mechanism, LabelMoments)
     some = np.arange(0, 400, 2)
     rows = prior_features(SUMS, shared)
-    soft = labels_of_sums(rows, vault, mechanism=mechanism, seed=SUMS.seed, places=some)
+    numbers = rows.features.numpy()
+    soft = labels_of_sums(numbers, vault, mechanism=mechanism, seed=SUMS.seed, places=some)
     assert soft.shape == (200, 3) and len(vault.charges()) == 1
     assert np.abs(soft - found[0][some]).mean() < 0.05
 
