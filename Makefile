@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test faults mutants ui bench measure docs lint clean
+.PHONY: help install demo test slim faults mutants ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -35,6 +35,10 @@ faults: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fault tests/faults
 	$(BIN)/python -m tests.benchmarks.fault_table --kills 60
 	$(BIN)/python -m tests.benchmarks.fault_table --kills 40 --at-the-end
+
+## make slim     install the wheel with infra/slim.txt into an empty environment, and use it
+slim: $(STAMP)
+	$(BIN)/python -m pytest -m benchmark tests/test_slim.py -s
 
 ## make lint     ruff, mypy, and who may import whom (import-linter)
 lint: $(STAMP)

@@ -48,7 +48,7 @@ def test_no_file_takes_the_name_of_another_module() -> None:
     assert {"ray", "mlflow", "json", "sklearn"} <= taken
     names = {path.stem for path in sources("platform", "sweeps")}
     assert not names & (taken - {"labeldp"}), names & taken
-    for layer in ("mechanisms", "trainers", "platform"):
+    for layer in ("mechanisms", "trainers", "platform", "sweeps"):
         link = ROOT / "labeldp" / layer
         assert stat.S_ISLNK(link.lstat().st_mode), f"{link} is a copy, not a link"
         assert link.readlink() == Path("..", layer)
@@ -59,7 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel built from a copy of the sources, so that nothing is left beside them."""
     copy = tmp_path_factory.mktemp("sources")
     ignore = shutil.ignore_patterns("__pycache__")
-    for folder in ("labeldp", "mechanisms", "trainers", "platform"):
+    for folder in ("labeldp", "mechanisms", "trainers", "platform", "sweeps"):
         shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
@@ -74,7 +74,7 @@ def test_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     pages = (ROOT / "platform" / "report" / "templates").iterdir()
-    files = [*sources("mechanisms", "trainers", "platform"), *pages]
+    files = [*sources("mechanisms", "trainers", "platform", "sweeps"), *pages]
     assert held == {
         *("labeldp/__init__.py", "labeldp/py.typed"),
         "labeldp/mechanisms/pate/decision_table.csv",

@@ -45,12 +45,14 @@ PARSED_ONLY = {
         "is run by the page on two parties, with files that it makes",
     ),
     "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
+    "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",
     "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor.py has it",
 }
 #: What else is not run, by how the line begins, and why.
 NOT_RUN = {
     ". .venv/bin/activate": "changes the shell",
     "export ": "changes the shell",
+    "pip install ": "installs a wheel; tests/test_slim.py does",
     "cd infra/mlflow ": "makes a server's secrets; tests/infra/test_tracking_server.py starts one",
     "python docs/": "draws a figure of a page; tests/mechanisms has its numbers",
     "docker ": "needs Docker; tests/infra/test_images.py reads what it builds",

@@ -530,8 +530,8 @@ VERBS = (
     Verb(
         "sweep",
         "sweep_command:by_name",
-        "run a sweep by its name; without one, list them",
-        "quickstart --smoke",
+        "list sweeps, or run one: `labeldp sweep quickstart --smoke`",
+        "",
         argument("name", "[SWEEP]", "a name, or a file of your own", required=False),
         argument("arguments", "[OPTION]...", "of the sweep: --help lists them", nargs=-1),
     ),

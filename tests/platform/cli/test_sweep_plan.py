@@ -139,3 +139,18 @@ def test_people_get_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2].split()[:5] == ["1", "ALIBI", "0.5", "1", "0.5"]
     assert "fits                     NO" in lines
     assert lines[-1].startswith("problem: ")
+
+
+def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    listed = answer(capsys, "sweep")["sweeps"]
+    assert sorted(listed) == sorted(path.stem for path in SWEEPS.glob("*.py"))
+    assert all(listed.values())
+    by_name, by_path = (planned(capsys, name, "--smoke") for name in ("quickstart", QUICKSTART))
+    assert by_name == by_path
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "quickstart", "--smoke", "trainer.epochs=none"])
+    assert ended.value.code == ExitCode.BAD_INPUT
+    assert "trainer.epochs" in capsys.readouterr().err
+    assert "did you mean quickstart" in refusal(capsys, "sweep", "quikstart")
