@@ -5,11 +5,29 @@ from typing import Any
 
 import pytest
 
+from labeldp.platform.api import paid_fits
+from labeldp.platform.api.process_ledger import ProcessLedger
+
 #: Files on the cluster: one process runs them, and starts it and the small sweep once.
 ON_CLUSTER = {
     *(f"tests/faults/test_{name}.py" for name in ("driver_killed", "limits", "states")),
     *("tests/faults/test_ensemble_refused.py", "tests/sweeps/test_pate_mnist.py"),
 }
+
+
+class LedgerOfItsOwn:
+    """For each test and docstring, which is a process of its own as far as fits add up."""
+
+    @pytest.fixture(autouse=True)
+    def ledger(self, monkeypatch: pytest.MonkeyPatch) -> ProcessLedger:
+        made = ProcessLedger()
+        monkeypatch.setattr(paid_fits, "LEDGER", made)
+        return made
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Docstrings lie outside tests/, where fixtures of this file do not reach."""
+    config.pluginmanager.register(LedgerOfItsOwn())
 
 
 @pytest.fixture(scope="session")

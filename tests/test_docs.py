@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.api.process_ledger import ProcessLedger
 from tests.faults.without_cluster import without_cluster
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +37,5 @@ def test_python_in_documents_runs(
     page: Path, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # what it writes is written here
-    # Each block stands for a process of its own.
-    monkeypatch.setattr("labeldp.platform.api.paid_fits.LEDGER", ProcessLedger())
     with without_cluster():
         exec(compile(block, str(page), "exec"), {"__name__": "document"})

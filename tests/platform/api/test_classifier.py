@@ -26,7 +26,6 @@ from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.platform.api import paid_fits
 from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
-from labeldp.platform.api.process_ledger import ProcessLedger
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
 from labeldp.trainers.models.trained_model import load_model
@@ -37,14 +36,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 X, Y = rows_and_labels(400)
 #: Little to train, where nobody looks at accuracy.
 QUICK = {"width": 8, "epochs": 2}
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch) -> ProcessLedger:
-    """One for each test, which is a process of its own as far as fits add up."""
-    made = ProcessLedger()
-    monkeypatch.setattr(paid_fits, "LEDGER", made)
-    return made
 
 
 #: Next to no noise, so that what checks learn is learned; it is fresh in every fit.

@@ -12,16 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateRegressor, SharedVault
 from labeldp.mechanisms.amounts import AmountNoise
-from labeldp.platform.api import paid_fits
-from labeldp.platform.api.process_ledger import ProcessLedger
 
 pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One for each test, which is a process of its own as far as fits add up."""
-    monkeypatch.setattr(paid_fits, "LEDGER", ProcessLedger())
 
 
 def rows_and_amounts(count: int = 4000) -> tuple[pd.DataFrame, Any]:
