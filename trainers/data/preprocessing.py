@@ -252,9 +252,9 @@ class Preprocessing:
         """Of the features of a row; () without steps."""
         return self.steps[-1].shape if self.steps else ()
 
-    def then(self, step: Step) -> "Preprocessing":
-        """Return these steps and a further one."""
-        return Preprocessing(steps=(*self.steps, step))
+    def then(self, *steps: Step) -> "Preprocessing":
+        """Return these steps and further ones."""
+        return Preprocessing(steps=(*self.steps, *steps))
 
     def described(self) -> dict[str, Any]:
         """Return all that is not an array, as values that JSON has."""
