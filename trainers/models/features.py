@@ -33,7 +33,6 @@ from torch import Tensor
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
@@ -130,12 +129,11 @@ class _ImageStep(Step):
         return (self.projection.shape[1],)
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the encoder of `described` and `arrays`."""
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         tensors: dict[str, Any] = {
             name: torch.from_numpy(np.array(of)) for name, of in arrays.items()
         }
-        return super().restored(described, tensors)
+        return super()._made(described, tensors)
 
     @abstractmethod
     def _pooled_answers(self, images: Tensor) -> Tensor:
@@ -473,21 +471,20 @@ def described_by_features(
         train = data.train_features.cpu()
         step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
         found = torch.cat((step(train), step(data.test_features.cpu())))
-        made = Preprocessing(steps=(step,))
-        arrays = made.arrays()
-        described = json.dumps({"step": made.described(), "names": list(arrays)})
+        arrays = step.arrays()
+        described = json.dumps({"step": step.described(), "names": list(arrays)})
         return found.numpy(), np.array(described), *arrays.values()
 
     key = {"version": _VERSION, "data": data.fingerprint, "settings": repr(settings)}
     found, described, *arrays = made_once(make, folder=folder, name="features", key=key)
     facts = json.loads(described.item())
-    step = Preprocessing.restored(facts["step"], dict(zip(facts["names"], arrays, strict=True)))
+    step = Step.restored(facts["step"], dict(zip(facts["names"], arrays, strict=True)))
     features = torch.from_numpy(found)
     return replace(
         data,
         train_features=features[:count],
         test_features=features[count:],
-        preprocessing=data.preprocessing.then(*step.steps),
+        preprocessing=data.preprocessing.then(step),
     )
 
 
