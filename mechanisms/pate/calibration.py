@@ -109,9 +109,9 @@ def price_of_answers(
     )
     events = aggregator.events(checked=checked, answered=answered, accounting=accounting)
     return PatePrice(
-        expected=costs.expected(delta=delta, max_answers=max_answers, conversion=conversion),
-        realised=costs.head(checked).realised(
-            answers.by_teachers[:checked], delta=delta, conversion=conversion
+        expected=costs.until(max_answers).cost(delta=delta, conversion=conversion),
+        realised=costs.head(checked).cost(
+            answered=answers.by_teachers[:checked], delta=delta, conversion=conversion
         ),
         data_independent=any_votes,
         data_independent_exact=min(epsilon_of(events, delta=delta), any_votes.epsilon),

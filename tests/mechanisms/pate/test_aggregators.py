@@ -163,7 +163,7 @@ def test_divergence_of_the_observed_answers_stays_below_both_prices(
     observed = observed_divergence(*runs_of(full, neighbors), orders)
     assert (observed <= price).all()
     for row in neighbors:  # the price of the votes themselves holds, and is never above
-        own = full.costs([row]).realised_rdp([True], orders)
+        own = full.costs([row]).rdp(orders, answered=[True])
         assert (observed <= own).all() and (own <= price * (1 + 1e-12)).all()
     assert (observed_divergence(*runs_of(half, neighbors), orders) > price).all()
 

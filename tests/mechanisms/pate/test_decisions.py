@@ -371,7 +371,7 @@ def test_the_stored_adult_votes() -> None:
     costs = confident_gnmax_costs(
         votes, threshold=300.0, sigma1=200.0, sigma2=40.0, accounting=Accounting.DECISION
     )
-    assert costs.expected_rdp() == pytest.approx(total, rel=1e-12)
+    assert costs.rdp() == pytest.approx(total, rel=1e-12)
 
 
 def test_curves_add_up_query_by_query() -> None:
@@ -383,4 +383,4 @@ def test_curves_add_up_query_by_query() -> None:
     answered = rng.random(30) < 0.5
     rows = exact_rdp_threshold(votes, 60.0, 30.0, ORDERS)
     rows = rows + answered[:, None] * exact_rdp_gnmax(votes, 15.0, ORDERS)
-    assert costs.realised_rdp(answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)
+    assert costs.rdp(answered=answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)
