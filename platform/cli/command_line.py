@@ -549,6 +549,14 @@ VERBS = (
         argument("results", "RESULTS", "a results folder"),
         whole("--port", "5000 by default, otherwise a free one"),
     ),
+    Verb(
+        "verify",
+        "reports:verify",
+        "check a signed folder: a released or published one, results, or a vault",
+        "public --key OWNER.pub",
+        argument("folder", "FOLDER", "it has a signature.json (docs/publishing.md)", type=_FOLDER),
+        option("--key", "public key that must have signed it: 64 digits, or a PEM file", "KEY"),
+    ),
 )
 
 _GROUPS = {

@@ -20,7 +20,7 @@ from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
@@ -37,6 +37,7 @@ RELEASES: dict[type, str] = {
     ClusterHistograms: "release of noisy counts of classes in clusters",
     LabelMoments: "release of noisy sums of labels",
     PateAnswers: "round of answers by an ensemble of teachers",
+    NeighborAnswers: "round of answers by nearest labels",
     PublishedCost: "published bound on what answers cost",
     CorrectCount: "noisy count of right answers",
     ErrorSums: "triple of noisy sums of errors",
