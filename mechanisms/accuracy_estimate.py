@@ -95,11 +95,7 @@ class CorrectCount(_OfPredictions):
         The predictions [M] must be made without these labels [M].
         """
         right = _right(labels, as_numpy(predictions)[None])
-        if isinstance(generator, SecureGenerator):
-            return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
-        success = -math.expm1(-self.epsilon)
-        up, down = as_numpy_generator(generator).geometric(success, size=(2, 1))
-        return np.asarray(right + up - down, dtype=np.int64)
+        return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
 
 
 @dataclass(frozen=True, kw_only=True)

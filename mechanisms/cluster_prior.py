@@ -12,7 +12,6 @@ with a small budget of their own; the noisy counts become the prior of `RRWithPr
 (6, 2)
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,13 +21,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.randomness import (
-    AnyGenerator,
-    DrawnExactly,
-    SecureGenerator,
-    as_noise_generator,
-    discrete_laplace,
-)
+from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
 #: Below it the noise would leave the range of 64-bit counts, and the counts are useless anyway.
 SMALLEST_EPSILON = 1e-9
@@ -82,15 +75,8 @@ class ClusterHistograms(DrawnExactly):
             )
         counts: NDArray[np.int64] = np.zeros((num_clusters, self.num_classes), dtype=np.int64)
         np.add.at(counts, (groups, exact), 1)
-        rng = as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            noise = discrete_laplace(rng, scale=2 / self.epsilon, shape=counts.shape)
-            secure: AnyArray = like(counts + noise, labels)
-            return secure
-        # The difference of two geometric variables is discrete Laplace: pmf ~ e^(-epsilon |z| / 2).
-        success = -math.expm1(-self.epsilon / 2)
-        draws = rng.geometric(success, size=(2, *counts.shape))
-        noisy: AnyArray = like(counts + draws[0] - draws[1], labels)
+        noise = discrete_laplace(generator, scale=2 / self.epsilon, shape=counts.shape)
+        noisy: AnyArray = like(counts + noise, labels)
         return noisy
 
 

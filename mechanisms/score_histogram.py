@@ -35,13 +35,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.mechanisms.randomness import (
-    AnyGenerator,
-    DrawnExactly,
-    SecureGenerator,
-    as_noise_generator,
-    discrete_laplace,
-)
+from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
 Numbers = NDArray[np.float64]
 
@@ -98,12 +92,8 @@ class ScoreHistogram(DrawnExactly):
                 "-1 for what is not counted"
             )
         counts = _counted(where, truth)
-        scale, rng = sensitivity(where) / self.epsilon, as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            noise = discrete_laplace(rng, scale=scale, shape=counts.shape)
-        else:
-            up, down = rng.geometric(-math.expm1(-1 / scale), size=(2, cells))
-            noise = up - down
+        scale = sensitivity(where) / self.epsilon
+        noise = discrete_laplace(generator, scale=scale, shape=counts.shape)
         noisy: AnyArray = like(counts + noise, labels)
         return noisy
 
