@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, as_numpy, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
 #: Below it the noise would leave the range of 64-bit counts, and the counts are useless anyway.
@@ -28,32 +28,27 @@ SMALLEST_EPSILON = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterHistograms(DrawnExactly):
+class ClusterHistograms(PureMechanism, DrawnExactly):
     """Class counts of every cluster plus discrete Laplace noise of scale 2 / epsilon: pure DP.
 
     A substituted label moves two counts of its cluster by 1 each, an L1 sensitivity of 2. Every
     label lies in one cluster, so that all histograms together cost epsilon. Epsilon spent
-    here and the rest of a budget in `RRWithPrior` are two charges to the same label.
+    here and the rest of a budget in `RRWithPrior` are two charges to the same label. The paper
+    takes 0.025 to 0.05 of a total of 1 or more.
     """
 
-    epsilon: float  # privacy loss per label; the paper takes 0.025 to 0.05 of a total of 1 or more
     num_classes: int  # K, at least 2
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         if self.epsilon < SMALLEST_EPSILON:
             raise ValueError(
                 f"epsilon is {self.epsilon}; below {SMALLEST_EPSILON} the noise exceeds a billion "
                 "in every count: use a uniform prior instead, it is free"
             )
         _validate.whole(num_classes=self.num_classes, minimum=2)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release of all histograms for each label."""
-        return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, clusters: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy counts [C, K], once: int64, some below 0.
