@@ -59,6 +59,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
         num_labels=len(data.train_labels),
         held_out=data.num_held_out,
         has_test_split=public.has_test_split,
+        amounts=public.bounds is not None,
     )
     plan = plan_sweep(options, (sized, trials), size, fingerprint=public.fingerprint)
     for refusal in plan.refusals:
