@@ -285,9 +285,9 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
     events: list[Event] = []
     for each in rounds:
         costs, answered = each.costs(), each.by_teachers
-        expected += costs.expected_rdp()
-        published += each.costs(Accounting.COUNTS).expected_rdp()
-        realised += costs.realised_rdp(answered)
+        expected += costs.rdp()
+        published += each.costs(Accounting.COUNTS).rdp()
+        realised += costs.rdp(answered=answered)
         events += each.request.events(checked=len(answered), answered=int(answered.sum()))
     return {
         "expected": epsilon_from_rdp(ORDERS, expected, delta)[0],

@@ -31,7 +31,7 @@ def embed(
     half: bool,
     replace: bool,
     **more: Any,
-) -> embedding.Embedded:
+) -> dict[str, Any]:
     """Write the features of images by an encoder; `more` is of its request."""
     request = EncoderRequest(
         address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+import labeldp
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import (
@@ -43,11 +44,17 @@ from labeldp.trainers.data.splits import FeatureProvenance
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
     from labeldp.trainers.models.trained_model import TrainedModel
 
+#: Of results folders; see docs/upgrading.md.
+FORMAT = 1
 #: Records hold a number per metric and epoch: a few megabytes at most.
 _RECORD_BYTES = 100_000_000
 #: A finished trial has these metrics, and at least one of the accuracies.
 _REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
-_ACCURACIES = ("accuracy", "accuracy_estimated")
+_ACCURACIES = tuple(
+    name
+    for each in (ChooseBy.TEST, ChooseBy.ESTIMATED)
+    for name in (each.metric, each.error.metric)
+)
 #: The description is written last: where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: Equal parts of the shares of teachers from 0 to 1.
@@ -215,6 +222,7 @@ class SweepIdentity:
     """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
 
     Attributes:
+        format: Of the whole folder; counted up when an older version could not read it any more.
         sweep_id: Tag of its run in tracking, wherever the folder is moved.
         fingerprint: Of the public data.
         path: Where the folder was when it was last opened.
@@ -227,6 +235,7 @@ class SweepIdentity:
         learned_releases: Whether an axis that is searched touches a release.
     """
 
+    format: int | None = None
     sweep: str | None = None
     sweep_id: str | None = None
     fingerprint: str | None = None
@@ -269,6 +278,11 @@ def identity_of(path: Path) -> SweepIdentity:
     if not path.exists():
         return SweepIdentity()
     facts = read_json(path)
+    if facts.get("format", FORMAT) != FORMAT:
+        raise ResultsFolderError(
+            f"{path} is of format {facts['format']!r}, and this labeldp ({labeldp.__version__}) "
+            f"reads format {FORMAT}; use the version that wrote it, or another folder"
+        )
     try:
         return SweepIdentity(**facts)
     except ValueError as error:
@@ -371,7 +385,7 @@ class ResultsFolder:
     def identify(self, **facts: Any) -> None:
         """Add facts to `sweep.json`; one that is None stays as it is."""
         new = {name: fact for name, fact in facts.items() if fact is not None}
-        identity = replace(self.identity(), **{**new, "sweep": self.sweep})
+        identity = replace(self.identity(), **{**new, "sweep": self.sweep, "format": FORMAT})
         write_json(self.path / "sweep.json", identity.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
@@ -461,8 +475,10 @@ def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
 
     Returns:
         `prediction`, the name or number of the likeliest class [N], and a column
-        `probability_CLASS` [N] for each class.
+        `probability_CLASS` [N] for each class. Of amounts `prediction` alone, the amount.
     """
+    if model.origin.bounds is not None:
+        return {"prediction": model.predict(rows)}
     probabilities = model.predict_proba(rows)
     columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}
     for name, column in zip(model.classes, probabilities.T, strict=True):

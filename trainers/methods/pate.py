@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
@@ -45,7 +44,6 @@ from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import PriorSource
 from labeldp.trainers.settings.pate import (
-    MOST_CLASSES,
     EnsembleConfig,
     ForestSettings,
     PateConfig,
@@ -79,12 +77,6 @@ def train_probes(
     never chosen by labels. `shards` are indices of each teacher's examples, T times [n_t], which
     the vault cuts, disjoint; K is 256 at most.
     """
-    _validate.whole(num_classes=num_classes, minimum=2)
-    _validate.positive(ridge=ridge)
-    if num_classes > MOST_CLASSES:
-        raise ValueError(
-            f"num_classes is {num_classes}; a vote is one byte, so {MOST_CLASSES} is the most"
-        )
     weights = features.new_empty((len(shards), features.shape[1] + 1, num_classes))
     for teachers in _groups_of_one_size(shards):
         indices, labels = (
