@@ -412,7 +412,6 @@ VERBS = (
         "sweeps/quickstart.py trainer.epochs=5",
         argument("sweep", "SWEEP", "a name of `labeldp sweep`, or a file of your own"),
         *PLAN_OPTIONS,
-        option("--config", "settings; key=value overrides them", "FILE.yaml"),
     ),
     Verb(
         "request",

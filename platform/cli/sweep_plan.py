@@ -1,27 +1,17 @@
 """`labeldp plan SWEEP.py`: a sweep's trials and cost; nothing is started or released."""
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Answer, ExitCode, Words, table
 from labeldp.platform.cli.sweep_command import plan_options
-from labeldp.platform.sweep.overrides import load_sweep, read_yaml
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan_result import PlanResult, plan_of
 
 
-def plan(*, sweep: str, config: str | None, **given: Any) -> Answer:
-    """List a sweep's trials and their cost: `labeldp plan`.
-
-    Args:
-        sweep: The sweep file.
-        config: YAML file of settings, below `key=value`.
-        **given: Values of PLAN_OPTIONS.
-    """
+def plan(*, sweep: str, **given: Any) -> Answer:
+    """List the trials of a sweep file and their cost; `given` are values of PLAN_OPTIONS."""
     loaded = load_sweep(sweep)
-    options = plan_options(loaded, given)
-    below = read_yaml(Path(config)) if config else {}
-    found = plan_of(loaded, replace(options, overrides={**below, **options.overrides}))
+    found = plan_of(loaded, plan_options(loaded, given))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
     return Answer(facts=found, words=words(found), code=ExitCode.DONE if found.fits else code)
 

@@ -278,8 +278,9 @@ def identity_of(path: Path) -> SweepIdentity:
         ) from error
 
 
-def _records_in(folder: Path) -> dict[str, TrialRecord]:
-    files = sorted((folder / "trials").glob("*.json"))
+def records_in(folder: Path) -> dict[str, TrialRecord]:
+    """Return the records of trials that ended in a results folder, by hash."""
+    files = sorted((folder.expanduser() / "trials").glob("*.json"))
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
@@ -376,7 +377,7 @@ class ResultsFolder:
 
     def records(self) -> dict[str, TrialRecord]:
         """Return the records of trials that ended, by hash."""
-        return _records_in(self.path)
+        return records_in(self.path)
 
     def keep(self, record: TrialRecord) -> None:
         """Write a trial's record."""
@@ -423,7 +424,7 @@ def read_results(path: Path) -> KeptResults:
     folder = path.expanduser().absolute()
     if not folder.is_dir():
         raise ResultsFolderError(f"folder {folder} does not exist; name the results of a sweep")
-    identity, records = identity_of(folder / "sweep.json"), _records_in(folder)
+    identity, records = identity_of(folder / "sweep.json"), records_in(folder)
     kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
     if not (identity or records or kept):
         raise ResultsFolderError(

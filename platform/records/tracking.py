@@ -4,7 +4,6 @@ The results folder can fill it again: a child run that a crash left incomplete i
 written again, and each is written once.
 """
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -23,6 +22,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 # Progress of artifact uploads, one line per file, hides the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
+from filelock import FileLock, Timeout
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -57,24 +57,13 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     if store is None or not store.parent.is_dir():
         yield
         return
-    # The folder and not a file of a lock's own: a refused start leaves nothing behind.
-    folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY)
-    end = time.monotonic() + TIME_LIMIT_SECONDS
     try:
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > end:
-                    raise TimeoutError(
-                        f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; "
-                        "end that one"
-                    ) from error
-                time.sleep(0.05)
-        yield
-    finally:
-        os.close(folder)
+        with FileLock(f"{store}.lock", timeout=TIME_LIMIT_SECONDS):
+            yield
+    except Timeout as error:
+        raise TimeoutError(
+            f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; end that one"
+        ) from error
 
 
 def _create_whole(uri: str) -> None:

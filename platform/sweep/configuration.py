@@ -266,9 +266,9 @@ class AuditSettings:
         return canaries_needed(epsilon=epsilon, confidence=each)
 
 
-def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
-    """Return how many labels were spoiled for audits, or why epsilon_m is missing."""
-    spoiled = canaries + coin_canaries
+def spoiled_text(kinds: tuple[int, int], *, num_labels: int | None = None) -> str:
+    """Return how many labels were spoiled for both audits, or why epsilon_m is missing."""
+    (canaries, coin_canaries), spoiled = kinds, sum(kinds)
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
         share = "" if num_labels is None else f" ({100 * spoiled / num_labels:.2g}%)"
@@ -561,18 +561,18 @@ def nested(section: Any) -> Any:
     return str(section) if isinstance(section, str) else section
 
 
-def flatten(values: TrialConfig | Mapping[str, Any]) -> dict[str, Any]:
+def flatten(config: TrialConfig) -> dict[str, Any]:
     """Return dotted key -> plain value, in the order of the sections."""
     flat: dict[str, Any] = {}
 
     def walk(prefix: str, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
-            if isinstance(value, Mapping):
+            if isinstance(value, dict):
                 walk(f"{prefix}{name}.", value)
             else:
                 flat[f"{prefix}{name}"] = value
 
-    walk("", nested(values) if isinstance(values, TrialConfig) else values)
+    walk("", nested(config))
     return flat
 
 

@@ -1,4 +1,4 @@
-"""What users write: sweep files, `key=value` on the command line, and YAML files."""
+"""What users write: sweep files, and `key=value` on the command line."""
 
 import importlib.util
 import os
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 import labeldp
-from labeldp.platform.sweep.configuration import ConfigurationError, flatten
+from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.data.files import FileRefused, read_bytes
@@ -83,21 +83,6 @@ def _value(text: str, argument: str) -> Any:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"{argument!r} has a value that cannot be read") from error
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a YAML file of nested or dotted keys as a flat mapping."""
-    try:
-        loaded = yaml.load(read_bytes(path).decode() or "{}", _Loader)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except FileRefused as error:
-        raise ConfigurationError(str(error)) from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise ConfigurationError(f"{path} is not YAML that can be read: {error}") from error
-    if not isinstance(loaded, Mapping):
-        raise ConfigurationError(f"{path} holds no mapping of keys to values")
-    return flatten({str(name): value for name, value in loaded.items()})
 
 
 def sweep_file(name: str) -> Path:

@@ -58,7 +58,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
-    stops = None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
+    by = sweep.plan.choose_by
+    stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if hand_out else dict(sweep.left),
@@ -94,8 +95,6 @@ def _run_trials(sweep: OpenSweep) -> None:
         _fit(tuner, recorder, hand_out)
     finally:
         ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
-        if stops is not None:
-            stops.end()
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 
@@ -181,7 +180,7 @@ class HandOut(Searcher):
 
 
 class AshaByGroup(FIFOScheduler):
-    """One ASHA for each group of trials; the board lists trials that it stops."""
+    """One ASHA for each group of trials; the keeper has the names of those that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
@@ -198,7 +197,7 @@ class AshaByGroup(FIFOScheduler):
         """Write nothing."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Let a trial continue; one that should stop finds its name on the board."""
+        """Let a trial continue; one that should stop finds its name with the keeper."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
             rung = {"epoch": result["rung/epoch"], "accuracy": result["rung/accuracy"]}

@@ -8,10 +8,11 @@ import pytest
 import ray
 from ray.tune.error import TuneError
 
+from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop
-from labeldp.platform.sweep.trial import EarlyStops, StopBoard
+from labeldp.platform.sweep.trial import EarlyStops
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
@@ -55,7 +56,7 @@ def scheduler(
     """One of two trials continues; the first letter of a hash is its group."""
     monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
     rule = AshaStop(grace_epochs=2, keep_one_in=2)
-    stops = EarlyStops(rule=rule, by=by, actor=Here(StopBoard()))
+    stops = EarlyStops(rule=rule, by=by, keeper=Here(Keeper("", "")))
     return AshaByGroup(stops, group_of=lambda each: each[0], most_epochs=30), stops
 
 
