@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.mechanisms.guess_risk import guess_after, percent
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
 from labeldp.platform.api.process_ledger import (
@@ -158,10 +159,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
         seeded = self._vault_seeded or self._in_process().seeded
         void = "; noise of some of those came from a seed, which removes it"
+        risk = ""
+        if math.isfinite(total):
+            after = percent(guess_after(0.5, epsilon=total, delta=at))
+            risk = f"; a guess of a label at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
         return (
             f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{every} for {scope}{void if seeded else ''}; features are not protected{left_out}"
+            f"{every} for {scope}{void if seeded else ''}{risk}; features are not protected"
+            f"{left_out}"
         )
 
     def __sklearn_tags__(self) -> Any:

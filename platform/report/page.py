@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labeldp.mechanisms.accuracy_estimate import BestOf
+from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import DAGGER, facts, render
+from labeldp.platform.report.card import DAGGER, facts, guess_of, render
 from labeldp.platform.report.figures import (
     Line,
     MethodStyle,
@@ -95,7 +96,7 @@ def page(
     name += "; the table has the same numbers."
     drawn = {point.variant for point in found}
     looks = {variant: style for variant, style in styles.items() if variant in drawn}
-    columns = _columns(found, owner=owner)
+    columns = _columns(found, by_hash, owner=owner)
     best = {point.hashes for point in front(found)}
     cells = zip(*(column.cells for column in columns), strict=True)
     estimates = [point.estimate for point in found if point.estimate is not None]
@@ -144,7 +145,9 @@ def title_of(record: TrialRecord) -> str:
     return ", ".join([record.variant, *settings])
 
 
-def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
+def _columns(
+    found: Sequence[Point], records: Mapping[str, TrialRecord], *, owner: bool
+) -> list[Column]:
     def column(title: str, values: Iterable[Any], term: str = "", *, text: bool = False) -> Column:
         cells = [each if isinstance(each, Cell) else _cell(each) for each in values]
         return Column(title, cells, term, text)
@@ -158,6 +161,8 @@ def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
     if any(point.estimate is not None for point in found):
         columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
     columns.append(column("delta", (point.delta for point in found), "delta"))
+    guesses = (_guess([records[each].metrics for each in point.hashes]) for point in found)
+    columns.append(column("guess, %", guesses, "guess"))
     if owner:
         columns.append(column("epsilon_m", map(_attack, found), "epsilon_m"))
         ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in found)
@@ -203,6 +208,10 @@ def _estimated(point: Point) -> Cell:
     if point.estimate is None:
         return Cell("")
     return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
+
+
+def _guess(metrics: Sequence[Mapping[str, float]]) -> Cell:
+    return Cell(percent(max(guess_of(each) for each in metrics)))
 
 
 def _attack(point: Point) -> Cell:

@@ -286,6 +286,8 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
 def _at_its_price(folder: FolderLedger, record: TrialRecord) -> TrialRecord:
     cost = price_of(folder, record)
     metrics = {**record.metrics, "epsilon": cost.epsilon, "delta": cost.delta}
+    if cost.epsilon > record.metrics["epsilon"]:
+        metrics.pop("gaussian_mu", None)
     return replace(record, metrics=metrics)
 
 

@@ -47,7 +47,7 @@ PUBLIC = (
     "accuracy",
     *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
-    *("majority_share_by_model", "epsilon", "delta", "epsilon_sanitized"),
+    *("majority_share_by_model", "epsilon", "delta", "gaussian_mu", "epsilon_sanitized"),
 )
 _ESTIMATED = "accuracy_estimated"
 #: A class with a smaller share, and a small one beside the largest class, is rare.

@@ -457,16 +457,16 @@ def _without_identifiers(
 
 def _narrowed(fitted: Fitted) -> Fitted:
     """The same with wide rows scaled down to the largest mean squared norm."""
-    parts = fitted.columns.values() if isinstance(fitted, Columns) else [fitted]
+    parts = fitted.parts if isinstance(fitted, Columns) else (fitted,)
     moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
     if isinstance(fitted, Numbers):
         return replace(fitted, std=fitted.std * factor)
-    columns = {
-        name: replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
-        for name, each in fitted.columns.items()
-    }
-    return replace(fitted, columns=columns)
+    scaled = (
+        replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
+        for each in fitted.parts
+    )
+    return replace(fitted, parts=tuple(scaled))
 
 
 def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -51,8 +51,7 @@ class EstimatorPredictor(Predictor):
         return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the estimator; a file with types of no known library is refused."""
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         data = arrays["skops"].tobytes()
         unknown = skops_io().get_untrusted_types(data=data)
         foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]

@@ -188,7 +188,10 @@ class TrainedModel:
 
 def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed."""
-    from labeldp.trainers.models.predictors import restored  # it loads torch
+    # They load torch, and have kinds of their own.
+    from labeldp.trainers.models import features, predictors
+
+    del features, predictors
 
     place = Path(folder)
     description = place / DESCRIPTION
@@ -204,7 +207,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
             )
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
-            predictor=restored(facts["architecture"], below(arrays, _MODEL)),
+            predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
             preprocessing=Preprocessing.restored(
                 facts["preprocessing"], below(arrays, _PREPROCESSING)
             ),
