@@ -18,13 +18,16 @@ def plan(*, sweep: str, **given: Any) -> Answer:
 
 def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
+    spoiled, minutes = f"{plan.spoiled_labels:,} of {plan.labels:,}", "-"
+    if plan.minutes is not None and plan.shared_minutes is not None:
+        minutes = f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
     facts = (
         ("trials", str(plan.trials)),
-        ("labels made wrong", _spoiled(plan)),
+        ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
         ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", _minutes(plan)),
+        ("processor minutes", minutes),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
@@ -40,16 +43,6 @@ def words(plan: PlanResult) -> Words:
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
-
-
-def _spoiled(plan: PlanResult) -> str:
-    return f"{plan.spoiled_labels:,} of {plan.labels:,}, for audits" if plan.labels else "-"
-
-
-def _minutes(plan: PlanResult) -> str:
-    if plan.minutes is None or plan.shared_minutes is None:
-        return "-"
-    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
 
 
 def _cell(value: object) -> str:

@@ -154,7 +154,14 @@ class Tracker:
                 query = f"tags.sweep_id = '{tags['sweep_id']}'"
                 begun = self._client.search_runs([self.experiment_id], query, max_results=1)
                 run_id = str(begun[0].info.run_id) if begun else None
-            if run_id is None or not self._reopened(run_id):
+            try:
+                if run_id is not None:
+                    self._client.update_run(run_id, status=_RUNNING)
+            except MlflowException as error:
+                if error.error_code not in _NO_SUCH_RUN:
+                    raise
+                run_id = None
+            if run_id is None:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
             self.parent_run_id = run_id
@@ -164,15 +171,6 @@ class Tracker:
             )
             self.reconcile()
         return run_id
-
-    def _reopened(self, run_id: str) -> bool:
-        try:
-            self._client.update_run(run_id, status=_RUNNING)
-        except MlflowException as error:
-            if error.error_code in _NO_SUCH_RUN:
-                return False
-            raise
-        return True
 
     def reconcile(self) -> None:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
