@@ -4,7 +4,6 @@ It trains forests and simulates answers; it uses neither a sweep nor Ray.
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +22,8 @@ from labeldp.mechanisms.pate.vote_leakage import (
     measure_reconstruction,
     reconstruct,
 )
-from labeldp.platform.records.results import dumps, write_text
+from labeldp.platform.cli.command import Answer, perform
+from labeldp.platform.records.results import write_text
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
@@ -132,24 +132,23 @@ def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list
     """Parse the command line, run the study, print it; returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Run the study {name!r}.")
     parser.add_argument("--smoke", action="store_true", help="the small size: a minute")
-    parser.add_argument("--results", metavar="DIR", default=f"results/{name}")
+    parser.add_argument("--results", metavar="DIR", type=Path, default=f"results/{name}")
     parser.add_argument("--data", metavar="DIR", help="folder of the sets (default: LABELDP_DATA)")
-    parser.add_argument("--votes", metavar="DIR", help="folder of published votes")
+    parser.add_argument("--votes", metavar="DIR", type=Path, help="folder of published votes")
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
     options = parser.parse_args(arguments)
-    try:
-        outcome = run_study(
+
+    def outcome() -> Answer:
+        found = run_study(
             smoke if options.smoke else study,
             name=name,
             adult=data_root(options.data) / "adult",
-            published=None if options.votes is None else Path(options.votes),
-            results=Path(options.results).expanduser(),
+            published=options.votes,
+            results=options.results.expanduser(),
         )
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(dumps(outcome) if options.json else tables(outcome))
-    return 0
+        return Answer(facts=found, words=tables(found))
+
+    return int(perform(outcome, json=options.json))
 
 
 def _published(

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
+from pydantic_core import to_jsonable_python
 
 from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
 from labeldp.mechanisms.randomness import (
@@ -552,15 +553,6 @@ def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Ma
     return {**rest, "trainer.epsilon": 2 / value}
 
 
-def nested(section: Any) -> Any:
-    """Return settings as plain values: sections as mappings, enums as their texts."""
-    if is_dataclass(section):
-        return {each.name: nested(getattr(section, each.name)) for each in fields(section)}
-    if isinstance(section, tuple):
-        return [nested(item) for item in section]
-    return str(section) if isinstance(section, str) else section
-
-
 def flatten(config: TrialConfig) -> dict[str, Any]:
     """Return dotted key -> plain value, in the order of the sections."""
     flat: dict[str, Any] = {}
@@ -572,7 +564,7 @@ def flatten(config: TrialConfig) -> dict[str, Any]:
             else:
                 flat[f"{prefix}{name}"] = value
 
-    walk("", nested(config))
+    walk("", to_jsonable_python(config))
     return flat
 
 
@@ -581,7 +573,7 @@ _known = lru_cache(maxsize=64)(flatten)
 
 def to_yaml(config: TrialConfig) -> str:
     """Return the resolved configuration as YAML."""
-    return str(yaml.safe_dump(nested(config), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(to_jsonable_python(config), sort_keys=False, allow_unicode=True))
 
 
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:

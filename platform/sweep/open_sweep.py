@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.environment import code_and_machine
+from labeldp.platform.records.environment import describe, git_commit
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
@@ -136,8 +136,8 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             budget=budget,
             authority=authority,
         )
-        made_by = code_and_machine()
-        _identify(plan, data, folder, tracker, commit=made_by["git_commit"])
+        commit = git_commit()
+        _identify(plan, data, folder, tracker, commit=commit)
         skipped = {digest: done[digest] for digest in plans if digest in done}
         progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
         progress.say(
@@ -166,7 +166,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
                 folder=folder,
                 tracker=tracker,
                 plans=plans,
-                made_by=made_by,
+                made_by={"git_commit": commit, "environment": describe()},
                 progress=progress,
                 home=home,
                 authority=authority,

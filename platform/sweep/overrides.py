@@ -1,8 +1,8 @@
 """What users write: sweep files, and `key=value` on the command line."""
 
-import importlib.util
 import os
 import re
+import runpy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,17 +109,13 @@ def load_sweep(path: str) -> Sweep:
         raise ConfigurationError(
             f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
         ) from error
-    spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        found = runpy.run_path(os.fspath(file), run_name=f"labeldp_sweep_{file.stem}")
     except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
-    sweep = getattr(module, "SWEEP", None)
-    if isinstance(sweep, Sweep):
+    if isinstance(sweep := found.get("SWEEP"), Sweep):
         return sweep
-    if hasattr(module, "STUDY"):
+    if "STUDY" in found:
         raise ConfigurationError(
             f"{path} is a study, not a sweep: it has no trials to plan; `python {path} --smoke` "
             "runs it at its small size, --help shows the rest"
