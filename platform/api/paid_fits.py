@@ -96,7 +96,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         finally:  # a fit that fails has paid for its releases too
             LEDGER.add(near.new_charges(), self._people, source=self._source)
             if self.vault is not None:
-                self._vault_total = vault.total(delta=self.delta)
+                with vault.alone():  # signs its ledger
+                    self._vault_total = vault.total(delta=self.delta)
                 kinds = {charge.noise for charge in vault.charges()}
                 self._vault_seeded = NoiseKind.SEEDED in kinds
         new = len(near.new_charges())

@@ -47,9 +47,10 @@ _EPSILON = number("--epsilon", "price that a label pays", required=True)
 _DELTA = number("--delta", "at which epsilon holds", required=True)
 _SEED = whole("--seed", "makes the noise repeatable")
 _SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
+_SCORES += ["mean_squared_error", "mean_absolute_error"]
 _CHOOSE_BY = choice(
     "--choose-by",
-    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES)),
+    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES), "relative_error"),
     "figure that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
     metavar="FIGURE",
 )
@@ -278,6 +279,7 @@ VERBS = (
         ),
         whole("--seed hold_out_seed", "selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
+        option("--bounds", "of amounts, in place of --classes", "LOW,HIGH"),
     ),
     Verb(
         "data fetch",
@@ -551,6 +553,14 @@ VERBS = (
         "results/quickstart",
         argument("results", "RESULTS", "a results folder"),
         whole("--port", "5000 by default, otherwise a free one"),
+    ),
+    Verb(
+        "verify",
+        "reports:verify",
+        "check a signed folder: a released or published one, results, or a vault",
+        "public --key OWNER.pub",
+        argument("folder", "FOLDER", "it has a signature.json (docs/publishing.md)", type=_FOLDER),
+        option("--key", "public key that must have signed it: 64 digits, or a PEM file", "KEY"),
     ),
 )
 

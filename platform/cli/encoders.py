@@ -20,7 +20,7 @@ from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 def embed(
     *, source: str, encoder: str, out: str, pool: str | None, device: str, **more: Any
-) -> embedding.Embedded:
+) -> dict[str, Any]:
     """Write the features of images by an encoder; `more` is of the call and of its request."""
     how = {name: more.pop(name) for name in ("root", "batch_size", "half", "replace")}
     request = EncoderRequest(

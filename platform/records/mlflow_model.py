@@ -69,6 +69,8 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
         ColSpec("string" if facts["classes"] else "long", "prediction")
     ]
     outputs += [ColSpec("float", f"probability_{name}") for name in names]
+    if "bounds" in facts:
+        outputs = [ColSpec("double", "prediction")]
     described = Model(
         signature=ModelSignature(inputs=inputs, outputs=Schema(outputs)),
         saved_input_example_info={"artifact_path": "input_example.json", **kind},

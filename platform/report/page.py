@@ -37,8 +37,10 @@ from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
+    accuracy_text,
     estimate_of,
     estimated_text,
+    figure_text,
     is_rare,
     scores_text,
 )
@@ -188,8 +190,8 @@ def _scores(found: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
         cells = []
         for point in found:
             ends = [point.scores.get(f"{name}_{end}") for end in ("low", "high")]
-            small = f"{ends[0]:.3f} to {ends[1]:.3f}" if None not in ends else ""
-            cells.append(Cell(f"{point.scores[name]:.3f}", small))
+            small = " to ".join(figure_text(base, end) for end in ends if end is not None)
+            cells.append(Cell(figure_text(base, point.scores[name]), small))
         yield f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base]
 
 
@@ -244,13 +246,15 @@ def _cards(
 def _outcome(record: TrialRecord) -> str:
     metrics = record.metrics
     estimate, epsilon = estimate_of(metrics), metrics["epsilon"]
+    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
+    if "accuracy" not in metrics and estimate is None:
+        return f"{private}, {accuracy_text(metrics)}"
     if "accuracy" in metrics or estimate is None:
         accuracy = f"{metrics['accuracy']:.1%}"
     else:
         accuracy = estimated_text(estimate.accuracy)
     if is_rare(metrics) and (scores := scores_text(metrics)):
         accuracy = f"{scores}, {accuracy}"
-    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
     return f"{private}, {accuracy} accurate"
 
 

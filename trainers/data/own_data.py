@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.amounts import to_levels
 from labeldp.trainers.data.columns import (
     Columns,
     Numbers,
@@ -35,6 +36,7 @@ from labeldp.trainers.data.columns import (
     by_name,
     column_values,
     identifier,
+    is_number,
     refuse_infinite,
 )
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
@@ -63,6 +65,7 @@ from labeldp.trainers.data.splits import (
     digest_of_images,
     held_out,
     images_of,
+    of_amounts,
 )
 
 
@@ -84,11 +87,15 @@ def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
 def _splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
-    num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
+    bounds, names = source.bounds, None
+    if bounds is None:
+        num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
 
     def numbered(part: OwnRows, file: object) -> OwnRows:
         table = isinstance(part.features, dict)
         column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
+        if bounds is not None:
+            return replace(part, labels=_amounts(part.labels, bounds, what=f"{file} {column}"))
         return replace(part, labels=label_numbers(part.labels, names, where=file, column=column))
 
     rows = numbered(rows, where)
@@ -100,20 +107,41 @@ def _splits_of(
                 refuse_infinite(column[:, None], what=f"{where}", names=[name])
         elif isinstance(matrix, np.ndarray) and type(matrix) is not np.memmap and matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
-        _validate.labels(rows.labels, num_classes=num_classes, name=f"{where}: labels", secret=True)
+        if bounds is None:
+            name = f"{where}: labels"
+            _validate.labels(rows.labels, num_classes=num_classes, name=name, secret=True)
         chosen = _rows_for_testing(rows, source, where)
         train, test = rows.only(~chosen), rows.only(chosen)
     else:
         _refuse_hold_out(where, source.hold_out)
         test = numbered(rows.test, source.test_path or where)
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
+    features = prepared(train.features, test.features, where=where, keep=source.keep, folder=folder)
+    if bounds is not None:
+        return Splits(**of_amounts(train.labels, test.labels, bounds=bounds), **features)
     return Splits(
         train_labels=train.labels,
         test_labels=test.labels,
         num_classes=num_classes,
         class_names=names,
-        **prepared(train.features, test.features, where=where, keep=source.keep, folder=folder),
+        **features,
     )
+
+
+def _amounts(
+    labels: NDArray[Any], bounds: tuple[float, float], *, what: str
+) -> NDArray[np.float64]:
+    """Return secret labels as amounts [N]; no message shows one."""
+    try:
+        amounts = labels.astype(np.float64)
+    except ValueError:
+        row = next(row for row, label in enumerate(labels.tolist()) if not is_number(label))
+        raise DataFileError(f"{what} row {row} is not a number; amounts are numbers") from None
+    try:
+        to_levels(amounts, bounds=bounds)
+    except ValueError as error:
+        raise DataFileError(f"{what}: {error}") from None
+    return amounts
 
 
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:

@@ -29,7 +29,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.posterior import project_to_simplex
@@ -278,7 +277,6 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
     `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
     prediction, which lies between 0 and 1.
     """
-    _validate.positive(noise_std=noise_std, tolerated=tolerated)
     examples, most = directions.values.shape
     leverage = np.zeros(examples)
     count = min(most, _DIRECTIONS_AT_ONCE)  # the strongest few always

@@ -31,7 +31,6 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
@@ -69,7 +68,6 @@ def worthwhile(*, rows: int, noise_std: float) -> int:
     The more functions there are, the smaller is the share of each in a row of length 1. Twice the
     root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
     """
-    _validate.positive(noise_std=noise_std)
     return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
@@ -99,7 +97,6 @@ class SmoothFunctions:
     @classmethod
     def learned(cls, rows: NDArray[np.floating], *, count: int, seed: int) -> Self:
         """Find the `count` strongest functions (or fewer) of rows [N, D]."""
-        _validate.whole(count=count, minimum=1)
         generator = np.random.default_rng(seed)
         sample = rows[np.sort(generator.permutation(len(rows))[:_SAMPLE])].astype(np.float32)
         scales = _scales(sample)
