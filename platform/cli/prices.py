@@ -275,12 +275,5 @@ def _sanitized(
         found = published.sanitize(votes, released_of(answers), **how)
     except ConditionsFailed as error:
         return {"sanitized": None, "sanitized_reason": str(error)}
-    return {
-        "sanitized": {
-            "epsilon": published.capped(found.epsilon, request),
-            "delta": found.delta,
-            "beta": found.beta,
-            "noise_std": found.noise_std,
-            "simulated": True,
-        }
-    }
+    capped = published.capped(found.epsilon, request)
+    return {"sanitized": {**asdict(found), "epsilon": capped, "simulated": True}}

@@ -621,7 +621,7 @@ def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
         return f"'{plain}" if str(plain).startswith(tuple("=+-@\t\r")) else plain
 
     plain = [{**row, "counted": int(row["counted"])} for row in found]
-    return pd.DataFrame(plain).map(cell).to_csv(index=False)
+    return str(pd.DataFrame(plain).map(cell).to_csv(index=False))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
