@@ -28,6 +28,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import to_jsonable_python
 
+import labeldp
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import (
@@ -44,6 +45,8 @@ from labeldp.trainers.data.splits import FeatureProvenance
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
     from labeldp.trainers.models.trained_model import TrainedModel
 
+#: Of results folders; see docs/upgrading.md.
+FORMAT = 1
 #: Records hold a number per metric and epoch: a few megabytes at most.
 _RECORD_BYTES = 100_000_000
 #: A finished trial has these metrics, and at least one of the accuracies.
@@ -209,6 +212,7 @@ class SweepIdentity:
     """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
 
     Attributes:
+        format: Of the whole folder; counted up when an older version could not read it any more.
         sweep_id: Tag of its run in tracking, wherever the folder is moved.
         fingerprint: Of the public data.
         path: Where the folder was when it was last opened.
@@ -221,6 +225,7 @@ class SweepIdentity:
         learned_releases: Whether an axis that is searched touches a release.
     """
 
+    format: int | None = None
     sweep: str | None = None
     sweep_id: str | None = None
     fingerprint: str | None = None
@@ -263,6 +268,11 @@ def identity_of(path: Path) -> SweepIdentity:
     if not path.exists():
         return SweepIdentity()
     facts = read_json(path)
+    if facts.get("format", FORMAT) != FORMAT:
+        raise ResultsFolderError(
+            f"{path} is of format {facts['format']!r}, and this labeldp ({labeldp.__version__}) "
+            f"reads format {FORMAT}; use the version that wrote it, or another folder"
+        )
     try:
         return SweepIdentity(**facts)
     except ValueError as error:
@@ -366,7 +376,7 @@ class ResultsFolder:
     def identify(self, **facts: Any) -> None:
         """Add facts to `sweep.json`; one that is None stays as it is."""
         new = {name: fact for name, fact in facts.items() if fact is not None}
-        identity = replace(self.identity(), **{**new, "sweep": self.sweep})
+        identity = replace(self.identity(), **{**new, "sweep": self.sweep, "format": FORMAT})
         write_json(self.path / "sweep.json", identity.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
