@@ -75,7 +75,8 @@ def selected(
     """Return the trial that is named, or the best one, if it may be published.
 
     `best` is the most accurate of those with an epsilon and secret noise. `choose_by` None is the
-    sweep's own choice, or else the test split where there is one.
+    sweep's own choice, or else the test split where there is one. The owner has confirmed the
+    `accepted` reservations.
 
     Raises:
         NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
