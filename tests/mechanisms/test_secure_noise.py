@@ -16,9 +16,11 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.published_cost import release_epsilon
 from labeldp.mechanisms.randomness import (
     LATTICE,
+    Digits,
     RealNoise,
     SecureEntropy,
     SecureGenerator,
+    below,
     discrete_laplace,
     exponential,
     floors,
@@ -100,6 +102,15 @@ def test_numbers_are_as_near_as_they_say_and_may_be_none(draw: Any) -> None:
 def test_words_have_1_to_64_digits(word_bits: int) -> None:
     with pytest.raises(ValueError, match=f"word_bits is {word_bits}"):
         source(word_bits=word_bits)
+
+
+def test_numbers_are_compared_on_the_digits_that_they_have() -> None:
+    left, right = (Digits(400, generator=source(seed, word_bits=1)) for seed in (1, 2))
+    order = np.arange(400)
+    ends = [(left.interval(i, 60), right.interval(399 - i, 60)) for i in range(400)]
+    assert below(left, order, right, order[::-1]).tolist() == [
+        ours < theirs for ours, theirs in ends
+    ]
 
 
 def test_decisions_are_those_of_the_real_numbers() -> None:
