@@ -129,13 +129,9 @@ class Request:
             return float(1 / sizes[sizes > 0].min())
         if self.weights is None:
             return 0.0
-        squares = [np.square(some, dtype=np.float64) for some in _parts(self.weights)]
-        most = np.max([some.max(0) for some in squares], 0)
-        return float((most / np.maximum(np.sum([some.sum(0) for some in squares], 0), 1)).max())
-
-
-def _parts(array: NDArray[Any], rows: int = 1 << 16) -> Iterator[NDArray[Any]]:
-    return (array[start : start + rows] for start in range(0, len(array), rows))
+        columns = np.ascontiguousarray(self.weights.T)
+        squares = (np.square(column, dtype=np.float64) for column in columns)
+        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
