@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms._validate import checked_votes
-from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.additive_noise import L2_SENSITIVITY
+from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import epsilon_of_prices
