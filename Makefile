@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test slim faults mutants ui bench measure docs lint clean
+.PHONY: help install demo test slim compare-rivals faults mutants ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -56,6 +56,10 @@ bench: $(STAMP)
 ## make measure  the other measurements of tests/benchmarks: canaries, rates, estimates
 measure: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900
+
+## make compare-rivals  the same tasks by other libraries, in environments of their own
+compare-rivals: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.rivals
 
 ## make mutants  change lines that a guarantee rests on, and list the changes no test notices; hours
 mutants: $(STAMP)
