@@ -9,7 +9,6 @@ reason. Two rivals are not on PyPI, and are fetched by whoever wants them: Googl
 
 import json
 import subprocess
-import sys
 import time
 import venv
 from collections.abc import Callable
@@ -137,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
