@@ -1,6 +1,8 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
-from labeldp.trainers.data.own_files import csv_table, parquet_table
+from labeldp.trainers.data.own_files import csv_table, parquet_parts, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
 
@@ -26,24 +28,40 @@ def request(
     estimator: str | None,
     seed: int,
     out: str,
+    rows_at_once: int | None = None,
 ) -> Answer:
-    """Write a request for labels of a table's rows."""
-    table = _table(features, id_column)
-    written = two_parties.write_request(
-        table,
-        out,
-        id_column=id_column,
-        method=method,
-        classes=[name.strip() for name in classes.split(",")],
-        epsilon=epsilon,
-        delta=delta,
-        after=[two_parties.read_release(each) for each in after],
-        estimator=_estimator(estimator, len(table), seed),
-        seed=seed,
-    )
-    directions = 0 if written.weights is None else written.weights.shape[1]
+    """Write a request for labels of a table's rows; of a large one in parts, each in a folder."""
+    parts: Iterable[tuple[str, pd.DataFrame]] = ((out, _table(features, id_column)) for _ in "1")
+    if rows_at_once is not None:
+        if Path(features).suffix != ".parquet" or rows_at_once < 2 or after:
+            raise ValueError(
+                f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
+                "rows, and one round"
+            )
+        tables = parquet_parts(Path(features), repeat(rows_at_once))
+        folder = two_parties.new_folder(out)
+        parts = (
+            (str(folder / f"part{number:04}"), table.to_pandas())
+            for number, table in enumerate(tables)
+        )
+    rows, directions = 0, 0
+    for to, table in parts:
+        written = two_parties.write_request(
+            table,
+            to,
+            id_column=id_column,
+            method=method,
+            classes=[name.strip() for name in classes.split(",")],
+            epsilon=epsilon,
+            delta=delta,
+            after=[two_parties.read_release(each) for each in after],
+            estimator=_estimator(estimator, len(table), seed),
+            seed=seed,
+        )
+        rows += len(written.ids)
+        directions = 0 if written.weights is None else written.weights.shape[1]
     facts = {
-        "rows": len(written.ids),
+        "rows": rows,
         "method": method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
@@ -59,8 +77,7 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {len(written.ids):,} labels by {method}, "
-            f"{facts['bytes']:,} bytes",
+            f"{out}: a request for {rows:,} labels by {method}, {facts['bytes']:,} bytes",
             f"It shows the party with the labels: the ids, and {shows}.",
             f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
             f"--epsilon {epsilon:g} -o release",
@@ -86,21 +103,29 @@ def release(
     """Answer a request with a release of labels, or state its price."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    file = Path(labels)
-    asked = two_parties.read_request(request)
-    found = two_parties.answer(
-        _table(labels, id_column, label_column),
-        asked,
-        None if dry_run else out,
-        id_column=id_column,
-        label_column=label_column,
-        epsilon=epsilon,
-        vault=vault or file.with_name(f"{file.stem}.vault"),
-        relabel=relabel,
-        budget=budget,
-        delta=delta,
-        missing=missing,
-    )
+    file, asked = Path(labels), two_parties.parts_of(request)
+    table = _table(labels, id_column, label_column, only=True)
+    answers: list[two_parties.Answered] = []
+    for part in asked:
+        to = None if dry_run else out
+        if to is not None and part != Path(request):
+            to = f"{to}/{part.name}"
+        answers.append(
+            two_parties.answer(
+                table,
+                two_parties.read_request(part),
+                to,
+                id_column=id_column,
+                label_column=label_column,
+                epsilon=epsilon,
+                vault=vault or file.with_name(f"{file.stem}.vault"),
+                relabel=relabel and not answers,
+                budget=budget,
+                delta=delta,
+                missing=missing,
+            )
+        )
+    found = _together(answers, folder=out)
     at = f" at delta {found.delta:g}" if found.delta else ""
     total_at = f" at delta {found.total_delta:g}" if found.total_delta else ""
     lines = [
@@ -135,11 +160,17 @@ def fit(
     *, features: Sequence[str], release: Sequence[str], estimator: str | None, seed: int, out: str
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
-    releases = [two_parties.read_release(each) for each in release]
-    tables = [_table(each, releases[0].id_column) for each in features]
-    rows = sum(len(each.ids) for each in releases)
+    folders = [part for each in release for part in two_parties.parts_of(each, name="release.json")]
+    releases = [two_parties.read_release(each) for each in folders]
+    rows, tables = sum(len(each.ids) for each in releases), iter(features)
+    read: Any = (_table(each, releases[0].id_column) for each in tables)
+    if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
+        sizes = [len(each.ids) for each in releases]
+        read = (each.to_pandas() for each in parquet_parts(Path(features[0]), sizes))
+    elif len(features) == 1:
+        read = next(read)
     model = two_parties.fit_release(
-        tables[0] if len(tables) == 1 else tables,
+        read,
         releases,
         estimator=_estimator(estimator, rows, seed),
         seed=seed,
@@ -161,6 +192,22 @@ def fit(
             f"{model.epsilon:.4g}{at} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
+    )
+
+
+def _together(answers: Sequence[two_parties.Answered], *, folder: str | None) -> Any:
+    """Return the answers to all parts of a request as one."""
+    last = answers[-1]
+    if len(answers) == 1:
+        return last
+    added = ("rows", "known", "absent", "bytes")
+    return replace(
+        last,
+        **{name: sum(getattr(each, name) for each in answers) for name in added},
+        new=any(each.new for each in answers),
+        isolated=max(each.isolated for each in answers),
+        total_epsilon=max(each.total_epsilon for each in answers),
+        folder=folder if last.folder else None,
     )
 
 
@@ -198,13 +245,14 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str) -> pd.DataFrame:
-    """A `.csv` or `.parquet` file; columns named by `text` are read as text."""
+def _table(file: str, *text: str, only: bool = False) -> pd.DataFrame:
+    """A `.csv` or `.parquet` file; columns named by `text` are read as text, or alone."""
     path = Path(file)
     if path.suffix == ".csv":
         found: pd.DataFrame = csv_table(path, text=text).to_pandas()
     elif path.suffix == ".parquet":
-        found = parquet_table(path).to_pandas()
+        table = parquet_table(path, columns=text if only else None)
+        found = table.to_pandas()
     else:
         raise ValueError(f"{file} is neither a .csv nor a .parquet; save the table as one of them")
     return found
