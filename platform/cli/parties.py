@@ -10,6 +10,7 @@ import pandas as pd
 
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
+from labeldp.platform.report.wording import price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.own_files import csv_table, parquet_parts, parquet_table
@@ -19,50 +20,45 @@ from labeldp.trainers.methods.any_model import named_estimator
 def request(
     *,
     features: str,
-    id_column: str,
-    method: str,
     classes: str,
-    epsilon: float,
-    delta: float,
     after: Sequence[str],
     estimator: str | None,
-    seed: int,
     out: str,
     rows_at_once: int | None = None,
+    **how: Any,
 ) -> Answer:
-    """Write a request for labels of a table's rows; of a large one in parts, each in a folder."""
-    parts: Iterable[tuple[str, pd.DataFrame]] = ((out, _table(features, id_column)) for _ in "1")
+    """Write a request for labels of a table's rows; `how` is as in `write_request`.
+
+    Of a large table it is written in parts of `rows_at_once`, each in a folder.
+    """
+    parts: Iterable[tuple[str, Any]] = [(out, None)]
     if rows_at_once is not None:
         if Path(features).suffix != ".parquet" or rows_at_once < 2 or after:
             raise ValueError(
                 f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
                 "rows, and one round"
             )
-        tables = parquet_parts(Path(features), repeat(rows_at_once))
-        folder = two_parties.new_folder(out)
-        parts = (
-            (str(folder / f"part{number:04}"), table.to_pandas())
-            for number, table in enumerate(tables)
+        folder, tables = (
+            two_parties.new_folder(out),
+            parquet_parts(Path(features), repeat(rows_at_once)),
         )
+        parts = ((f"{folder}/part{number:04}", each) for number, each in enumerate(tables))
     rows, directions = 0, 0
-    for to, table in parts:
+    for to, some in parts:
+        table = _table(features, how["id_column"]) if some is None else some.to_pandas()
         written = two_parties.write_request(
             table,
             to,
-            id_column=id_column,
-            method=method,
             classes=[name.strip() for name in classes.split(",")],
-            epsilon=epsilon,
-            delta=delta,
             after=[two_parties.read_release(each) for each in after],
-            estimator=_estimator(estimator, len(table), seed),
-            seed=seed,
+            estimator=_estimator(estimator, len(table), how["seed"]),
+            **how,
         )
         rows += len(written.ids)
         directions = 0 if written.weights is None else written.weights.shape[1]
     facts = {
         "rows": rows,
-        "method": method,
+        "method": written.method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
         "folder": out,
@@ -77,62 +73,38 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {rows:,} labels by {method}, {facts['bytes']:,} bytes",
+            f"{out}: a request for {rows:,} labels by {written.method}, {facts['bytes']:,} bytes",
             f"It shows the party with the labels: the ids, and {shows}.",
             f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
-            f"--epsilon {epsilon:g} -o release",
+            f"--epsilon {how['epsilon']:g} -o release",
         ],
     )
 
 
 def release(
-    *,
-    labels: str,
-    id_column: str,
-    label_column: str,
-    request: str,
-    epsilon: float,
-    delta: float,
-    budget: float | None,
-    missing: str | None,
-    vault: str | None,
-    relabel: bool,
-    dry_run: bool,
-    out: str | None,
+    *, labels: str, request: str, vault: str | None, dry_run: bool, out: str | None, **how: Any
 ) -> Answer:
-    """Answer a request with a release of labels, or state its price."""
+    """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    file, asked = Path(labels), two_parties.parts_of(request)
-    table = _table(labels, id_column, label_column, only=True)
+    table, place = _table(labels, how["id_column"], how["label_column"], only=True), Path(request)
     answers: list[two_parties.Answered] = []
-    for part in asked:
-        to = None if dry_run else out
-        if to is not None and part != Path(request):
-            to = f"{to}/{part.name}"
-        answers.append(
-            two_parties.answer(
-                table,
-                two_parties.read_request(part),
-                to,
-                id_column=id_column,
-                label_column=label_column,
-                epsilon=epsilon,
-                vault=vault or file.with_name(f"{file.stem}.vault"),
-                relabel=relabel and not answers,
-                budget=budget,
-                delta=delta,
-                missing=missing,
-            )
+    for part in two_parties.parts_of(place):
+        to = out if part == place or out is None else f"{out}/{part.name}"
+        found = two_parties.answer(
+            table,
+            two_parties.read_request(part),
+            None if dry_run else to,
+            vault=vault or Path(labels).with_suffix(".vault"),
+            **{**how, "relabel": how["relabel"] and not answers},
         )
-    found = _together(answers, folder=out)
-    at = f" at delta {found.delta:g}" if found.delta else ""
-    total_at = f" at delta {found.total_delta:g}" if found.total_delta else ""
+        answers.append(found)
+    found = _together(answers, folder=None if dry_run else out)
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
-        f"epsilon {found.epsilon:.4g}{at} for each",
+        f"{price(found.epsilon, found.delta)} for each",
         f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
-        f"paid {found.total_epsilon:.4g}{total_at}",
+        f"paid {price(found.total_epsilon, found.total_delta)}",
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
@@ -144,7 +116,7 @@ def release(
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
-            f"{missing!r}; both files must write ids alike"
+            f"{how['missing']!r}; both files must write ids alike"
         )
     if found.isolated > two_parties.ISOLATED:
         lines.append(
@@ -169,27 +141,18 @@ def fit(
         read = (each.to_pandas() for each in parquet_parts(Path(features[0]), sizes))
     elif len(features) == 1:
         read = next(read)
-    model = two_parties.fit_release(
-        read,
-        releases,
-        estimator=_estimator(estimator, rows, seed),
-        seed=seed,
+    learner = _estimator(estimator, rows, seed)
+    model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
+    model.trained.save(out)
+    origin, size = model.trained.origin, _bytes(Path(out))
+    name, paid = (
+        origin.method.partition(" on ")[0],
+        {"epsilon": origin.epsilon, "delta": origin.delta},
     )
-    model.trained().save(out)
-    facts = {
-        "rows": rows,
-        "estimator": type(model.estimator).__name__,
-        "epsilon": model.epsilon,
-        "delta": model.delta,
-        "bytes": _bytes(Path(out)),
-        "folder": out,
-    }
-    at = f" at delta {model.delta:g}" if model.delta else ""
     return Answer(
-        facts=facts,
+        facts={"rows": rows, "estimator": name, **paid, "bytes": size, "folder": out},
         words=[
-            f"{out}: {facts['estimator']} of {rows:,} released labels, epsilon "
-            f"{model.epsilon:.4g}{at} for the id that paid most",
+            f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
     )
@@ -207,7 +170,7 @@ def _together(answers: Sequence[two_parties.Answered], *, folder: str | None) ->
         new=any(each.new for each in answers),
         isolated=max(each.isolated for each in answers),
         total_epsilon=max(each.total_epsilon for each in answers),
-        folder=folder if last.folder else None,
+        folder=folder,
     )
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,7 @@ def rows_of(count: int, *, seed: int, first: int = 0) -> pd.DataFrame:
     buckets = generator.integers(BUCKETS, size=(count, CATEGORIES))
     score = numbers @ _WEIGHTS + _EFFECTS[np.arange(CATEGORIES), buckets].sum(1) - 3.6
     texts = np.array([f"{each:02x}" for each in range(BUCKETS)], dtype=object)
-    table = {"id": np.arange(first, first + count)}
+    table: dict[str, Any] = {"id": np.arange(first, first + count)}
     table |= {f"number{place}": numbers[:, place] for place in range(NUMBERS)}
     table |= {f"category{place}": texts[buckets[:, place]] for place in range(CATEGORIES)}
     chance = expit(score)

@@ -23,6 +23,7 @@ from labeldp.platform.api import two_parties
 from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.data import own_files
 from labeldp.trainers.data.own_files import npz_arrays, parquet_parts
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -427,20 +428,20 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     features, labels = both_tables()
     features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=700)
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
-    read, whole = list[list[str]](), parties.parquet_table
+    read, whole = list[Any](), own_files.parquet_table
 
     def only_labels(file: Path, *, columns: Any = None) -> Any:
         read.append(columns)
         return whole(file, columns=columns)
 
     monkeypatch.setattr(parties, "parquet_table", only_labels)
-    asked = ("request", str(tmp_path / "features.parquet"), "--id-column", "id")
+    asked: tuple[str, ...] = ("request", str(tmp_path / "features.parquet"), "--id-column", "id")
     asked += ("--method", method, "--classes", "no,yes", "-o", str(tmp_path / "request"))
     found = ran(capsys, *asked, "--rows-at-once", "1100")
     assert found["rows"] == ROWS
     parts = sorted((tmp_path / "request").iterdir())
     assert [len(two_parties.read_request(part).ids) for part in parts] == [1100, 1100, 800]
-    owner = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
+    owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
     owner += ("--label-column", "bought", "--request", str(tmp_path / "request"))
     owner += ("--epsilon", "3", "--budget", "3", "-o", str(tmp_path / "release"))
     found = ran(capsys, *owner)
