@@ -143,6 +143,11 @@ def test_decisions_near_a_tie_are_those_of_the_real_numbers(whole: int) -> None:
             offset = whole + Fraction(beside, 2**60) - Fraction(scale) * first
             found = floors(noise, scale=scale, offset=offset)
             assert found[0] == whole - (beside < 0)
+            noisy = [whole + Fraction(scale) * value for value in (first, second)]
+            near = float(noisy[0])
+            for threshold in (near, math.nextafter(near, beside * math.inf), near + beside):
+                at_least = reaches(np.full(2, whole), noise, scale=scale, threshold=threshold)
+                assert at_least.tolist() == [value >= Fraction(threshold) for value in noisy]
         if second > first:
             scale = float(2 / (second - first))
             counts = np.array([[whole + 2, whole]])
@@ -251,6 +256,9 @@ def test_a_published_cost_lies_on_a_public_lattice() -> None:
     off = (sums - value) / noise_std - noise  # to the nearest multiple, so half a step at most
     assert np.abs(off).max() * LATTICE <= 0.5001
     assert stats.kstest((sums - value) / noise_std, stats.norm.cdf).pvalue > LEVEL
+
+
+def test_a_published_cost_has_the_law_of_plain_noise() -> None:
     votes = np.tile([[248, 2], [235, 15]], (500, 1))
     arguments: dict[str, Any] = {
         "noise_std": 40.0,
