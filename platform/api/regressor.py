@@ -32,6 +32,7 @@ from labeldp.mechanisms.amounts import (
 )
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.persons import Groups, shares_of_persons
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.vault.label_home import SecretLabels
@@ -75,6 +76,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         estimator: A regressor of scikit-learn's kind; boosted trees with this loss if None. Tell
             it its loss, and state the same loss here.
         random_state: Of training. Never of the noise, which is the operating system's entropy.
+        max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
         vault: As in `LabelPrivateClassifier`.
         noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
 
@@ -99,7 +101,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         random_state: Any = None,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
+        max_labels_per_person: int = 1,
     ) -> None:
+        self.max_labels_per_person = max_labels_per_person
         self.epsilon = epsilon
         self.bounds = bounds
         self.delta = delta
@@ -111,15 +115,20 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.vault = vault
         self.noise_seed = noise_seed
 
-    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
 
-        `rows` names each amount's row [N], as in `LabelPrivateClassifier.fit`.
+        `rows` names each amount's row [N] and `groups` its person, as in
+        `LabelPrivateClassifier.fit`.
         """
         method = self._method()
         bounds = self._bounds()
         rows_of_x, amounts = self._checked(X, y)
-        levels = to_levels(amounts, bounds=bounds)
+        levels, every, grouped = to_levels(amounts, bounds=bounds), rows_of_x, None
+        if groups is not None:
+            most = None if method == SUMS else self.max_labels_per_person
+            grouped = Groups.of(groups, count=len(levels), most=most)
+            rows_of_x, levels = grouped.rows_of(rows_of_x), grouped.rows_of(levels)
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
         numbers = data.train_features
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -130,10 +139,11 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             )
         labels = self._labels(
             SecretLabels(training=levels, num_classes=LEVELS),
-            rows_of_x,
+            every,
             rows,
             classes=f"amounts in {bounds}",
             fingerprint=data.fingerprint,
+            groups=grouped,
         )
         with self._paying(labels):
             try:
@@ -141,7 +151,12 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                     self.estimator_ = self._fit_to_sums(estimator, numbers, labels, seed=seed)
                 else:
                     self.estimator_ = self._fit_to_single(
-                        estimator, numbers, labels, AmountNoise(method), seed=seed
+                        estimator,
+                        numbers,
+                        labels,
+                        AmountNoise(method),
+                        epsilon=self.epsilon / (1 if grouped is None else grouped.most),
+                        seed=seed,
                     )
             finally:
                 labels.home.end()
@@ -219,12 +234,22 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         count = worthwhile(rows=len(rows), noise_std=noise_std)
         asked, question = SumQuestion.asked(rows, count=count, seed=0)
         weights, length = question.no_longer_than_one(asked)
+        shares = None
+        if labels.persons is not None:
+            shares = shares_of_persons(weights, labels.persons)
+            weights, question = weights * shares[:, None], question.shortened(rows, shares)
         sums = labels.release(AmountSums(noise_std=noise_std), weights).values
-        some = rows[some_of(len(rows), seed=seed)]
+        some = some_of(len(rows), seed=seed)
         mean = mean_of_sums(
-            question, some, sums, noise_std=noise_std, length=length, count=len(rows)
+            question,
+            rows[some],
+            sums,
+            noise_std=noise_std,
+            length=length,
+            count=len(rows),
+            shares=None if shares is None else shares[some],
         )
-        return clone(estimator).fit(some, mean)
+        return clone(estimator).fit(rows[some], mean)
 
     def _fit_to_single(
         self,
@@ -233,13 +258,14 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         labels: FitLabels,
         noise: AmountNoise,
         *,
+        epsilon: float,
         seed: int,
     ) -> Any:
-        counting = ClusterHistograms(epsilon=_PRIOR_SHARE * self.epsilon, num_classes=LEVELS)
+        counting = ClusterHistograms(epsilon=_PRIOR_SHARE * epsilon, num_classes=LEVELS)
         counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
         prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
         prior /= prior.sum()
-        channel = AmountChannel(epsilon=(1 - _PRIOR_SHARE) * self.epsilon, kind=noise)
+        channel = AmountChannel(epsilon=(1 - _PRIOR_SHARE) * epsilon, kind=noise)
         outputs = labels.release(channel, prior).values
         return fit_to_outputs(
             estimator,

@@ -446,6 +446,8 @@ VERBS = (
         number("--delta", "of moments, and of printed totals", default=1e-5),
         number("--budget", "the most that a label may pay in all releases"),
         option("--missing", "class for ids without a row", "CLASS"),
+        option("--person-column", "whose label it is: a price for all labels of a person", "NAME"),
+        whole("--max-labels-per-person", "most that share epsilon; moments use all", default=1),
         option("--vault", "ledger of these labels; LABELS.vault by default", "DIR"),
         flag("--relabel", "state that labels may have changed: release and pay anew"),
         flag("--dry-run", "print price and content, release nothing"),

@@ -78,6 +78,8 @@ def release(
     delta: float,
     budget: float | None,
     missing: str | None,
+    person_column: str | None,
+    max_labels_per_person: int,
     vault: str | None,
     relabel: bool,
     dry_run: bool,
@@ -89,7 +91,7 @@ def release(
     file = Path(labels)
     asked = two_parties.read_request(request)
     found = two_parties.answer(
-        _table(labels, id_column, label_column),
+        _table(labels, id_column, label_column, *([person_column] if person_column else [])),
         asked,
         None if dry_run else out,
         id_column=id_column,
@@ -100,22 +102,27 @@ def release(
         budget=budget,
         delta=delta,
         missing=missing,
+        person_column=person_column,
+        max_labels_per_person=max_labels_per_person,
     )
+    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    of_whom = ""
+    if found.persons is not None:
+        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        known = f"{found.known:,} of {found.persons:,} persons"
     at = f" at delta {found.delta:g}" if found.delta else ""
     total_at = f" at delta {found.total_delta:g}" if found.total_delta else ""
+    has = "would have" if dry_run else "has"
     lines = [
-        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
-        f"epsilon {found.epsilon:.4g}{at} for each",
-        f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
-        f"paid {found.total_epsilon:.4g}{total_at}",
+        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
+        f"labels{of_whom}, epsilon {found.epsilon:.4g}{at} for {each}",
+        f"the {payer} that has paid most to {found.vault} {has} paid "
+        f"{found.total_epsilon:.4g}{total_at}",
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
     if found.new and found.known:
-        lines.append(
-            f"{found.known:,} of {found.rows:,} ids are known to {found.vault} from earlier "
-            "requests and pay on top"
-        )
+        lines.append(f"{known} are known to {found.vault} from earlier requests and pay on top")
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "

@@ -23,7 +23,7 @@ import math
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -36,6 +36,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
+from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.files import FileRefused, open_regular, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
@@ -143,6 +144,9 @@ def learned_moments(
     query = moment_query(
         directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
     )
+    if labels.persons is not None:
+        shares = shares_of_persons(query.weights, labels.persons)
+        query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
     scores = query.scores(moments, noise_std=mechanism.noise_std)
     return _smooth(project_to_simplex(scores.astype(np.float64)), settings)

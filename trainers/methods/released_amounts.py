@@ -89,14 +89,18 @@ def mean_of_sums(
     noise_std: float,
     length: float,
     count: int,
+    shares: NDArray[np.floating] | None = None,
 ) -> Floats:
     """Return the mean amount of rows [n, D] from what `AmountSums` released [M, 1].
 
     A Gaussian process along the functions of the question, with a constant of its own. Its scale
-    and the amounts' own variance are those under which the sums are likeliest.
+    and the amounts' own variance are those under which the sums are likeliest. `shares` [n]
+    shortened these rows of the weights.
     """
     known, noise = np.asarray(sums[:, 0], np.float64) * length, (noise_std * length) ** 2
     values, weights = question.read(rows)
+    if shares is not None:
+        weights *= shares[:, None]
     squares = count * np.square(weights, dtype=np.float64).mean(0)
     shares = question.functions.strengths / question.functions.strengths.sum()
     smooth = (question.mixing * shares) @ question.mixing.T
