@@ -7,8 +7,8 @@
 | noise on each label | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | reading a noisy label | `posterior` |
-| accuracy without test labels | `accuracy_estimate`, `score_histogram` |
-| cost | `accounting`, `calibration`, `selection` |
+| accuracy without test labels | `accuracy_estimate`, `score_histogram`, `error_sums` |
+| cost | `accounting`, `calibration`, `selection`, `guess_risk` |
 | votes, answers and their cost | `pate` |
 | proofs of leaks | `auditing` |
 

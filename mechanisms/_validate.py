@@ -15,8 +15,6 @@ be a tensor only if torch has been imported already, so a look into `sys.modules
 import math
 import numbers
 import sys
-from dataclasses import fields
-from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
@@ -99,22 +97,6 @@ def whole(*, minimum: int = 0, **values: int) -> None:
             raise ValueError(f"{name} is {value!r}; it must be a whole number")
         if value < minimum:
             raise ValueError(f"{name} is {value}; it must be at least {minimum}")
-
-
-def members(settings: Any, **also: type) -> None:
-    """Refuse a dataclass whose fields with an enum's member as default hold anything else.
-
-    `also` names fields that may hold another type too.
-    """
-    for field in fields(settings):
-        value, kind = getattr(settings, field.name), type(field.default)
-        if isinstance(value, also.get(field.name, ())):
-            continue
-        if issubclass(kind, Enum) and not isinstance(value, kind):
-            names = ", ".join(str(member.value) for member in kind)
-            raise ValueError(
-                f"{field.name} is {value!r}; it must be a {kind.__name__}, one of {names}"
-            )
 
 
 def labels(

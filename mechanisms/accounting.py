@@ -152,13 +152,6 @@ def epsilon_from_rdp(
     return max(0.0, float(epsilons[best])), float(order_array[best])
 
 
-def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> NDArray[np.float64]:
-    """Renyi divergence of the Gaussian mechanism, order / (2 multiplier^2) [A] (Mironov 2017)."""
-    _validate.positive(noise_multiplier=noise_multiplier)
-    result: NDArray[np.float64] = np.asarray(orders, dtype=np.float64) / (2 * noise_multiplier**2)
-    return result
-
-
 def pure_rdp(epsilon: float, orders: ArrayLike) -> NDArray[np.float64]:
     """Renyi divergence of an epsilon-DP event: that of binary randomized response [A].
 
@@ -213,19 +206,34 @@ def _precision(events: Iterable[GaussianEvent]) -> float:
 def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
     """Return several Gaussian events of one label, decisions among them or not, as one."""
     multiplier = _precision(events) ** -0.5
-    decisions = [event for event in events if isinstance(event, DecisionEvent)]
-    if not decisions:
+    if not any(isinstance(event, DecisionEvent) for event in events):
         return GaussianEvent(noise_multiplier=multiplier)
-    orders = decisions[0].orders
-    plain = [event for event in events if not isinstance(event, DecisionEvent)]
-    rdp = np.asarray(orders) * _precision(plain) / 2
-    for event in decisions:
-        if event.orders != orders:
-            raise ValueError(
-                "two Renyi events lie on different grids of orders; use one grid, ORDERS"
-            )
-        rdp = rdp + np.asarray(event.rdp)
-    return DecisionEvent(noise_multiplier=multiplier, orders=orders, rdp=tuple(rdp.tolist()))
+    orders, rdp = renyi_curve(events)
+    curve = {"orders": tuple(orders.tolist()), "rdp": tuple(rdp.tolist())}
+    return DecisionEvent(noise_multiplier=multiplier, **curve)
+
+
+def renyi_curve(
+    events: Sequence[Event], orders: NDArray[np.float64] = ORDERS
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the Renyi divergence of events of one label together, and its orders [A] each.
+
+    The orders are those of the events' own curves, if there are any.
+    """
+    curves = [event for event in events if isinstance(event, RenyiEvent | DecisionEvent)]
+    grids = {curve.orders for curve in curves}
+    if len(grids) > 1:
+        raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
+    orders = np.asarray(grids.pop()) if grids else orders
+    gaussians = (event for event in events if isinstance(event, GaussianEvent))
+    plain = [event for event in gaussians if not isinstance(event, DecisionEvent)]
+    total: NDArray[np.float64] = orders * _precision(plain) / 2
+    for curve in curves:
+        total = total + np.asarray(curve.rdp)
+    for event in events:
+        if isinstance(event, PureEvent):
+            total = total + pure_rdp(event.epsilon, orders)
+    return orders, total
 
 
 def epsilon_of(
@@ -252,22 +260,9 @@ def epsilon_of(
     if len(gaussians) == len(rest):
         exact = gaussian_epsilon(noise_multiplier=_precision(gaussians) ** -0.5, delta=delta)
         bounds.append(pure + exact)
-    curves = [event for event in rest if isinstance(event, RenyiEvent | DecisionEvent)]
-    orders = np.asarray(curves[0].orders) if curves else ORDERS
-    plain = [event for event in gaussians if not isinstance(event, DecisionEvent)]
-    total = orders * _precision(plain) / 2
-    for curve in curves:
-        if curve.orders != curves[0].orders:
-            raise ValueError(
-                "two Renyi events lie on different grids of orders; use one grid, ORDERS"
-            )
-        total = total + np.asarray(curve.rdp)
-    bounds.append(pure + epsilon_from_rdp(orders, total, delta, conversion)[0])
+    bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta, conversion)[0])
     if pure:
-        for event in listed:
-            if isinstance(event, PureEvent):
-                total = total + pure_rdp(event.epsilon, orders)
-        bounds.append(epsilon_from_rdp(orders, total, delta, conversion)[0])
+        bounds.append(epsilon_from_rdp(*renyi_curve(listed), delta, conversion)[0])
     return min(bounds)
 
 

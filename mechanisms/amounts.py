@@ -31,7 +31,9 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_draws, optimal_channel
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import noisy_sums
 from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, as_discrete_generator
 
@@ -44,6 +46,8 @@ LEVELS, BINS = 64, 32
 CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS
 #: An unbiased channel has outputs this much beyond the narrowest possible ones.
 _ROOM = 1.02
+#: Share of epsilon for the histogram that is the prior of a channel.
+_PRIOR_SHARE = 0.1
 
 
 class AmountNoise(StrEnum):
@@ -115,6 +119,14 @@ class AmountChannel:
     def __post_init__(self) -> None:
         _validate.positive(epsilon=self.epsilon)
         AmountNoise(self.kind)
+
+    @classmethod
+    def with_prior(
+        cls, *, epsilon: float, kind: AmountNoise
+    ) -> "tuple[ClusterHistograms, AmountChannel]":
+        """Return a histogram of all levels, which is a prior, and a channel: together `epsilon`."""
+        counting = ClusterHistograms(epsilon=_PRIOR_SHARE * epsilon, num_classes=LEVELS)
+        return counting, cls(epsilon=(1 - _PRIOR_SHARE) * epsilon, kind=kind)
 
     @property
     def event(self) -> PureEvent:
@@ -198,6 +210,13 @@ class AmountSums(DrawnExactly):
 
     def __post_init__(self) -> None:
         _validate.positive(noise_std=self.noise_std)
+
+    @classmethod
+    def costing(cls, *, epsilon: float, delta: float) -> "AmountSums":
+        """Return the sums with the least noise that cost `epsilon` at `delta`."""
+        # A substituted amount moves sums by 1, a substituted class by the root of 2.
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta) / math.sqrt(2)
+        return cls(noise_std=math.nextafter(noise_std, math.inf))
 
     @property
     def event(self) -> GaussianEvent:

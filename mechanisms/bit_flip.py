@@ -3,8 +3,7 @@
 The vector approximation of Zhao et al., "Enhancing Learning with Label Differential Privacy by
 Vector Approximation", ICLR 2025. Two labels differ in two bits, so that each bit may cost half of
 epsilon: a bit is flipped with probability 1 / (1 + e^(epsilon / 2)). More is left of a label than
-by randomized response where there are many classes. Released bits are read by `log_likelihood`
-(for a posterior), or by `debias` as an unbiased estimate of the one-hot labels.
+by randomized response where there are many classes.
 
 >>> mechanism = BitFlip(epsilon=2.0, num_classes=4)
 >>> bits = mechanism.release(np.array([3, 0]), generator=np.random.default_rng(7))
@@ -66,11 +65,6 @@ class BitFlip(PurePerLabel):
         flipped[np.arange(len(exact)), exact] ^= 1
         bits: AnyArray = like(flipped, labels)
         return bits
-
-    def debias(self, bits: AnyArray) -> AnyArray:
-        """Unbiased estimate (bit - q) / (1 - 2 q) of the one-hot labels [N, K], q the flip rate."""
-        self._check(bits)
-        return (bits - self.flip_probability) / self.agreement.gain
 
     def log_likelihood(self, bits: AnyArray) -> AnyArray:
         """Log-likelihood of every class, up to a term that all classes share [N, K].

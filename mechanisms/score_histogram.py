@@ -198,17 +198,21 @@ class ScoreCells:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """A figure with its 95% interval; `noise` is the standard error from privacy's noise alone."""
+    """A figure with its 95% interval; `noise` is the standard error from privacy's noise alone.
+
+    `std` is the standard error, which follows from the interval if it is not given.
+    """
 
     value: float
     low: float
     high: float
     noise: float
+    std: float | None = None
 
     @property
     def error(self) -> float:
         """Standard error: of the choice of held-out examples and of the noise."""
-        return (self.high - self.low) / (2 * _TWO_SIDED)
+        return (self.high - self.low) / (2 * _TWO_SIDED) if self.std is None else self.std
 
 
 class ScoreEstimates:

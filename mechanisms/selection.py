@@ -24,16 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
     Conversion,
-    DecisionEvent,
     Event,
-    GaussianEvent,
     PureEvent,
-    RenyiEvent,
     brentq,
     epsilon_from_rdp,
     epsilon_of,
-    gaussian_rdp,
-    pure_rdp,
+    renyi_curve,
 )
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
@@ -100,7 +96,7 @@ class Selection:
         if pure:
             bounds.append(self._pure_epsilon(epsilon_of(events, delta=0.0)))
         if delta > 0:
-            orders, rdp = _curve(events)
+            orders, rdp = renyi_curve(events, _FINE_ORDERS)
             bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])
         return min(bounds)
 
@@ -194,24 +190,6 @@ def selection_price(
         )
     total = selection.epsilon([PureEvent(epsilon=epsilon)], delta=delta - failing)
     return SelectionPrice(epsilon=total, delta=delta)
-
-
-def _curve(events: list[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Renyi curve of a trial's events together, on their own grid of orders if they have one."""
-    grids = {event.orders for event in events if isinstance(event, RenyiEvent | DecisionEvent)}
-    if len(grids) > 1:
-        raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
-    orders = np.asarray(grids.pop()) if grids else _FINE_ORDERS
-    total = np.zeros(len(orders))
-    for event in events:
-        match event:
-            case PureEvent():
-                total = total + pure_rdp(event.epsilon, orders)
-            case RenyiEvent() | DecisionEvent():
-                total = total + np.asarray(event.rdp)
-            case GaussianEvent():
-                total = total + gaussian_rdp(event.noise_multiplier, orders)
-    return orders, total
 
 
 def _delta_from_rdp(orders: NDArray[np.float64], rdp: NDArray[np.float64], epsilon: float) -> float:

@@ -10,7 +10,8 @@ by accuracy on true labels (`trainers/models/features.py`), which no epsilon pay
 
     python sweeps/compare_cifar10.py --only "moment labels" trainer.epsilon=[0.5,1,2]
 
-`--preset network`: the fast network on the images, ten epochs at half width.
+`--preset network`: the fast network on the images, ten epochs at half width. `--preset night`:
+thirty epochs at full width.
 
 Hardware: two cores; four minutes for the features, once, one or two per trial (network: six).
 """
@@ -24,7 +25,7 @@ SWEEP = comparison(
     dataset="cifar10",
     features=FeatureSet.RANDOM_PATCHES,
     epsilons=LARGER_EPSILONS,
-    presets={"network": network_comparison()},
+    presets={"network": network_comparison(), "night": network_comparison(night=True)},
 )
 
 if __name__ == "__main__":

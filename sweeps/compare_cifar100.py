@@ -14,7 +14,7 @@ SWEEP = comparison(
     dataset="cifar100",
     features=FeatureSet.RANDOM_PATCHES,
     epsilons=LARGER_EPSILONS,
-    presets={"network": network_comparison()},
+    presets={"network": network_comparison(), "night": network_comparison(night=True)},
 )
 
 if __name__ == "__main__":

@@ -10,12 +10,18 @@ epsilons, once each:
 
     python sweeps/compare_fashion_mnist.py --preset once \
         --only ALIBI --only "moment labels" --only PATE "trainer.epsilon=[1,2]"
+
+`--preset network`: the fast network on the images, ten epochs at half width.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import comparison
+from labeldp.platform.studies.comparison import comparison, network_comparison
 
-SWEEP = comparison("compare_fashion_mnist", dataset="fashion_mnist")
+SWEEP = comparison(
+    "compare_fashion_mnist",
+    dataset="fashion_mnist",
+    presets={"network": network_comparison()},
+)
 
 if __name__ == "__main__":
     main(SWEEP)

@@ -89,7 +89,9 @@ COMMANDS = (
 #: Of the keys that commands print: these alone are numbers that must stay.
 PLANNED = ("trials", "epsilons", "releases", "epsilon_total")
 #: Of the columns of `labeldp.load(...).table()`: no figures, a clock's, or younger than the table.
-LEFT_OUT = frozenset({"trial", "train_seconds", "variant", "league", *SCORES})
+LEFT_OUT = frozenset({"trial", "train_seconds", "variant", "league", "gaussian_mu", *SCORES})
+#: Of the keys that commands print: functions of epsilon, younger than the table.
+YOUNGER = frozenset({"mu", "guess_at_most", "risk"})
 LEDGER_KEYS = ("what", "noise", "epsilon", "delta", "labels", "who_may_see_it", "counted")
 
 
@@ -329,7 +331,8 @@ def of_commands() -> dict[str, Any]:
             main([*line.split(), "--json"])
         answer = json.loads(printed.getvalue())
         planned = line.startswith("plan")
-        found[line] = {key: answer[key] for key in PLANNED} if planned else answer
+        keys = PLANNED if planned else answer.keys() - YOUNGER
+        found[line] = {key: answer[key] for key in keys}
     return found
 
 

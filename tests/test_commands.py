@@ -44,6 +44,7 @@ PARSED_ONLY = {
         ("labeldp request features.", "labeldp release labels.", "labeldp fit features."),
         "is run by the page on two parties, with files that it makes",
     ),
+    "labeldp verify": "needs a signature; tests/platform/vault/test_signing.py signs and verifies",
     "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
     "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",
     "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor.py has it",

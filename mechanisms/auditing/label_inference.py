@@ -14,9 +14,8 @@ advantage measured against it errs upward.
 0.369
 """
 
-import math
-
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.guess_risk import guess_rise
 
 
 def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> float:
@@ -34,13 +33,5 @@ def advantage_bound(*, epsilon: float, candidates: int, delta: float = 0.0) -> f
     pure epsilon is never below it. It holds given all other labels, and so for the mean over many
     labels drawn independently, each guessed by who knows the rest.
     """
-    _validate.number(epsilon=epsilon, delta=delta)
     _validate.whole(minimum=2, candidates=candidates)
-    if epsilon < 0:
-        raise ValueError(f"epsilon is {epsilon}; it must be 0 or above (inf: no privacy)")
-    if not 0 <= delta <= 1:
-        raise ValueError(f"delta is {delta}; it must lie in [0, 1]")
-    # Numerator and denominator times e^-epsilon: also for an infinite epsilon.
-    share, others = math.exp(-epsilon), candidates - 1
-    gain = -math.expm1(-epsilon) + candidates * delta * share
-    return others * gain / (candidates * (1 + others * share))
+    return guess_rise(1 / candidates, epsilon=epsilon, delta=delta)

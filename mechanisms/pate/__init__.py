@@ -45,6 +45,7 @@ from labeldp.mechanisms.pate.published_cost import (
     smooth_sensitivity as smooth_sensitivity,
 )
 from labeldp.mechanisms.pate.releases import (
+    NeighborAnswers as NeighborAnswers,
     PateAnswers as PateAnswers,
     PublishedCost as PublishedCost,
 )

@@ -12,9 +12,9 @@ the price for any votes (`events` of the aggregators). Equal curves are held, an
 
 >>> costs = confident_gnmax_costs(
 ...     [[240, 10], [130, 120], [250, 0]], threshold=200.0, sigma1=150.0, sigma2=40.0)
->>> costs.expected(delta=1e-5)
+>>> costs.cost(delta=1e-5)
 PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
->>> costs.realised([True, False, True], delta=1e-5).answered
+>>> costs.cost(answered=[True, False, True], delta=1e-5).answered
 2.0
 """
 
@@ -124,68 +124,52 @@ class QueryCosts:
             log_probability=self.log_probability[:queries],
         )
 
-    def _weights(self, answered: ArrayLike | None) -> Floats:
+    def _paid(self, answered: ArrayLike | None) -> Floats:
         """How much of each answer is paid [N]: its probability, or all where it was given."""
         if answered is None:
             return np.asarray(np.exp(self.log_probability))
         return checked_mask(answered, len(self)).astype(np.float64)
 
-    def _rdp(self, weights: Floats, orders: ArrayLike) -> Floats:
+    def rdp(self, orders: ArrayLike = ORDERS, *, answered: ArrayLike | None = None) -> Floats:
+        """Renyi curve of checking every query and of the answers [A]; see `cost`."""
         ascending, back = np.unique(checked_orders(orders), return_inverse=True)
-        total = self.answer.total(weights, ascending)
+        total = self.answer.total(self._paid(answered), ascending)
         if self.check is not None:
             total += self.check.total(np.ones(len(self)), ascending)
         return total[back]
 
-    def _cost(
-        self, weights: Floats, delta: float, conversion: Conversion, orders: ArrayLike
-    ) -> PateCost:
-        checked = checked_orders(orders)
-        epsilon, order = epsilon_from_rdp(checked, self._rdp(weights, checked), delta, conversion)
-        return PateCost(epsilon=epsilon, order=order, answered=float(weights.sum()))
-
     def expected_rdp(self, orders: ArrayLike = ORDERS) -> Floats:
-        """Renyi curve of the expected cost [A]."""
-        return self._rdp(self._weights(None), orders)
+        """Renyi curve of the papers' cost [A]."""
+        return self.rdp(orders)
 
-    def realised_rdp(self, answered: ArrayLike, orders: ArrayLike = ORDERS) -> Floats:
-        """Renyi curve of checking every query and answering those in `answered` bool [N]: [A]."""
-        return self._rdp(self._weights(answered), orders)
-
-    def expected(
+    def cost(
         self,
         *,
         delta: float,
-        max_answers: int | None = None,
+        answered: ArrayLike | None = None,
         conversion: Conversion = Conversion.IMPROVED,
         orders: ArrayLike = ORDERS,
     ) -> PateCost:
-        """The papers' cost: each answer weighted with its probability. Not a guarantee.
+        """The cost of checking every query and answering those in `answered`, bool [N].
 
-        With `max_answers` the first queries of which so many answers are expected are charged, or
-        all queries if that number is never reached.
+        If not given, that of the papers: each answer weighted with its probability, which is not a
+        guarantee.
         """
+        curve = self.rdp(orders, answered=answered)
+        epsilon, order = epsilon_from_rdp(orders, curve, delta, conversion)
+        return PateCost(epsilon=epsilon, order=order, answered=float(self._paid(answered).sum()))
+
+    def until(self, max_answers: int | None) -> "QueryCosts":
+        """Costs of the first queries of which so many answers are expected; all if of none."""
         if max_answers is None:
-            return self._cost(self._weights(None), delta, conversion, orders)
+            return self
         _validate.whole(minimum=1, max_answers=max_answers)
         if max_answers > len(self):
             raise ValueError(
                 f"max_answers is {max_answers}, but there are only {len(self)} queries"
             )
-        stop = int(np.searchsorted(np.cumsum(self._weights(None)), max_answers))
-        first = self.head(min(stop + 1, len(self)))
-        return first.expected(delta=delta, conversion=conversion, orders=orders)
-
-    def realised(
-        self,
-        answered: ArrayLike,
-        *,
-        delta: float,
-        conversion: Conversion = Conversion.IMPROVED,
-        orders: ArrayLike = ORDERS,
-    ) -> PateCost:
-        """The cost of checking every query and answering those in `answered`, bool [N]."""
-        return self._cost(self._weights(answered), delta, conversion, orders)
+        stop = int(np.searchsorted(np.cumsum(self._paid(None)), max_answers))
+        return self.head(min(stop + 1, len(self)))
 
 
 def gnmax_costs(

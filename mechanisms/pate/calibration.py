@@ -26,13 +26,11 @@ from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
-    DecisionEvent,
-    GaussianEvent,
     brentq,
     epsilon_from_rdp,
     epsilon_of,
-    gaussian_rdp,
     pure_rdp,
+    renyi_curve,
 )
 from labeldp.mechanisms.pate.accounting import PateCost
 from labeldp.mechanisms.pate.aggregators import Aggregator, Answers, ConfidentGNMax, LNMax
@@ -77,13 +75,8 @@ def price_for_any_votes(
 ) -> PateCost:
     """Cost of so many checks and answers for any votes; order `inf` marks pure DP."""
     _validate.between(0, 1, delta=delta)
-    rdp = np.zeros(len(ORDERS))
-    pure = math.inf
-    for event in aggregator.events(checked=checked, answered=answered, accounting=accounting):
-        if isinstance(event, DecisionEvent):
-            rdp = rdp + np.asarray(event.rdp)
-        elif isinstance(event, GaussianEvent):
-            rdp = rdp + gaussian_rdp(event.noise_multiplier, ORDERS)
+    events = aggregator.events(checked=checked, answered=answered, accounting=accounting)
+    (_, rdp), pure = renyi_curve(events), math.inf
     if isinstance(aggregator, LNMax):  # Renyi curves add up answer by answer, below the pure cost
         pure = 2 / aggregator.scale * answered
         rdp = answered * pure_rdp(2 / aggregator.scale, ORDERS)
@@ -116,9 +109,9 @@ def price_of_answers(
     )
     events = aggregator.events(checked=checked, answered=answered, accounting=accounting)
     return PatePrice(
-        expected=costs.expected(delta=delta, max_answers=max_answers, conversion=conversion),
-        realised=costs.head(checked).realised(
-            answers.by_teachers[:checked], delta=delta, conversion=conversion
+        expected=costs.until(max_answers).cost(delta=delta, conversion=conversion),
+        realised=costs.head(checked).cost(
+            answered=answers.by_teachers[:checked], delta=delta, conversion=conversion
         ),
         data_independent=any_votes,
         data_independent_exact=min(epsilon_of(events, delta=delta), any_votes.epsilon),

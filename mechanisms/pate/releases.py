@@ -77,9 +77,15 @@ class PateAnswers:
     @property
     def event(self) -> Event:
         """The charge to every label: for all checks and all answers that were requested."""
-        events = self.aggregator.events(checked=self.queries, answered=self.max_answers)
+        events = self.events(checked=self.queries, answered=self.max_answers)
         assert len(events) == 1
         return events[0]
+
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """Events of every label for so many checks and answers, as `Aggregator.events`."""
+        return self.aggregator.events(checked=checked, answered=answered, accounting=accounting)
 
     def release(
         self, votes: NDArray[Any], *student_scores: NDArray[Any], generator: AnyGenerator
@@ -99,6 +105,33 @@ class PateAnswers:
             student_scores=student_scores[0] if student_scores else None,
         )
         return released_of(answers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighborAnswers(PateAnswers):
+    """Answers where each label votes on at most `queries_per_label` of the queries.
+
+    Which queries these are must be public and fixed before the first answer. Given all earlier
+    answers, a label changes the distribution of an answer only where it votes, so it pays for its
+    own queries, by the same accounting: at most so many checks, and at most so many answers.
+    """
+
+    queries_per_label: int
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.whole(minimum=1, queries_per_label=self.queries_per_label)
+
+    def events(
+        self, *, checked: int, answered: int, accounting: Accounting = Accounting.DECISION
+    ) -> tuple[Event, ...]:
+        """Events of every label, of whose queries all may be among those checked and answered."""
+        most = self.queries_per_label
+        return super().events(
+            checked=min(checked, most), answered=min(answered, most), accounting=accounting
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,11 +285,10 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
     events: list[Event] = []
     for each in rounds:
         costs, answered = each.costs(), each.by_teachers
-        expected += costs.expected_rdp()
-        published += each.costs(Accounting.COUNTS).expected_rdp()
-        realised += costs.realised_rdp(answered)
-        aggregator = each.request.aggregator
-        events += aggregator.events(checked=len(answered), answered=int(answered.sum()))
+        expected += costs.rdp()
+        published += each.costs(Accounting.COUNTS).rdp()
+        realised += costs.rdp(answered=answered)
+        events += each.request.events(checked=len(answered), answered=int(answered.sum()))
     return {
         "expected": epsilon_from_rdp(ORDERS, expected, delta)[0],
         "expected_of_counts": epsilon_from_rdp(ORDERS, published, delta)[0],
@@ -274,7 +306,7 @@ def epsilon_of_counts(
     """
     paid: list[Priced] = [] if published is None else [published]
     for request in requests:
-        events = request.aggregator.events(
+        events = request.events(
             checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
         )
         paid += [_NoisyCounts(event=event) for event in events]

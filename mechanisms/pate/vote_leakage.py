@@ -134,7 +134,7 @@ def queries_within_budget(
     """
     _validate.positive(epsilon=epsilon)
     order = np.asarray(orders, dtype=np.float64)
-    each = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS).expected_rdp(order)
+    each = aggregator.costs(np.asarray(votes)[None], Accounting.COUNTS).rdp(order)
     # n * each + offset <= epsilon at any one order is enough
     left = epsilon - conversion_offsets(order, delta, conversion)
     return max(0, int(np.floor((left / each).max())))

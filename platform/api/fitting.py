@@ -130,7 +130,7 @@ def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
     step, columns = preprocessing.steps[0], by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
-    return {name: column for name, column in columns.items() if name in step.columns}
+    return {name: column for name, column in columns.items() if name in step.names}
 
 
 def fit_changes(

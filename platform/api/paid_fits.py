@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.mechanisms.guess_risk import guess_after, percent
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
@@ -115,7 +116,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         finally:  # a fit that fails has paid for its releases too
             LEDGER.add(near.new_charges(), self._people, source=self._source)
             if self.vault is not None:
-                self._vault_total = vault.total(delta=self.delta)
+                with vault.alone():  # signs its ledger
+                    self._vault_total = vault.total(delta=self.delta)
                 kinds = {charge.noise for charge in vault.charges()}
                 self._vault_seeded = NoiseKind.SEEDED in kinds
         new = len(near.new_charges())
@@ -179,10 +181,14 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         seeded = self._vault_seeded or self._in_process().seeded
         void = "; noise of some of those came from a seed, which removes it"
         whole = "" if self._unit == "label" else "; it holds for all labels of a person together"
+        risk = ""
+        if math.isfinite(total):
+            after = percent(guess_after(0.5, epsilon=total, delta=at))
+            risk = f"; a guess of a label at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
         return (
             f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{every} for {scope}{void if seeded else ''}{whole}; features are not protected"
+            f"{every} for {scope}{void if seeded else ''}{whole}{risk}; features are not protected"
             f"{left_out}"
         )
 

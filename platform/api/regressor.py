@@ -22,39 +22,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.amounts import (
-    BINS,
-    LEVELS,
-    AmountChannel,
-    AmountNoise,
-    AmountSums,
-    to_levels,
-)
-from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.persons import Groups, shares_of_persons
+from labeldp.mechanisms.amounts import LEVELS, to_levels
+from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
-from labeldp.trainers.methods.any_model import some_of
-from labeldp.trainers.methods.released_amounts import (
-    fit_to_outputs,
-    mean_of_sums,
-    named_regressor,
-)
-from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
+from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.methods.released_amounts import named_regressor, requested
+from labeldp.trainers.settings.amounts import AmountLoss, AmountRelease, chosen_release
 from labeldp.trainers.settings.base import near_miss
-
-SUMS = "sums"
-METHODS = ("auto", SUMS, *AmountNoise)
-#: Losses that ask for the mean, and all of them.
-_OF_MEAN = ("squared", "poisson")
-LOSSES = (*_OF_MEAN, "absolute", "quantile")
-#: Share of epsilon for the histogram that is the prior of a channel.
-_PRIOR_SHARE = 0.1
-#: Sums are better up to here, single amounts beyond (docs/amounts.md).
-_SUMS_UP_TO = 3.0
 
 
 # scikit-learn has no types, so that its classes are Any here.
@@ -124,10 +100,12 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         method = self._method()
         bounds = self._bounds()
         rows_of_x, amounts = self._checked(X, y)
-        levels, every, grouped = to_levels(amounts, bounds=bounds), rows_of_x, None
+        levels, every = to_levels(amounts, bounds=bounds), rows_of_x
+        grouped, most = None, 1
         if groups is not None:
-            most = None if method == SUMS else self.max_labels_per_person
-            grouped = Groups.of(groups, count=len(levels), most=most)
+            few = None if method is AmountRelease.SUMS else self.max_labels_per_person
+            grouped = Groups.of(groups, count=len(levels), most=few)
+            most = grouped.most
             rows_of_x, levels = grouped.rows_of(rows_of_x), grouped.rows_of(levels)
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
         numbers = data.train_features
@@ -147,21 +125,15 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         )
         with self._paying(labels):
             try:
-                if method == SUMS:
-                    self.estimator_ = self._fit_to_sums(estimator, numbers, labels, seed=seed)
-                else:
-                    self.estimator_ = self._fit_to_single(
-                        estimator,
-                        numbers,
-                        labels,
-                        AmountNoise(method),
-                        epsilon=self.epsilon / (1 if grouped is None else grouped.most),
-                        seed=seed,
-                    )
+                found = requested(
+                    labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
+                )
+                of_mean = AmountLoss(self.loss).of_mean
+                self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
             finally:
                 labels.home.end()
         self._paid(labels, delta=self.delta)
-        self.method_ = method
+        self.method_ = method.value
         self._preprocessing: Any = data.preprocessing
         self._fitted_bounds = bounds
         return self
@@ -174,27 +146,21 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         scaled = np.clip(self.estimator_.predict(np.asarray(numbers, np.float32)), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
-    def _method(self) -> str:
+    def _method(self) -> AmountRelease:
         _validate.positive(epsilon=self.epsilon)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss is {self.loss!r}; {near_miss(self.loss, LOSSES)}")
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}; {near_miss(self.method, METHODS)}")
+        for name, known in (("loss", AmountLoss), ("method", AmountRelease)):
+            value = getattr(self, name)
+            if value not in list(known):
+                raise ValueError(f"{name} is {value!r}; {near_miss(value, list(known))}")
         _validate.between(0, 1, quantile=self.quantile)
-        sums = self.delta > 0 and self.loss in _OF_MEAN
-        if self.method == SUMS and not sums:
-            raise ValueError(
-                f"method is {SUMS!r}, delta {self.delta:g} and loss {self.loss!r}; sums have "
-                f"Gaussian noise, which needs a delta above 0, and give means: take a loss of "
-                f"{', '.join(_OF_MEAN)}, or method={AmountNoise.RANDOMIZED_RESPONSE.value!r}"
-            )
-        if self.method != "auto":
-            return self.method
-        if sums and self.epsilon <= _SUMS_UP_TO:
-            return SUMS
-        return AmountNoise.RANDOMIZED_RESPONSE.value
+        return chosen_release(
+            AmountRelease(self.method),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            loss=AmountLoss(self.loss),
+        )
 
     def _bounds(self) -> tuple[float, float]:
         try:
@@ -222,57 +188,3 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         y = np.asarray(column_or_1d(amounts, warn=True), np.float64)
         check_consistent_length(rows, y)
         return rows, y
-
-    def _fit_to_sums(
-        self, estimator: Any, rows: NDArray[np.float32], labels: FitLabels, *, seed: int
-    ) -> Any:
-        from sklearn.base import clone
-
-        # A substituted amount moves sums by 1, a substituted class by the root of 2.
-        noise_std = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta) / np.sqrt(2)
-        noise_std = float(np.nextafter(noise_std, np.inf))
-        count = worthwhile(rows=len(rows), noise_std=noise_std)
-        asked, question = SumQuestion.asked(rows, count=count, seed=0)
-        weights, length = question.no_longer_than_one(asked)
-        shares = None
-        if labels.persons is not None:
-            shares = shares_of_persons(weights, labels.persons)
-            weights, question = weights * shares[:, None], question.shortened(rows, shares)
-        sums = labels.release(AmountSums(noise_std=noise_std), weights).values
-        some = some_of(len(rows), seed=seed)
-        mean = mean_of_sums(
-            question,
-            rows[some],
-            sums,
-            noise_std=noise_std,
-            length=length,
-            count=len(rows),
-            shares=None if shares is None else shares[some],
-        )
-        return clone(estimator).fit(rows[some], mean)
-
-    def _fit_to_single(
-        self,
-        estimator: Any,
-        rows: NDArray[np.float32],
-        labels: FitLabels,
-        noise: AmountNoise,
-        *,
-        epsilon: float,
-        seed: int,
-    ) -> Any:
-        counting = ClusterHistograms(epsilon=_PRIOR_SHARE * epsilon, num_classes=LEVELS)
-        counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
-        prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
-        prior /= prior.sum()
-        channel = AmountChannel(epsilon=(1 - _PRIOR_SHARE) * epsilon, kind=noise)
-        outputs = labels.release(channel, prior).values
-        return fit_to_outputs(
-            estimator,
-            rows,
-            outputs,
-            channel.table(prior),
-            prior,
-            of_mean=self.loss in _OF_MEAN,
-            seed=seed,
-        )

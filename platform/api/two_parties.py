@@ -49,6 +49,7 @@ from labeldp.platform.api.label_release import (
 )
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.files import open_regular, read_bytes
 from labeldp.trainers.data.own_data import read_arrays
 from labeldp.trainers.data.own_files import npz_arrays
@@ -507,6 +508,7 @@ def answer(
     if shares is not None:
         arrays["shares"] = shares
     written = _write(folder, _RELEASE, facts, request.ids, arrays)
+    sign_folder(folder)
     return Answered(**{**vars(found), "bytes": written, "folder": str(folder)})
 
 

@@ -41,9 +41,10 @@ _EPSILON = number("--epsilon", "price that a label pays", required=True)
 _DELTA = number("--delta", "at which epsilon holds", required=True)
 _SEED = whole("--seed", "makes the noise repeatable")
 _SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
+_SCORES += ["mean_squared_error", "mean_absolute_error"]
 _CHOOSE_BY = choice(
     "--choose-by",
-    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES)),
+    ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES), "relative_error"),
     "figure that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
     metavar="FIGURE",
 )
@@ -272,6 +273,7 @@ VERBS = (
         ),
         whole("--seed", "selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
+        option("--bounds", "of amounts, in place of --classes", "LOW,HIGH"),
     ),
     Verb(
         "data fetch",
@@ -518,10 +520,14 @@ VERBS = (
         option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
         choice("--model", _NETWORKS, "the network", default="fast_cnn"),
         whole("--width", "width of the network; its own by default"),
+        choice("--loss", ("vicreg", "coding_rate", "simclr"), "of the views", default="vicreg"),
+        whole("--views", "views of each image in a step", default=2),
+        whole("--crop", "side of views that are crops, not enlarged windows; half of the image's"),
         whole("--epochs", "passes over the images", default=100),
         whole("--batch-size", "images in a step", default=512),
         number("--learning-rate", "highest learning rate; chosen by the model by default"),
         flag("--no-flip", "never mirror images: for digits and letters"),
+        flag("--probe", "after each epoch, accuracy on a data set's public test labels"),
         number("--minutes", "stop after the epoch that reaches this time; run again to continue"),
         whole("--seed", "of initial weights, order and distortions", default=0),
         _DEVICE,
@@ -544,6 +550,14 @@ VERBS = (
         "results/quickstart",
         argument("results", "RESULTS", "a results folder"),
         whole("--port", "5000 by default, otherwise a free one"),
+    ),
+    Verb(
+        "verify",
+        "reports:verify",
+        "check a signed folder: a released or published one, results, or a vault",
+        "public --key OWNER.pub",
+        argument("folder", "FOLDER", "it has a signature.json (docs/publishing.md)", type=_FOLDER),
+        option("--key", "public key that must have signed it: 64 digits, or a PEM file", "KEY"),
     ),
 )
 

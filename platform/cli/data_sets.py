@@ -169,8 +169,11 @@ def check_own(source: OwnSource) -> Answer:
     except ValueError as error:
         problems = [str(error)]
     facts = _checked({"name": "own", "path": path}, problems, size, fingerprint)
-    start = ["python", "sweeps/quickstart.py", "--results", f"results/{Path(path).stem}"]
-    command = shlex.join([*start, "--without", "no privacy", *keys])
+    results = ["--results", f"results/{Path(path).stem}"]
+    start = ["python", "sweeps/quickstart.py", *results, "--without", "no privacy"]
+    if source.bounds is not None:
+        start = ["python", "sweeps/amounts.py", *results]
+    command = shlex.join([*start, *keys])
     to_do = ["still to do:", *(f"  - {problem}" for problem in problems)]
     if not problems:
         rows = f"{size[0]:,} for training, {size[1]:,} for testing"
@@ -188,11 +191,14 @@ def _described(seen: FileSeen) -> list[Any]:
         kind = ", ".join(filter(None, (column.kind, counted)))
         rows.append((column.name, "; ".join(filter(None, (kind, column.note)))))
     classes = seen.classes if isinstance(seen.classes, int) else ", ".join(seen.classes or ())
+    stated = f"classes  {classes or 'not given'}"
+    if seen.bounds is not None:
+        stated = "bounds   {:g} to {:g}".format(*seen.bounds)
     return [
         f"{seen.rows:,} rows; {seen.features}",
         *table(("column", "read as"), rows),
         f"labels   {seen.labels or 'not given'}",
-        f"classes  {classes or 'not given'}",
+        stated,
         f"split    {seen.split or 'not given'}",
     ]
 
@@ -203,7 +209,7 @@ def _keys(source: OwnSource, path: str) -> list[str]:
         value = getattr(source, entry.name)
         if entry.name != "path" and value:
             listed = isinstance(value, (list, tuple))
-            given[entry.name] = ",".join(value) if listed else str(value)
+            given[entry.name] = ",".join(map(str, value)) if listed else str(value)
     return ["data.name=own", *(_written(f"data.{name}", text) for name, text in given.items())]
 
 

@@ -7,13 +7,16 @@ from typing import Any
 
 from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.sweep.sweep import Unfinished
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
-from labeldp.trainers.encoders.pretraining import pretrain, training_images
+from labeldp.trainers.encoders.image_encoder import ImageEncoder
+from labeldp.trainers.encoders.pretraining import described, pretrain, probed, training_images
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 
 
 def embed(
@@ -28,7 +31,7 @@ def embed(
     half: bool,
     replace: bool,
     **more: Any,
-) -> embedding.Embedded:
+) -> dict[str, Any]:
     """Write the features of images by an encoder; `more` is of its request."""
     request = EncoderRequest(
         address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
@@ -50,8 +53,10 @@ def self_supervise(
     source: str,
     out: str,
     model: str,
+    loss: str,
     learning_rate: float | None,
     no_flip: bool,
+    probe: bool,
     minutes: float | None,
     seed: int,
     device: str,
@@ -67,21 +72,38 @@ def self_supervise(
     """
     if learning_rate is not None:
         more["learning_rate"] = learning_rate
+    folder = None if root is None else Path(root)
+    config = SelfSupervisedConfig(
+        model=ModelName(model), loss=PretrainingLoss(loss), flip=not no_flip, **more
+    )
+    performance = Performance(
+        device=Device(device), precision=Precision(precision), channels_last=True
+    )
+    test = _public_test(source, root=folder) if probe else None
 
-    def progress(metrics: EpochMetrics) -> None:
-        _note(f"epoch {metrics.epoch}: loss {metrics.loss:.4f}, {metrics.seconds:.0f} s")
+    def probe_of(encoder: ImageEncoder) -> float:
+        assert test is not None
+        vectors = described(encoder, test.test_features, performance=performance)
+        return probed(vectors.numpy(), test.test_labels)
+
+    def progress(metrics: EpochMetrics, found: float | None) -> None:
+        known = "" if found is None else f", probe {found:.1%}"
+        left = metrics.seconds * (config.epochs - metrics.epoch) / 60
+        _note(
+            f"epoch {metrics.epoch} of {config.epochs}: loss {metrics.loss:.4f}{known}, "
+            f"{metrics.seconds:.0f} s; about {left:.0f} min left for all"
+        )
 
     try:
         done = pretrain(
-            training_images(source, root=None if root is None else Path(root)),
+            training_images(source, root=folder),
             Path(out).expanduser(),
-            SelfSupervisedConfig(model=ModelName(model), flip=not no_flip, **more),
+            config,
             seed=seed,
             seconds=None if minutes is None else 60 * minutes,
-            performance=Performance(
-                device=Device(device), precision=Precision(precision), channels_last=True
-            ),
+            performance=performance,
             replace=replace,
+            probe=None if test is None else probe_of,
             report=progress,
         )
     except TrainingDiverged as error:
@@ -91,6 +113,16 @@ def self_supervise(
         ) from error
     known = {name: value for name, value in asdict(done).items() if value is not None}
     return Answer(facts=done, words=plain_text(known))
+
+
+def _public_test(source: str, *, root: Path | None) -> PublicData:
+    """The test split of a data set, whose labels are public."""
+    if source not in DATASETS:
+        raise ValueError(
+            f"--probe reads public labels, and {source} may have secret ones; name a data set "
+            "(`labeldp data list`), whose test labels are public, or leave --probe out"
+        )
+    return load(source, root=root).public
 
 
 def _note(words: str) -> None:

@@ -136,7 +136,8 @@ def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
-        text = [name for name, each in step.columns.items() if isinstance(each, Categories)]
+        kinds = zip(step.names, step.parts, strict=True)
+        text = [name for name, each in kinds if isinstance(each, Categories)]
         return csv_table(path, text=text).to_pandas()
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0

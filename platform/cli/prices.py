@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import Conversion
+from labeldp.mechanisms.additive_noise import L2_SENSITIVITY
 from labeldp.mechanisms.channels import SubsetSelection
+from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
@@ -30,53 +32,54 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.mechanisms.selection import SelectionPrice, selection_price
+from labeldp.mechanisms.selection import selection_price
 from labeldp.platform.cli.array_files import read_array
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
 Aggregator = LNMax | GNMax | ConfidentGNMax
 
 
-def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, float]:
+def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, Any]:
     """Price of Gaussian noise."""
     epsilon = calibration.price_gaussian(noise_std=noise_std, delta=delta)
-    return {"noise_std": noise_std, "epsilon": epsilon, "delta": delta}
+    facts = {"noise_std": noise_std, "epsilon": epsilon, "delta": delta}
+    return _with_risk(facts, mu=L2_SENSITIVITY / noise_std)
 
 
-def epsilon_laplace(*, scale: float | None, noise_std: float | None = None) -> dict[str, float]:
+def epsilon_laplace(*, scale: float | None, noise_std: float | None = None) -> dict[str, Any]:
     """Price of Laplace noise."""
     epsilon = calibration.price_laplace(scale=scale, noise_std=noise_std)
     if scale is None:
         scale = (noise_std or 0.0) / 2**0.5
     noise_std = noise_std or scale * 2**0.5
-    return {"scale": scale, "noise_std": noise_std, "epsilon": epsilon, "delta": 0.0}
+    return _with_risk({"scale": scale, "noise_std": noise_std, "epsilon": epsilon, "delta": 0.0})
 
 
-def epsilon_rr(*, keep_probability: float, classes: int) -> dict[str, float]:
+def epsilon_rr(*, keep_probability: float, classes: int) -> dict[str, Any]:
     """Price of randomized response."""
     epsilon = epsilon_from_keep_probability(keep_probability=keep_probability, num_classes=classes)
     facts = {"keep_probability": keep_probability, "num_classes": classes}
-    return {**facts, "epsilon": epsilon, "delta": 0.0}
+    return _with_risk({**facts, "epsilon": epsilon, "delta": 0.0})
 
 
-def epsilon_select(**options: Any) -> SelectionPrice:
+def epsilon_select(**options: Any) -> dict[str, Any]:
     """Price of picking the best of a random number of trials."""
-    return selection_price(**options)
+    return _with_risk(asdict(selection_price(**options)))
 
 
-def calibrate_gaussian(*, epsilon: float, delta: float) -> dict[str, float]:
+def calibrate_gaussian(*, epsilon: float, delta: float) -> dict[str, Any]:
     """Gaussian noise for an epsilon."""
     noise_std = calibration.calibrate_gaussian(epsilon=epsilon, delta=delta)
     return epsilon_gaussian(noise_std=noise_std, delta=delta)
 
 
-def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> dict[str, float]:
+def calibrate_rr(*, epsilon: float, classes: int, delta: float | None) -> dict[str, Any]:
     """Randomized response for an epsilon; it is pure, so delta changes nothing."""
     kept = calibration.calibrate_randomized_response(epsilon=epsilon, num_classes=classes)
     return epsilon_rr(keep_probability=kept, classes=classes)
 
 
-def calibrate_laplace(*, epsilon: float, delta: float | None) -> dict[str, float]:
+def calibrate_laplace(*, epsilon: float, delta: float | None) -> dict[str, Any]:
     """Laplace noise for an epsilon; it is pure, so delta changes nothing."""
     return epsilon_laplace(scale=calibration.calibrate_laplace(epsilon=epsilon))
 
@@ -120,16 +123,17 @@ def epsilon_pate(
             aggregator=aggregator_of(**noise), queries=queries or answer, max_answers=answer
         )
         by_counts = accounting == Accounting.COUNTS
-        return {
-            "accounting": accounting,
-            "queries": request.queries,
-            "answer": answer,
-            "epsilon": (epsilon_of_counts if by_counts else epsilon_of_prices)(
-                [request], delta=delta
-            ),
-            "delta": delta,
-            "note": "the price for any votes, which a ledger charges",
-        }
+        epsilon = (epsilon_of_counts if by_counts else epsilon_of_prices)([request], delta=delta)
+        return _with_risk(
+            {
+                "accounting": accounting,
+                "queries": request.queries,
+                "answer": answer,
+                "epsilon": epsilon,
+                "delta": delta,
+                "note": "the price for any votes, which a ledger charges",
+            }
+        )
     counts = _read_votes(votes, queries=queries)
     mechanism = aggregator_of(**noise)
     if seed is not None:
@@ -154,6 +158,7 @@ def epsilon_pate(
             "order": price.data_independent.order,
             "epsilon_exact": price.data_independent_exact,
             "simulated": True,
+            "risk": risk_in_words(epsilon=price.data_independent.epsilon, delta=delta),
         },
         **_sanitized(mechanism, counts, answers, generator, **settings),
         "note": (
@@ -237,6 +242,18 @@ def aggregator_of(
             "leave them out, or use --aggregator confident"
         )
     return LNMax(scale=sigma2) if aggregator == "lnmax" else GNMax(noise_std=sigma2)
+
+
+def _with_risk(facts: dict[str, Any], *, mu: float | None = None) -> dict[str, Any]:
+    """Add how often a guess of one label is right, after each of two guesses before."""
+    bound: Any = {"epsilon": facts["epsilon"], "delta": facts["delta"], "mu": mu}
+    gaussian = {} if mu is None else {"mu": mu}
+    return {
+        **facts,
+        **gaussian,
+        "guess_at_most": {f"{p:g}": q for p, q in guesses_after(**bound).items()},
+        "risk": f"best guess of one label {risk_in_words(**bound)}",
+    }
 
 
 def _read_votes(file: str, **without: object) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from labeldp.platform.report.ledger import (
 )
 from labeldp.platform.report.report import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.vault import signing
 from labeldp.trainers.data.files import FileRefused, open_regular, owner_only
 
 
@@ -29,6 +30,16 @@ def ledger(*, folders: list[str], csv: str | None, delta: float | None) -> Answe
     """Return an account over several folders."""
     found = ledger_report(folders, csv=csv, delta=delta)
     return Answer(facts=found, words="\n".join(found["words"]))
+
+
+def verify(*, folder: str, key: str | None) -> Answer:
+    """Compare a folder with its signature."""
+    found = signing.verify(Path(folder), key=key)
+    if not found["ok"]:
+        return Answer(facts=found, words="\n".join(found["problems"]))
+    whose = "" if key else "; compare the key with the owner's, or give that with --key"
+    words = "{entries} files and lines are as they were signed at {made} by key {signed_by}"
+    return Answer(facts=found, words=words.format(**found) + whose)
 
 
 def report(*, experiment: str, tracking_uri: str | None, out: str | None, edition: str) -> Answer:

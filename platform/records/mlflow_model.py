@@ -69,6 +69,8 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
         ColSpec("string" if facts["classes"] else "long", "prediction")
     ]
     outputs += [ColSpec("float", f"probability_{name}") for name in names]
+    if "bounds" in facts:
+        outputs = [ColSpec("double", "prediction")]
     described = Model(
         signature=ModelSignature(inputs=inputs, outputs=Schema(outputs)),
         saved_input_example_info={"artifact_path": "input_example.json", **kind},
@@ -94,18 +96,20 @@ def _inputs(step: Mapping[str, Any], folder: Path) -> tuple[Schema, Any, dict[st
     """Raw rows by the first step of a preprocessing; a row with usual values; and its form."""
     match step["kind"]:
         case "columns":
-            columns = enumerate(step["columns"])
-            return _table({each["name"]: _usual(each, place, folder) for place, each in columns})
+            named = enumerate(zip(step["names"], step["parts"], strict=True))
+            return _table({name: _usual(each, place, folder) for place, (name, each) in named})
         case "numbers":
-            row = _array(folder, "preprocessing.0.mean").astype(np.float64)
+            row = _array(folder, "preprocessing.steps.0.mean").astype(np.float64)
             if step["names"]:
                 return _table(dict(zip(step["names"], row.tolist(), strict=True)))
         case "images":
             shape = [step[name] for name in ("channels", "height", "width")]
             row = np.full(shape, 128, dtype=np.uint8)
         case "places":
-            known = [_array(folder, f"preprocessing.0.known_{n}") for n in range(step["columns"])]
-            row = np.array([column[0] for column in known], dtype=np.int64)
+            known, counts = (
+                _array(folder, f"preprocessing.steps.0.{name}") for name in ("known", "counts")
+            )
+            row = known[np.cumsum(counts) - counts]
         case "as_they_are":
             row = np.zeros(step["columns"], np.int64 if step["identifiers"] else np.float64)
         case other:
@@ -124,7 +128,7 @@ def _usual(column: Mapping[str, Any], place: int, folder: Path) -> Any:
     """A value that a column may have; dates are texts."""
     if "categories" in column:
         return column["categories"][0] if column["categories"] else ""
-    (mean,) = _array(folder, f"preprocessing.0.{place}.mean").tolist()
+    (mean,) = _array(folder, f"preprocessing.steps.0.parts.{place}.mean").tolist()
     return str(np.datetime64(int(mean), "D")) if column["dates"] else mean
 
 

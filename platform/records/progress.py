@@ -101,7 +101,7 @@ def outcome(record: TrialRecord) -> str:
     epochs = record.stopped_early
     early = f"stopped early after {epochs} epoch{'s' * (epochs > 1)}, " if epochs else ""
     return early + (
-        f"accuracy {accuracy_text(metrics)}, epsilon {metrics['epsilon']:.3g}, "
+        f"{accuracy_text(metrics)}, epsilon {metrics['epsilon']:.3g}, "
         f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
         f"{_duration(record.seconds)}"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from ray import tune
 
+from labeldp.mechanisms.guess_risk import gaussian_mu
 from labeldp.mechanisms.release_store import write_event
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.progress import SweepProgress, trial_name
@@ -151,7 +152,13 @@ class Recorder(tune.Callback):
             found = self._home.figures(self._authority, digest, end["release_keys"])
         except ValueError as error:
             return {**end, "finished": False, "reason": str(error), "metrics": {}}
-        return {**end, "metrics": {**end["metrics"], **found}}
+        metrics = {**end["metrics"], **found}
+        mu = gaussian_mu(
+            self._home.charges(end["release_keys"]),
+            epsilon=metrics["epsilon"],
+            delta=metrics["delta"],
+        )
+        return {**end, "metrics": metrics | ({} if mu is None else {"gaussian_mu": mu})}
 
     def _record(self, digest: str, **end: Any) -> TrialRecord:
         planned = self.plans[digest]

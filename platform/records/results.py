@@ -47,7 +47,11 @@ if TYPE_CHECKING:  # it loads torch, which readers of results do without
 _RECORD_BYTES = 100_000_000
 #: A finished trial has these metrics, and at least one of the accuracies.
 _REPORTED = ("epsilon", "delta", "epsilon_m_low", "epsilon_m_high")
-_ACCURACIES = ("accuracy", "accuracy_estimated")
+_ACCURACIES = tuple(
+    name
+    for each in (ChooseBy.TEST, ChooseBy.ESTIMATED)
+    for name in (each.metric, each.error.metric)
+)
 #: The description is written last: where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: Equal parts of the shares of teachers from 0 to 1.
@@ -461,8 +465,10 @@ def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
 
     Returns:
         `prediction`, the name or number of the likeliest class [N], and a column
-        `probability_CLASS` [N] for each class.
+        `probability_CLASS` [N] for each class. Of amounts `prediction` alone, the amount.
     """
+    if model.origin.bounds is not None:
+        return {"prediction": model.predict(rows)}
     probabilities = model.predict_proba(rows)
     columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}
     for name, column in zip(model.classes, probabilities.T, strict=True):

@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
@@ -58,6 +59,7 @@ def _templates() -> Environment:
         "glossary": json.loads((TEMPLATES / "glossary.json").read_text()),
         "counted": counted,
         "bound": _bound,
+        "risk": risk_in_words,
         "dagger": DAGGER,
         "infinity": math.inf,
     }
@@ -159,6 +161,12 @@ def facts(
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
     found["epsilon, provable"], found["delta"] = _bound(epsilon), f"{delta:g}"
+    if math.isfinite(epsilon):
+        # Of the trial's own releases alone.
+        mu = metrics.get("gaussian_mu") if epsilon == metrics.get("epsilon") else None
+        found["best guess of one label"] = risk_in_words(epsilon=epsilon, delta=delta, mu=mu)
+        if mu is not None:
+            found["Gaussian DP, mu"] = number(mu)
     if "epsilon_sanitized" in metrics:
         found[
             "published price of its answers at the votes that were cast, known afterwards only; "
@@ -177,6 +185,12 @@ def facts(
     if record.git_commit:
         found["code"] = record.git_commit[:12]
     return found
+
+
+def guess_of(metrics: Mapping[str, float]) -> float:
+    """Return the largest probability of guessing a label right, if it was 1/2 before."""
+    epsilon, delta, mu = metrics["epsilon"], metrics["delta"], metrics.get("gaussian_mu")
+    return guesses_after(epsilon=epsilon, delta=delta, mu=mu)[0.5]
 
 
 def _scores(metrics: Mapping[str, float]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from labeldp.platform.report.wording import counted
 from labeldp.platform.sweep.accuracy_figures import (
     ChooseBy,
     estimated_text,
+    figure_text,
     is_rare,
     majority_text,
     scores_text,
@@ -114,8 +115,8 @@ def _quality(point: Point) -> str:
     """Describe a model by its accuracy, and before it by the figures of a rare class."""
     seeds, by = len(point.hashes), point.accuracy_by
     if by.of_scores:
-        spread = f" (standard deviation {point.accuracy_std:.3f}, {seeds} seeds)"
-        return f"has {by.words} {point.accuracy:.3f}{spread if seeds > 1 else ''}"
+        spread = f" (standard deviation {figure_text(by, point.accuracy_std)}, {seeds} seeds)"
+        return f"has {by.words} {figure_text(by, point.accuracy)}{spread if seeds > 1 else ''}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
     text = f"{100 * point.accuracy:.1f}%" if not by.estimated else estimated_text(point.accuracy)
     text = f"is {text}{spread if seeds > 1 else ''} accurate"

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from labeldp.mechanisms.accuracy_estimate import BestOf
+from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import DAGGER, facts, render
+from labeldp.platform.report.card import DAGGER, facts, guess_of, render
 from labeldp.platform.report.figures import (
     Line,
     MethodStyle,
@@ -36,8 +37,10 @@ from labeldp.platform.report.wording import number
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
+    accuracy_text,
     estimate_of,
     estimated_text,
+    figure_text,
     is_rare,
     scores_text,
 )
@@ -95,7 +98,7 @@ def page(
     name += "; the table has the same numbers."
     drawn = {point.variant for point in found}
     looks = {variant: style for variant, style in styles.items() if variant in drawn}
-    columns = _columns(found, owner=owner)
+    columns = _columns(found, by_hash, owner=owner)
     best = {point.hashes for point in front(found)}
     cells = zip(*(column.cells for column in columns), strict=True)
     estimates = [point.estimate for point in found if point.estimate is not None]
@@ -144,7 +147,9 @@ def title_of(record: TrialRecord) -> str:
     return ", ".join([record.variant, *settings])
 
 
-def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
+def _columns(
+    found: Sequence[Point], records: Mapping[str, TrialRecord], *, owner: bool
+) -> list[Column]:
     def column(title: str, values: Iterable[Any], term: str = "", *, text: bool = False) -> Column:
         cells = [each if isinstance(each, Cell) else _cell(each) for each in values]
         return Column(title, cells, term, text)
@@ -158,6 +163,8 @@ def _columns(found: Sequence[Point], *, owner: bool) -> list[Column]:
     if any(point.estimate is not None for point in found):
         columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
     columns.append(column("delta", (point.delta for point in found), "delta"))
+    guesses = (_guess([records[each].metrics for each in point.hashes]) for point in found)
+    columns.append(column("guess, %", guesses, "guess"))
     if owner:
         columns.append(column("epsilon_m", map(_attack, found), "epsilon_m"))
         ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in found)
@@ -183,8 +190,8 @@ def _scores(found: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
         cells = []
         for point in found:
             ends = [point.scores.get(f"{name}_{end}") for end in ("low", "high")]
-            small = f"{ends[0]:.3f} to {ends[1]:.3f}" if None not in ends else ""
-            cells.append(Cell(f"{point.scores[name]:.3f}", small))
+            small = " to ".join(figure_text(base, end) for end in ends if end is not None)
+            cells.append(Cell(figure_text(base, point.scores[name]), small))
         yield f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base]
 
 
@@ -203,6 +210,10 @@ def _estimated(point: Point) -> Cell:
     if point.estimate is None:
         return Cell("")
     return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
+
+
+def _guess(metrics: Sequence[Mapping[str, float]]) -> Cell:
+    return Cell(percent(max(guess_of(each) for each in metrics)))
 
 
 def _attack(point: Point) -> Cell:
@@ -235,13 +246,15 @@ def _cards(
 def _outcome(record: TrialRecord) -> str:
     metrics = record.metrics
     estimate, epsilon = estimate_of(metrics), metrics["epsilon"]
+    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
+    if "accuracy" not in metrics and estimate is None:
+        return f"{private}, {accuracy_text(metrics)}"
     if "accuracy" in metrics or estimate is None:
         accuracy = f"{metrics['accuracy']:.1%}"
     else:
         accuracy = estimated_text(estimate.accuracy)
     if is_rare(metrics) and (scores := scores_text(metrics)):
         accuracy = f"{scores}, {accuracy}"
-    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
     return f"{private}, {accuracy} accurate"
 
 

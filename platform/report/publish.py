@@ -64,6 +64,7 @@ from labeldp.platform.report.selection import (
 )
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, ChooseBy
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
+from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.own_models import OwnModel
@@ -132,7 +133,7 @@ def publish(
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model)
     search(files, folder=folder, records=[chosen.record])
-    write_folder(to, files)
+    write_folder(to, with_signature(files))
     stays = left_out(chosen.record, public)
     if not any(name.startswith("model/") for name in files):
         stays.append("model: none was kept" if with_model else "model: not wanted")
@@ -272,7 +273,7 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
     )
     files = {PAGE: made.encode()}
     search(files, folder=folder, records=shown)
-    write_folder(place, files)
+    write_folder(place, with_signature(files))
     return {
         "html": str(place / PAGE),
         "rows": len(points(records, choose_by=choose_by)),
@@ -286,6 +287,8 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
 def _at_its_price(folder: FolderLedger, record: TrialRecord) -> TrialRecord:
     cost = price_of(folder, record)
     metrics = {**record.metrics, "epsilon": cost.epsilon, "delta": cost.delta}
+    if cost.epsilon > record.metrics["epsilon"]:
+        metrics.pop("gaussian_mu", None)
     return replace(record, metrics=metrics)
 
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
@@ -35,8 +37,12 @@ RELEASES: dict[type, str] = {
     ClusterHistograms: "release of noisy counts of classes in clusters",
     LabelMoments: "release of noisy sums of labels",
     PateAnswers: "round of answers by an ensemble of teachers",
+    NeighborAnswers: "round of answers by nearest labels",
     PublishedCost: "published bound on what answers cost",
     CorrectCount: "noisy count of right answers",
+    ErrorSums: "triple of noisy sums of errors",
+    AmountChannel: "release of amounts by a channel",
+    AmountSums: "release of noisy sums of amounts",
     ScoreHistogram: "noisy histogram of labels by a model's scores",
     MostCorrect: "choice of the model with most right answers",
     PublishedClasses: "list of the classes, read off the labels",

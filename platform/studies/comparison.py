@@ -9,8 +9,9 @@ ridge regressions on the same features.
 A repetition draws noise and initial weights anew. Partitions into stages, clusters and landmarks
 are public, and the same in all; PATE's shards are cut anew.
 
-`--preset network` trains the fast network on the images, at half width but for two lines. Lines
-stand in the order of their worth, so that a run that is stopped has the best of them.
+`--preset network` trains the fast network on the images, at half width but for two lines, and
+`--preset night` at full width for three times as long. Lines stand in the order of their worth, so
+that a run that is stopped has the best of them.
 
 >>> [line.name for line in network_comparison().variants][:3]
 ['moment labels in stages', 'moment labels', 'subset selection']
@@ -26,7 +27,13 @@ from labeldp.platform.studies.cifar_sizes import network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
-from labeldp.trainers.models.schedules import FULL_WIDTH, LABEL_SMOOTHING, Schedule
+from labeldp.trainers.models.schedules import (
+    FULL_WIDTH,
+    HALF_WIDTH,
+    LABEL_SMOOTHING,
+    Flip,
+    Schedule,
+)
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
 from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
@@ -153,35 +160,46 @@ def comparison(
 _LEAST, _MANY, _MOST = (0.1, 0.2, 0.5, 1.0, 2.0), (1.0, 2.0, 4.0), (2.0, 4.0)
 _FEW = (0.5, 1.0)
 _ON_IMAGES: Mapping[str, Any] = {**_MOMENTS, "prior__features": FeatureSet.RANDOM_PATCHES}
+#: Epochs of a night.
+_NIGHT = 30
 #: Epochs of both stages: networks learn soon what is in moment labels, and then what is wrong in
 #: them. Chosen by a look at how accuracy on the test images of CIFAR-10 went, epoch by epoch.
 _SHORT: Mapping[str, Any] = {"epochs": 8, "earlier_epochs": 4}
 
 
-def network_comparison() -> Preset:
-    """Return the preset, whatever the sweep's own lines and features are."""
-    line = partial(_line, shared={"trainer.epochs": NETWORK_EPOCHS})
+def network_comparison(*, mirrored: bool = True, night: bool = False) -> Preset:
+    """Return the preset, whatever the sweep's own lines and features are.
+
+    `mirrored`: whether a mirror image shows the same class. `night`: full width and thirty epochs,
+    some hours a trial, for every line.
+    """
+    epochs, width = (_NIGHT, FULL_WIDTH) if night else (NETWORK_EPOCHS, HALF_WIDTH)
+    line = partial(_line, shared={"trainer.epochs": epochs, "trainer.width": width})
     staged = line("moment labels in stages", "staged_moments", _LEAST, **_ON_IMAGES, **_SHORT)
-    full: dict[str, Any] = {"width": FULL_WIDTH}
     response: dict[str, Any] = {"noise": Noise.RANDOMIZED_RESPONSE}
-    twice: dict[str, Any] = {"stages": 2, "epochs": 2 * NETWORK_EPOCHS}
+    twice: dict[str, Any] = {"stages": 2, "epochs": 2 * epochs}
     bare: dict[str, Any] = {"noise": Noise.NONE, "recipe__label_smoothing": LABEL_SMOOTHING}
     both, prior = "moment prior + optimal channel", "alibi_prior"
-    return network_preset(
-        {"data.features": FeatureSet.AS_THEY_ARE},
-        variants=(
-            staged,
-            line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
-            line("subset selection", "alibi", _MANY, noise=Noise.SUBSET),
-            line("ALIBI, randomized response", "alibi", _MANY, **response),
-            line("ALIBI", "alibi", _MANY),
-            line("ALIBI + moment prior", prior, _MANY, **_ON_IMAGES, prior__share=0.8),
-            line("LP-2ST", "lp_mst", _MANY, **twice),
-            line("optimal channels in 2 stages", "lp_mst", _MANY, **{**twice, **_OPTIMAL}),
-            line(both, prior, _MANY, **_ON_IMAGES, noise=Noise.OPTIMAL),
-            line("no privacy", "alibi", (), **bare),
+    lines: tuple[Variant, ...] = (
+        staged,
+        line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
+        line("subset selection", "alibi", _MANY, noise=Noise.SUBSET),
+        line("ALIBI, randomized response", "alibi", _MANY, **response),
+        line("ALIBI", "alibi", _MANY),
+        line("ALIBI + moment prior", prior, _MANY, **_ON_IMAGES, prior__share=0.8),
+        line("LP-2ST", "lp_mst", _MANY, **twice),
+        line("optimal channels in 2 stages", "lp_mst", _MANY, **{**twice, **_OPTIMAL}),
+        line(both, prior, _MANY, **_ON_IMAGES, noise=Noise.OPTIMAL),
+        line("no privacy", "alibi", (), **bare),
+    )
+    if not night:
+        full: dict[str, Any] = {"width": FULL_WIDTH}
+        lines += (
             line("ALIBI, randomized response, full width", "alibi", _MOST, **response, **full),
             line("no privacy, full width", "alibi", (), **bare, **full),
             *(_repeated(staged, repetition) for repetition in range(1, REPETITIONS)),
-        ),
-    )
+        )
+    changes: dict[str, Any] = {"data.features": FeatureSet.AS_THEY_ARE}
+    if not mirrored:
+        changes |= {"trainer.recipe.flip": Flip.NONE, "trainer.recipe.mirrored": False}
+    return network_preset(changes, variants=lines)

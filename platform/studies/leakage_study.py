@@ -118,7 +118,7 @@ def run_study(
         guarded = "published " + " and ".join(histograms)
         votes = np.concatenate(list(histograms.values()))
     else:
-        guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS].others[:16]
+        guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS]["others"][:16]
     defenses = measure_defenses(
         votes,
         noise_std=study.budget_noise_std,
@@ -227,14 +227,14 @@ def _attribute_rows(
         rows.append({**sizes, **asdict(infer_attribute(phd, others))})
 
     for scaling, groups in trained.items():
-        add(f"own teachers, scaled by {scaling}", "votes", groups.phd, groups.others)
+        add(f"own teachers, scaled by {scaling}", "votes", groups["phd"], groups["others"])
     if shipped is not None:
         add("published, scaled by each group's own", "votes", *shipped)
     if not trained:
         return rows
     groups = trained[Scaling.TRAINING_ROWS]
     people = study.attribute_people
-    chosen = [generator.permutation(part)[:people] for part in (groups.phd, groups.others)]
+    chosen = [generator.permutation(part)[:people] for part in (groups["phd"], groups["others"])]
     for answers in (study.attribute_answers, 1):  # 1: what caching leaves
         recovered = [_from_answers(study, votes, answers, generator) for votes in chosen]
         seen = f"{answers} answer{'s' if answers > 1 else ''} each"

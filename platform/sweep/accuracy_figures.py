@@ -6,7 +6,7 @@ by the largest of k draws of noise. Where that is much, the choice is a lottery,
 >>> is_owners("private/epsilon_one_run"), is_owners("epsilon_m_low"), is_owners("epsilon")
 (True, True, False)
 >>> accuracy_text(figures_of(AccuracyEstimate(accuracy=0.8, sampling_error=0.01)))
-'about 80.0% +- 1.0 (estimated)'
+'accuracy about 80.0% +- 1.0 (estimated)'
 >>> swamped = ChoiceNoise(candidates=9, noise=0.28)
 >>> swamped.swamps, round(swamped.luck, 2)
 (True, 0.42)
@@ -20,7 +20,13 @@ from statistics import NormalDist
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 
-#: Figures of a model's scores, in words; the last three are the better the smaller.
+#: Errors of predicted amounts, in words.
+ERRORS = {
+    "mean_squared_error": "mean squared error",
+    "mean_absolute_error": "mean absolute error",
+    "relative_error": "relative error",
+}
+#: Figures of a model's scores, in words; the last three are the better the smaller, as errors are.
 SCORES = {
     "roc_auc": "ROC AUC",
     "average_precision": "average precision",
@@ -28,8 +34,9 @@ SCORES = {
     "log_loss": "log loss",
     "brier_score": "Brier score",
     "calibration_error": "calibration error",
+    **ERRORS,
 }
-_LOSSES = ("log_loss", "brier_score", "calibration_error")
+_LOSSES = ("log_loss", "brier_score", "calibration_error", *ERRORS)
 _PARTS = ("", "_error", "_low", "_high", "_noise")
 #: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
 #: or of which labels the audits spoiled, outside of every guarantee.
@@ -41,13 +48,14 @@ SCORE_FIGURES = (
     *(f"{name}_estimated{part}" for name in (*SCORES, "positive_share") for part in _PARTS),
     *("majority_share", "minority_share", "majority_share_estimated", "minority_share_estimated"),
     "threshold_estimated",
+    *("share_beyond_bounds", "share_at_bounds_estimated"),
 )
 #: May be published: measured on public test labels, or part of releases that are paid for.
 PUBLIC = (
     "accuracy",
     *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
-    *("majority_share_by_model", "epsilon", "delta", "epsilon_sanitized"),
+    *("majority_share_by_model", "epsilon", "delta", "gaussian_mu", "epsilon_sanitized"),
 )
 _ESTIMATED = "accuracy_estimated"
 #: A class with a smaller share, and a small one beside the largest class, is rare.
@@ -85,6 +93,11 @@ class ChooseBy(StrEnum):
     BRIER_SCORE_ESTIMATED = "brier_score_estimated"
     CALIBRATION_ERROR = "calibration_error"
     CALIBRATION_ERROR_ESTIMATED = "calibration_error_estimated"
+    MEAN_SQUARED_ERROR = "mean_squared_error"
+    MEAN_SQUARED_ERROR_ESTIMATED = "mean_squared_error_estimated"
+    MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
+    MEAN_ABSOLUTE_ERROR_ESTIMATED = "mean_absolute_error_estimated"
+    RELATIVE_ERROR = "relative_error"
 
     @property
     def metric(self) -> str:
@@ -100,6 +113,20 @@ class ChooseBy(StrEnum):
     def of_scores(self) -> bool:
         """Whether it is another figure than an accuracy."""
         return self not in (ChooseBy.TEST, ChooseBy.ESTIMATED)
+
+    @property
+    def of_amounts(self) -> bool:
+        """Whether it is an error of predicted amounts."""
+        return self.value.removesuffix("_estimated") in ERRORS
+
+    @property
+    def error(self) -> "ChooseBy":
+        """The same of amounts, whose mean squared error is in the place of accuracy."""
+        errors = {
+            ChooseBy.TEST: ChooseBy.MEAN_SQUARED_ERROR,
+            ChooseBy.ESTIMATED: ChooseBy.MEAN_SQUARED_ERROR_ESTIMATED,
+        }
+        return errors.get(self, self)
 
     @property
     def words(self) -> str:
@@ -134,11 +161,19 @@ def resolve(
     has_held_out: bool,
     has_histogram: bool = True,
     learns: bool = False,
+    amounts: bool = False,
 ) -> ChooseBy:
     """Return the given figure, or the default: TEST where test labels are public.
 
-    A sweep that `learns` tunes on the labels that it reads: test labels serve only on request.
+    A sweep that `learns` tunes on the labels that it reads: test labels serve only on request. Of
+    `amounts`, errors take the place of accuracy.
     """
+    if asked is not None and asked.error.of_amounts != amounts and asked.of_scores:
+        kind, others = ("classes", "amounts") if asked.of_amounts else ("amounts", "classes")
+        raise ValueError(
+            f"trials can't be chosen by {asked.words}: it is a figure of {others}, and these "
+            f"labels are {kind}; leave --choose-by out, or choose by test or estimated"
+        )
     if asked is None and learns:
         if has_held_out:
             return ChooseBy.ESTIMATED
@@ -162,17 +197,24 @@ def resolve(
             f"trials can't be chosen by {asked.words}: no histogram of scores is released; set "
             "evaluation.estimate=histogram, or choose by accuracy (--choose-by estimated)"
         )
-    return asked or (ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED)
+    found = asked or (ChooseBy.TEST if has_test_split else ChooseBy.ESTIMATED)
+    return found.error if amounts else found
 
 
 def chosen_by(figures: Iterable[Mapping[str, float]], asked: ChooseBy | None = None) -> ChooseBy:
     """Return the accuracy that all of these finished trials [T] have; or the given one."""
     every = list(figures)
+    amounts = any("mean_squared_error" in " ".join(each) for each in every)
+    test, estimated = (
+        each.error.metric if amounts else each.metric
+        for each in (ChooseBy.TEST, ChooseBy.ESTIMATED)
+    )
     found = resolve(
         asked,
-        has_test_split=all("accuracy" in each for each in every),
-        has_held_out=all(_ESTIMATED in each for each in every),
-        has_histogram=all("roc_auc_estimated" in each for each in every),
+        has_test_split=all(test in each for each in every),
+        has_held_out=all(estimated in each for each in every),
+        has_histogram=amounts or all("roc_auc_estimated" in each for each in every),
+        amounts=amounts,
     )
     if not all(found.metric in each for each in every):
         raise ValueError(
@@ -263,8 +305,20 @@ def majority_text(figures: Mapping[str, float]) -> str:
     return f"no better than always answering the largest class ({100 * share:.1f}% {where})"
 
 
+def figure_text(name: str, value: float) -> str:
+    """Return a figure's value for a table; errors of amounts have units of any size.
+
+    >>> figure_text("roc_auc", 0.87432), figure_text("mean_squared_error_estimated", 1234567.8)
+    ('0.874', '1.235e+06')
+    """
+    digits = ".4g" if name.removesuffix("_estimated") in ERRORS else ".3f"
+    return format(value, digits)
+
+
 def accuracy_text(figures: Mapping[str, float]) -> str:
-    """Return a trial's accuracies for a line of text."""
+    """Return a trial's accuracies, or errors of amounts, for a line of text."""
+    if errors := [name for name in ChooseBy if name.of_amounts and name.value in figures]:
+        return ", ".join(f"{each.words} {figure_text(each, figures[each])}" for each in errors)
     parts = []
     if "accuracy" in figures:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
@@ -273,7 +327,7 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
         parts.append(f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
     if is_rare(figures) and (scores := scores_text(figures)):
         parts.append(scores)
-    return ", ".join(parts)
+    return f"accuracy {', '.join(parts)}"
 
 
 def estimated_text(accuracy: float) -> str:
@@ -309,8 +363,12 @@ class ChoiceNoise:
     def among(
         cls, values: Sequence[float], noises: Sequence[float], *, by: ChooseBy
     ) -> "ChoiceNoise":
-        """Measure it among values of a figure, at least one, and their noise."""
-        found = sorted(map(by.rank, values))
+        """Measure it among values of a figure, at least one, and their noise.
+
+        Errors of amounts are shares of the largest, since they have units.
+        """
+        unit = max(map(abs, values)) or 1.0 if by.of_amounts else 1.0
+        found, noises = sorted(by.rank(each) / unit for each in values), [x / unit for x in noises]
         lead = found[-1] - found[-2] if len(found) > 1 else None
         return cls(candidates=len(found), noise=max(noises), lead=lead, words=by.words)
 

@@ -12,8 +12,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import yaml
 
+from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
 from labeldp.mechanisms.randomness import (
     NoiseKind,
@@ -25,6 +27,7 @@ from labeldp.mechanisms.randomness import (
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.amounts import AmountsConfig, Task
 from labeldp.trainers.settings.base import (
     Count,
     FeatureSet,
@@ -59,6 +62,7 @@ from labeldp.trainers.trainer import what_is_missing
 _OWN_METHODS: dict[str, type] = {
     "alibi": AlibiConfig,
     "alibi_prior": AlibiPriorConfig,
+    "amounts": AmountsConfig,
     "bit_flip": BitFlipConfig,
     "consensus": ConsensusConfig,
     "convex": ConvexConfig,
@@ -165,6 +169,11 @@ class DataSettings:
         "How many classes the user's own file has, or their names in order, separated by commas; "
         "not needed where the file contains them.",
     )
+    bounds: Text | None = key(
+        None,
+        "The least and the largest amount, separated by a comma, where labels are amounts: public, "
+        "and never read off them. Amounts beyond count as the bound (docs/amounts.md).",
+    )
     embeddings: Text | None = key(
         None,
         "An `.npy` that `labeldp embed NAME` has made of the set's images, which models see in "
@@ -176,7 +185,23 @@ class DataSettings:
         """These settings of the user's own files."""
         own = {name: getattr(self, name) for name in OWN_KEYS}
         lists = {"drop": _names(self.drop), "keep": _names(self.keep)}
-        return OwnSource(**{**own, **lists, "classes": self.stated_classes})
+        stated = {"classes": self.stated_classes, "bounds": self.stated_bounds}
+        return OwnSource(**{**own, **lists, **stated})
+
+    @property
+    def stated_bounds(self) -> tuple[float, float] | None:
+        """The bounds of amounts; None where labels are classes."""
+        if self.bounds is None:
+            return None
+        try:
+            low, high = map(float, self.bounds.split(","))
+            to_levels(np.zeros(0), bounds=(low, high))
+        except ValueError:
+            raise ValueError(
+                f"data.bounds is {self.bounds!r}; state two numbers, the smaller first, such as "
+                "data.bounds=0,500, that are known without the labels"
+            ) from None
+        return low, high
 
     @property
     def stated_classes(self) -> StatedClasses | None:
@@ -357,6 +382,11 @@ class EvaluationSettings:
         "by their number, from 0.05 to 1 (a HISTOGRAM: 1), and no more than makes neither a trial "
         "nor the sweep dearer than its training is (docs/epsilon.md).",
     )
+    largest_error: Share | None = key(
+        None,
+        "Of amounts: errors that are larger count as this share of the bounds' distance, which "
+        "makes noise smaller and hides how large they are. Not given: all count in full.",
+    )
 
     @property
     def count_epsilon(self) -> float:
@@ -465,6 +495,11 @@ class TrialConfig:
                 f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
             )
 
+    @property
+    def of_amounts(self) -> bool:
+        """Whether labels are levels of amounts, and errors take the place of accuracy."""
+        return isinstance(self.trainer, AmountsConfig)
+
 
 def _method(name: Any) -> type:
     if not isinstance(name, str) or name not in METHODS:
@@ -513,7 +548,8 @@ def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: 
 
 
 def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
-    method = changes.get("method", base.method)
+    named = "amounts" if changes.get("trainer.task") == Task.REGRESSION else base.method
+    method = changes.get("method", named)
     if method == base.method:
         return base
     return replace(base, method=method, trainer=_method(method)())

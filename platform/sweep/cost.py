@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import (
     Budget,
@@ -116,6 +117,14 @@ def releases_of(
 def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
     """Return the mechanism of a trial's estimate of accuracy."""
     settings = config.evaluation
+    if config.of_amounts:
+        if settings.estimate is not Estimate.COUNT:
+            raise ConfigurationError(
+                f"evaluation.estimate is {settings.estimate}, which is of classes; errors of "
+                "amounts are estimated from sums: leave it out"
+            )
+        largest = settings.largest_error or 1.0
+        return ErrorSums(epsilon=settings.count_epsilon, largest=largest)
     if settings.estimate is Estimate.COUNT:
         return CorrectCount(epsilon=settings.count_epsilon)
     if settings.estimate is Estimate.HISTOGRAM:

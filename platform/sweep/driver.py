@@ -13,6 +13,7 @@ from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
 from labeldp.platform.sweep.plan import Plan, as_on_disk, plan_sweep, prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
+from labeldp.platform.vault.signing import sign_folder, signing_key
 from labeldp.trainers.data.files import owner_only
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
 from labeldp.trainers.data.splits import DataSize
@@ -35,12 +36,16 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     with opened(plan, data, steps=steps) as open_sweep:
         from labeldp.platform.sweep import sweep_report, trial_runs
 
-        trial_runs.run(open_sweep)
-        return sweep_report.report(open_sweep)
+        try:
+            trial_runs.run(open_sweep)
+            return sweep_report.report(open_sweep)
+        finally:
+            sign_folder(open_sweep.recorder.folder.path, records=True)
 
 
 def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     """Plan a sweep, load its data, and check both against each other and the budget."""
+    signing_key()
     sized, trials = prepare(sweep, options)
     # A new store is opened beside Ray's start, too late to refuse its address.
     check_file(options.tracking_uri or default_uri(options.results.absolute()))
@@ -54,6 +59,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
         num_labels=len(data.train_labels),
         held_out=data.num_held_out,
         has_test_split=public.has_test_split,
+        amounts=public.bounds is not None,
     )
     plan = plan_sweep(options, (sized, trials), size, fingerprint=public.fingerprint)
     for refusal in plan.refusals:

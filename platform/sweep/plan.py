@@ -141,6 +141,7 @@ def plan_sweep(
     by = wanted or ChooseBy.TEST
     if size is not None:
         try:
+            check_amounts(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
@@ -156,6 +157,7 @@ def plan_sweep(
                     trial.config.evaluation.estimate is Estimate.HISTOGRAM for trial in trials
                 ),
                 learns=sized.learns,
+                amounts=size.amounts,
             )
         except ValueError as error:
             refusals.append(error)
@@ -240,6 +242,22 @@ def with_canaries(
     ]
 
 
+def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
+    """Refuse methods for classes on amounts, and the reverse."""
+    for trial in trials:
+        if trial.config.of_amounts and not size.amounts:
+            raise ValueError(
+                "trainer.task is regression, but these labels are classes; state what amounts lie "
+                "between (data.bounds=LOW,HIGH), or take a set of amounts such as "
+                "california_housing"
+            )
+        if size.amounts and not trial.config.of_amounts:
+            raise ValueError(
+                f"method {trial.config.method!r} learns classes, but these labels are amounts; set "
+                "trainer.task=regression"
+            )
+
+
 def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
     """Refuse priors that can't be made of these data, before the first trial."""
     for prior, seen in {(each.config.trainer.prior, each.config.data.features) for each in trials}:
@@ -295,7 +313,7 @@ def with_count_price(
     epsilon = before or default_epsilon(
         held_out=size.held_out,
         free=free_epsilon(trials, num_classes=size.num_classes),
-        histogram=any(each.estimate is Estimate.HISTOGRAM for each in counted),
+        histogram=size.amounts or any(each.estimate is Estimate.HISTOGRAM for each in counted),
     )
     listed = [replace(trial, config=_at(trial.config, epsilon)) for trial in listed]
     return *learned(replace(sized, base=_at(sized.base, epsilon))), epsilon
@@ -330,7 +348,9 @@ def counts_of(trials: Sequence[PlannedTrial]) -> int:
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
     """Return the noise of a choice among trials; None where it is not one of counts."""
     found = [trial.config.evaluation for trial in trials]
-    if not held_out or any(each.estimate is not Estimate.COUNT for each in found):
+    # Of errors of amounts the noise has a unit, and is compared with them when they are known.
+    amounts = any(trial.config.of_amounts for trial in trials)
+    if not held_out or amounts or any(each.estimate is not Estimate.COUNT for each in found):
         return None
     cheapest = min(each.count_epsilon for each in found)
     return ChoiceNoise(
@@ -348,13 +368,15 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     prices = sorted({each.count_epsilon for each in paid})
     many = counts_of(trials)
     price = f"{prices[0]:.3g}" if len(prices) == 1 else f"{prices[0]:.3g} to {prices[-1]:.3g}"
-    what, of, end = "histogram", "scores", ""
+    what, of, end, figure = "histogram", "scores", "", "accuracy"
+    if any(trial.config.of_amounts for trial in trials):
+        what, of, figure = "triple", "sums of errors", "error"
     if noise is not None:
         what, of = "count", "right answers"
         end = f"; {noise.text}{': too much to choose a trial by' if noise.swamps else ''}"
     counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
     return (
-        f"accuracy is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
+        f"{figure} is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
         f"{counts} and for nothing else{end}"
     )
 

@@ -5,14 +5,20 @@ shares of the classes are the prior, too. More than two classes are each held ag
 averaged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-from labeldp.mechanisms.score_histogram import TOP_SHARE, ScoreCells, ScoreEstimates
+from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
+from labeldp.mechanisms.score_histogram import (
+    TOP_SHARE,
+    Estimated,
+    ScoreCells,
+    ScoreEstimates,
+)
 from labeldp.platform.sweep.accuracy_figures import figures_of
 
 #: Rows of a reliability figure: mean score, share of labels, number of examples.
@@ -51,6 +57,28 @@ def test_figures(
     return found, cells.reliability(counts)
 
 
+def error_figures(
+    found: NDArray[np.float64], amounts: NDArray[np.float64], *, bounds: tuple[float, float]
+) -> dict[str, float]:
+    """Measure predicted amounts [M] on public ones [M]; the relative error is of their sums."""
+    errors, low, high = np.abs(found - amounts), *bounds
+    total = float(np.abs(amounts).sum())
+    figures = {
+        "mean_squared_error": float(np.mean(errors**2)),
+        "mean_absolute_error": float(np.mean(errors)),
+        "share_beyond_bounds": float(np.mean((amounts < low) | (amounts > high))),
+    }
+    return figures | ({"relative_error": float(errors.sum()) / total} if total else {})
+
+
+def estimated_errors(
+    sums: NDArray[Any], mechanism: ErrorSums, *, examples: int, bounds: tuple[float, float]
+) -> dict[str, float]:
+    """Read errors of amounts off sums that were released of held-out ones."""
+    width = bounds[1] - bounds[0]
+    return _parts(error_estimates(sums, mechanism, examples=examples, width=width))
+
+
 def estimated_figures(
     cells: ScoreCells, counts: NDArray[Any], *, epsilon: float
 ) -> tuple[dict[str, float], Reliability]:
@@ -59,11 +87,15 @@ def estimated_figures(
     found = {**figures_of(estimates.accuracy), **_shares(estimates.prior, "_estimated")}
     if len(estimates.prior) == 2:
         found["threshold_estimated"] = estimates.threshold
-    for name, each in estimates.figures().items():
-        for part in ("value", "error", "low", "high", "noise"):
-            end = "" if part == "value" else f"_{part}"
-            found[f"{name}_estimated{end}"] = getattr(each, part)
-    return found, cells.reliability(counts)
+    return found | _parts(estimates.figures()), cells.reliability(counts)
+
+
+def _parts(figures: Mapping[str, Estimated]) -> dict[str, float]:
+    return {
+        f"{name}_estimated{'' if part == 'value' else f'_{part}'}": getattr(each, part)
+        for name, each in figures.items()
+        for part in ("value", "error", "low", "high", "noise")
+    }
 
 
 def _shares(shares: Sequence[float] | NDArray[np.float64], end: str) -> dict[str, float]:

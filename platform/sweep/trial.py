@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import ray
@@ -25,13 +25,20 @@ from ray import tune
 from ray.exceptions import ActorUnavailableError
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
-from labeldp.platform.sweep.score_figures import Reliability, estimated_figures, test_figures
+from labeldp.platform.sweep.score_figures import (
+    Reliability,
+    error_figures,
+    estimated_errors,
+    estimated_figures,
+    test_figures,
+)
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
@@ -247,6 +254,7 @@ def _keep(
         seed=config.seed,
         noise=config.noise.kind,
         provenance=data.provenance,
+        bounds=data.bounds,
     )
     model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
     checkpoints.keep_model(model)
@@ -307,7 +315,9 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
     estimated, reliability = estimate(config, trainer, data=data, vault=vault)
-    if len(data.test_labels):
+    if data.bounds is not None:
+        estimated |= _errors(trainer, data)
+    elif len(data.test_labels):
         scores = trainer.predict(data.test_features)
         figures, reliability = test_figures(scores, data.test_labels)
         estimated |= figures
@@ -333,7 +343,17 @@ def _judged(
 ) -> dict[str, float]:
     if by.estimated:
         return estimate(config, trainer, data=data, vault=vault)[0]
+    if data.bounds is not None:
+        return _errors(trainer, data)
     return test_figures(trainer.predict(data.test_features), data.test_labels)[0]
+
+
+def _errors(trainer: Any, data: PublicData) -> dict[str, float]:
+    """Errors of amounts on the public test split; none without one."""
+    if not data.has_test_split:
+        return {}
+    assert data.bounds is not None and data.test_amounts is not None
+    return error_figures(trainer.amounts(data.test_features), data.test_amounts, bounds=data.bounds)
 
 
 def estimate(
@@ -343,9 +363,15 @@ def estimate(
     features = data.held_out_features
     if features is None:
         return {}, []
+    mechanism = held_out_mechanism(config, num_classes=data.num_classes)
+    if isinstance(mechanism, ErrorSums):
+        assert data.bounds is not None
+        low, high = data.bounds
+        predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
+        sums = vault.release_held_out(mechanism, predicted).values
+        return estimated_errors(sums, mechanism, examples=len(predicted), bounds=data.bounds), []
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
-    mechanism = held_out_mechanism(config, num_classes=data.num_classes)
     if isinstance(mechanism, CorrectCount):
         (correct,) = vault.release_held_out(mechanism, guesses).values.tolist()
         found = AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)

@@ -34,6 +34,7 @@ from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
+from labeldp.platform.vault.signing import sign_folder, signing_key
 from labeldp.platform.vault.vault_store import (
     KeptLedger,
     SqliteStore,
@@ -135,6 +136,7 @@ class SharedVault:
         self._moved = moved
         if self.folder is None:
             return
+        signing_key()
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
         private_folder(self.folder)
@@ -184,9 +186,18 @@ class SharedVault:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from releasing meanwhile, so that a budget is kept."""
-        with self._lock if self.folder is None else FileLock(self.folder / "lock", timeout=600):
+        """Keep other processes and threads from releasing meanwhile, so that a budget is kept.
+
+        The ledger in its folder is signed at the end, if there is a key.
+        """
+        if self.folder is None:
+            with self._lock:
+                yield
+            return
+        signing_key()  # refused before a release, and not after it
+        with FileLock(self.folder / "lock", timeout=600):
             yield
+            sign_folder(self.folder, records=True)
 
     def total(
         self, *, delta: float = USUAL_DELTA, planned: tuple[PublicSide, Charge] | None = None

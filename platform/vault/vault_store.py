@@ -350,6 +350,20 @@ def read_ledger(path: Path) -> KeptLedger:
     return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=tuple(problems))
 
 
+def line_digests(path: Path) -> list[tuple[int, str]]:
+    """Return the position and a SHA-256 digest of each line of the ledger of the store at `path`.
+
+    A line's place in its vault is part of it, and so is the vault.
+    """
+    columns = "position, key, event, hex(indices), mechanism, failure_probability, made"
+    with _reading(path) as connection:
+        (vault,) = connection.execute("SELECT id FROM identity").fetchone()
+        rows = connection.execute(f"SELECT {columns} FROM charges ORDER BY position")
+        return [
+            (row[0], hashlib.sha256(json.dumps([vault, *row]).encode()).hexdigest()) for row in rows
+        ]
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.exists():

@@ -304,7 +304,7 @@ class EncoderStep(Step):
             self.config,
             seconds=max(1e-3, end - time.monotonic() - _DESCRIBING_SECONDS),
             performance=_FAST,
-            report=lambda metrics: seconds.append(metrics.seconds),
+            report=lambda metrics, _: seconds.append(metrics.seconds),
         )
         if not done.finished:
             place.keep_state(self.name, key, {"seconds": sum(seconds)})

@@ -19,9 +19,10 @@ from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
+from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import address, describe, is_of
@@ -108,9 +109,11 @@ MECHANISMS = [
     AmountSums(noise_std=2.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior, ScoreHistogram)),
+    ErrorSums(epsilon=1.0),
     RandomizedResponse(epsilon=1.0, num_classes=3),
     *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),
+    NeighborAnswers(aggregator=CONFIDENT, queries=100, max_answers=50, queries_per_label=5),
     published_cost(),
 ]
 

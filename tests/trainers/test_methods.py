@@ -42,6 +42,7 @@ from labeldp.trainers.settings.pate import (
     PateConfig,
     StudentConfig,
     StudentKind,
+    TeacherKind,
 )
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import PlannedCharge, Trainer
@@ -173,6 +174,16 @@ PATE = {
     )
     for kind in StudentKind
 }
+PATE["PATE, nearest labels"] = Method(
+    config=replace(
+        PATE[f"PATE, {StudentKind.FOREST}"].config,
+        ensemble=EnsembleConfig(
+            kind=TeacherKind.NEIGHBORS, teachers=40, queries=100, queries_per_label=20
+        ),
+    ),
+    releases=0,
+    data="table",
+)
 LEARNERS = [name for name in METHODS if name != "convex"]
 
 

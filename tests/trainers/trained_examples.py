@@ -112,7 +112,8 @@ def examples(folder: Path) -> Iterator[Example]:
     write_ratings(folder)
     ratings = load("movielens_1m", root=folder)
     (places,) = ratings.public.preprocessing.steps
-    raw = [places.arrays()[f"known_{n}"][:40] for n in range(2)]
+    known = places.arrays()
+    raw = [column[:40] for column in np.split(known["known"], known["counts"][:1])]
     recommender = RecommenderConfig(epochs=2, width=4, batch_size=64)
     yield _example("recommender", recommender, ratings, {"rows": np.stack(raw, axis=1)})
 

@@ -18,7 +18,7 @@ import difflib
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -303,44 +303,67 @@ def _listed(values: Sequence[Any]) -> str:
 class Stored:
     """A dataclass that is written as plain values and arrays, and read back without code.
 
-    `kind` names it in files.
+    `kind` names it in files. A field may be a tuple of others.
     """
 
     kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type["Stored"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            Stored._kinds[cls.kind] = cls
 
     def described(self) -> dict[str, Any]:
         """Return its kind and the fields that are not arrays, as values that JSON has."""
         plain = {name: of for name, of in vars(self).items() if not hasattr(of, "__array__")}
-        return {
-            "kind": self.kind,
-            **{name: list(of) if isinstance(of, tuple) else of for name, of in plain.items()},
-        }
+        return {"kind": self.kind, **{name: _plain(of) for name, of in plain.items()}}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields that are arrays, by name."""
-        found = {name: of for name, of in vars(self).items() if hasattr(of, "__array__")}
-        return {name: np.asarray(of).copy(order="C") for name, of in found.items()}
+        """Return the fields that are arrays by name, those of others below their places."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, of in vars(self).items():
+            if hasattr(of, "__array__"):
+                found[name] = np.asarray(of).copy(order="C")
+            for place, part in enumerate(of if isinstance(of, tuple) else ()):
+                if isinstance(part, Stored):
+                    inner = part.arrays().items()
+                    found |= {f"{name}.{place}.{its}": array for its, array in inner}
+        return found
 
     @classmethod
     def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the object that `described` and `arrays` were taken of.
+        """Return the object of this class that `described` and `arrays` were taken of.
 
         Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
         """
-        found = {**described, **arrays}
-        given = {each.name: found[each.name] for each in fields(cls)}  # type: ignore[arg-type]
-        return cls(
-            **{name: tuple(of) if isinstance(of, list) else of for name, of in given.items()}
-        )
+        known = {name: kind for name, kind in Stored._kinds.items() if issubclass(kind, cls)}
+        if described["kind"] not in known:
+            raise ValueError(
+                f"{described['kind']!r} is not a kind of {cls.__name__}; this version knows "
+                f"{', '.join(known)}"
+            )
+        return known[described["kind"]]._made(described, arrays)
+
+    @classmethod
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        given: dict[str, Any] = {}
+        for each in fields(cls):  # type: ignore[arg-type]
+            of = arrays[each.name] if each.name in arrays else described[each.name]
+            if isinstance(of, list):
+                of = tuple(
+                    Stored.restored(part, below(arrays, f"{each.name}.{place}"))
+                    if isinstance(part, Mapping)
+                    else part
+                    for place, part in enumerate(of)
+                )
+            given[each.name] = of
+        return cls(**given)
 
 
-def arrays_of(parts: Iterable[Stored]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of several parts, named by the parts' places."""
-    return {
-        f"{place}.{name}": array
-        for place, part in enumerate(parts)
-        for name, array in part.arrays().items()
-    }
+def _plain(value: Any) -> Any:
+    if isinstance(value, Stored):
+        return value.described()
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def below(arrays: Mapping[str, Any], start: object) -> dict[str, Any]:
@@ -529,32 +552,33 @@ class Columns(Step):
 
     kind: ClassVar[str] = "columns"
 
-    columns: Mapping[str, Numbers | Categories]
+    names: tuple[str, ...]
+    parts: tuple[Numbers | Categories, ...]
 
     @classmethod
     def fit(cls, train: Mapping[str, Any]) -> "Columns":
         """Learn from training rows: column name -> values [N], as `column_values` takes them."""
-        fitted: dict[str, Numbers | Categories] = {}
+        parts: list[Numbers | Categories] = []
         for name, given in train.items():
             column = learned_values(name, given)
             if column.dtype.kind == "b":
                 column = column.astype(str).astype(object)
             if column.dtype.kind == "O":
-                fitted[name] = Categories.fit(column, name=name)
+                parts.append(Categories.fit(column, name=name))
             else:
-                fitted[name] = Numbers.fit(column[:, None], names=[name])
-        return cls(columns=fitted)
+                parts.append(Numbers.fit(column[:, None], names=[name]))
+        return cls(names=tuple(train), parts=tuple(parts))
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
         """Return features, float32 [N, D], of a DataFrame or of columns by name.
 
         A category that no training row has is a row of zeros among its column's features.
         """
-        found = named_columns(rows, names=tuple(self.columns))
+        found = named_columns(rows, names=self.names)
         count = len(next(iter(found.values()))) if found else 0
         result = np.empty((count, *self.shape), dtype=np.float32)
         start = 0
-        for name, encode in self.columns.items():
+        for name, encode in zip(self.names, self.parts, strict=True):
             (width,) = encode.shape
             # A column without rows is of no type in most tables.
             if count:
@@ -565,32 +589,7 @@ class Columns(Step):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
-        return (sum(each.shape[0] for each in self.columns.values()),)
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and its columns."""
-        columns = [{"name": name, **each.described()} for name, each in self.columns.items()]
-        return {"kind": self.kind, "columns": columns}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of all columns."""
-        return arrays_of(self.columns.values())
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "Columns":
-        """Return the columns that both were taken of."""
-        kinds: dict[str, type[Numbers | Categories]] = {
-            "numbers": Numbers,
-            "categories": Categories,
-        }
-        return cls(
-            columns={
-                its["name"]: kinds[its["kind"]].restored(its, below(arrays, place))
-                for place, its in enumerate(described["columns"])
-            }
-        )
+        return (sum(each.shape[0] for each in self.parts),)
 
 
 def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:

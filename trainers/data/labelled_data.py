@@ -74,6 +74,7 @@ class PublicData:
         preprocessing: Turns raw rows into these features, fitted on public
             features alone; without steps, rows are taken as they are.
         features_folder: Where features that are computed of these are kept; None for nowhere.
+        bounds, test_amounts: As in `Splits`, where the classes are levels of amounts.
     """
 
     name: str
@@ -86,6 +87,8 @@ class PublicData:
     preprocessing: Preprocessing = NOTHING
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     features_folder: Path | None = None
+    bounds: tuple[float, float] | None = None
+    test_amounts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for part in _PARTS:
@@ -294,6 +297,8 @@ def public_part(name: str, splits: Splits) -> PublicData:
         class_names=splits.class_names,
         preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
         provenance=splits.provenance or NO_OUTSIDE_DATA,
+        bounds=splits.bounds,
+        test_amounts=splits.test_amounts,
     )
 
 

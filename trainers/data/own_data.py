@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.persons import kept_rows, numbered
+from labeldp.mechanisms.amounts import to_levels
+from labeldp.mechanisms.persons import Groups, kept_rows
 from labeldp.trainers.data.columns import (
     Columns,
     Numbers,
@@ -36,6 +37,7 @@ from labeldp.trainers.data.columns import (
     by_name,
     column_values,
     identifier,
+    is_number,
     refuse_infinite,
 )
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
@@ -64,6 +66,7 @@ from labeldp.trainers.data.splits import (
     digest_of_images,
     held_out,
     images_of,
+    of_amounts,
 )
 
 
@@ -85,11 +88,15 @@ def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
 def _splits_of(
     rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
 ) -> Splits:
-    num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
+    bounds, names = source.bounds, None
+    if bounds is None:
+        num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
 
     def numbered(part: OwnRows, file: object) -> OwnRows:
         table = isinstance(part.features, dict)
         column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
+        if bounds is not None:
+            return replace(part, labels=_amounts(part.labels, bounds, what=f"{file} {column}"))
         return replace(part, labels=label_numbers(part.labels, names, where=file, column=column))
 
     rows = numbered(rows, where)
@@ -103,7 +110,9 @@ def _splits_of(
                 refuse_infinite(column[:, None], what=f"{where}", names=[name])
         elif isinstance(matrix, np.ndarray) and type(matrix) is not np.memmap and matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
-        _validate.labels(rows.labels, num_classes=num_classes, name=f"{where}: labels", secret=True)
+        if bounds is None:
+            name = f"{where}: labels"
+            _validate.labels(rows.labels, num_classes=num_classes, name=name, secret=True)
         chosen = _rows_for_testing(rows, source, where)
         train, test = rows.only(~chosen), rows.only(chosen)
     else:
@@ -112,12 +121,15 @@ def _splits_of(
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
     if train.groups is not None and test.groups is not None:
         train = _one_of_each(train, where, apart_from=test)
+    features = prepared(train.features, test.features, where=where, keep=source.keep, folder=folder)
+    if bounds is not None:
+        return Splits(**of_amounts(train.labels, test.labels, bounds=bounds), **features)
     return Splits(
         train_labels=train.labels,
         test_labels=test.labels,
         num_classes=num_classes,
         class_names=names,
-        **prepared(train.features, test.features, where=where, keep=source.keep, folder=folder),
+        **features,
     )
 
 
@@ -126,15 +138,17 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
     given = np.asarray(rows.groups, dtype=object)
     published = np.empty(0, object) if apart_from is None else np.asarray(apart_from.groups, object)
     try:
-        persons, names = numbered(np.concatenate([given, published]))
+        every = Groups.of(
+            np.concatenate([given, published]), count=len(given) + len(published), most=None
+        )
     except ValueError as error:
         raise DataFileError(f"{where}: {error}") from None
-    own, public = np.split(persons, [len(given)])
+    own, public = np.split(every.persons, [len(given)])
     both = np.intersect1d(own, public)
     if len(both):
         raise DataFileError(
-            f"{where}: {len(both)} of {len(names)} persons have rows for training and rows for "
-            "testing, whose labels are public, so that epsilon would not hold for all of their "
+            f"{where}: {len(both)} persons have rows for training and rows for testing, whose "
+            "labels are public, so that epsilon would not hold for all of their "
             "labels; mark all rows of a person alike"
         )
     kept = kept_rows(own, most=1, seed=0)
@@ -147,6 +161,22 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
             stacklevel=2,
         )
     return rows.only(np.isin(np.arange(len(own)), kept))
+
+
+def _amounts(
+    labels: NDArray[Any], bounds: tuple[float, float], *, what: str
+) -> NDArray[np.float64]:
+    """Return secret labels as amounts [N]; no message shows one."""
+    try:
+        amounts = labels.astype(np.float64)
+    except ValueError:
+        row = next(row for row, label in enumerate(labels.tolist()) if not is_number(label))
+        raise DataFileError(f"{what} row {row} is not a number; amounts are numbers") from None
+    try:
+        to_levels(amounts, bounds=bounds)
+    except ValueError as error:
+        raise DataFileError(f"{what}: {error}") from None
+    return amounts
 
 
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
@@ -494,16 +524,16 @@ def _without_identifiers(
 
 def _narrowed(fitted: Fitted) -> Fitted:
     """The same with wide rows scaled down to the largest mean squared norm."""
-    parts = fitted.columns.values() if isinstance(fitted, Columns) else [fitted]
+    parts = fitted.parts if isinstance(fitted, Columns) else (fitted,)
     moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
     if isinstance(fitted, Numbers):
         return replace(fitted, std=fitted.std * factor)
-    columns = {
-        name: replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
-        for name, each in fitted.columns.items()
-    }
-    return replace(fitted, columns=columns)
+    scaled = (
+        replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
+        for each in fitted.parts
+    )
+    return replace(fitted, parts=tuple(scaled))
 
 
 def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -101,6 +101,7 @@ class OwnSource:
             public**.
         test_labels: The labels that go with it, where it is an `.npy`; public as well.
         hold_out_seed: Public, chooses the rows that PUBLIC holds out.
+        bounds: The least and the largest amount, where labels are amounts; public.
     """
 
     path: PathLike | None = None
@@ -115,9 +116,14 @@ class OwnSource:
     hold_out: HoldOut | None = None
     hold_out_seed: int = 0
     classes: StatedClasses | None = None
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         _validate.whole(hold_out_seed=self.hold_out_seed)
+        if self.bounds is not None and self.classes is not None:
+            raise ValueError(
+                "data.bounds is for amounts and data.classes for classes; leave one of them out"
+            )
         if self.hold_out_seed and self.hold_out is not HoldOut.PUBLIC:
             raise ValueError(
                 f"data.hold_out_seed is {self.hold_out_seed}, but no rows are held out at random; "
@@ -560,6 +566,7 @@ class FileSeen:
 
     Attributes:
         classes: How many are stated, and their names; None if not stated.
+        bounds: Of amounts.
     """
 
     rows: int
@@ -568,6 +575,7 @@ class FileSeen:
     labels: str
     split: str
     classes: StatedClasses | None
+    bounds: tuple[float, float] | None = None
     missing: tuple[Missing, ...]
 
 
@@ -591,6 +599,7 @@ def describe(source: OwnSource) -> FileSeen:
         labels=f"one per row, {kind}",
         split=_where_split(source, own_split),
         classes=rows.stated if source.classes is None else source.classes,
+        bounds=source.bounds,
         missing=tuple(_unsaid(source, rows.stated, own_split, names=kind == "text")),
     )
 
@@ -604,7 +613,8 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
     )
     labels, missing = "", []
     if known:
-        labels = f"column {label_column!r}, {_kind_of_labels(table.column(label_column))}"
+        kind = "amounts" if source.bounds else _kind_of_labels(table.column(label_column))
+        labels = f"column {label_column!r}, {kind}"
     else:
         why = f"no column is named {label_column!r}: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
@@ -631,6 +641,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         labels=labels,
         split=_where_split(source, own_split),
         classes=stated if source.classes is None else source.classes,
+        bounds=source.bounds,
         missing=(*missing, *_unsaid(source, stated, own_split, names="whole" not in labels)),
     )
 
@@ -706,11 +717,12 @@ def _unsaid(
     source: OwnSource, stated: StatedClasses | None, own_split: str, *, names: bool
 ) -> Iterator[Missing]:
     """Settings that are still open; they are never derived from labels."""
-    if source.classes is None and stated is None:
+    if source.classes is None and stated is None and source.bounds is None:
         yield Missing(
             key="data.classes",
             value="NAME,NAME,..." if names else "K",
-            why="the classes are public, and must not be read from secret labels",
+            why="the classes are public, and must not be read from secret labels (of amounts "
+            "state data.bounds=LOW,HIGH instead)",
         )
     if not own_split and source.test_path is None and source.hold_out is None:
         yield Missing(

@@ -5,6 +5,7 @@ of a table's raw columns predicts from raw columns: the means, the categories or
 patches that the training rows gave prepare them in the same way, bit for bit.
 
 >>> import json, numpy as np
+>>> from labeldp.trainers.data.columns import Numbers
 >>> fitted = Numbers.fit(np.array([[1.0], [3.0]]))
 >>> preprocessing = Preprocessing(steps=(fitted,))
 >>> preprocessing(np.array([[5]]))
@@ -18,18 +19,15 @@ tensor([[3.]])
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.columns import (
-    Columns,
-    Numbers,
     RowsRefused,
     Step,
-    arrays_of,
-    below,
+    Stored,
     matrix_of,
     refuse_infinite,
 )
@@ -104,22 +102,28 @@ class Images(Step):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Places(Step):
-    """Identifiers as places, counted from 1, among those of the training rows; others are 0."""
+    """Identifiers as places, counted from 1, among those of the training rows; others are 0.
+
+    `known` are those of all columns, one column after another, `counts` [D] how many each has.
+    """
 
     kind: ClassVar[str] = "places"
 
-    known: tuple[NDArray[np.int64], ...]
+    known: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
     @classmethod
     def fit(cls, train: NDArray[np.int64]) -> "Places":
         """Learn the identifiers of the training rows [N, D]."""
-        return cls(known=tuple(np.unique(column) for column in train.T))
+        columns = [np.unique(column) for column in train.T]
+        return cls(known=np.concatenate(columns), counts=np.array(list(map(len, columns))))
 
     def __call__(self, rows: Any) -> NDArray[np.int64]:
         """Return places int64 [N, D] of identifiers [N, D]."""
-        matrix = _identifiers(matrix_of(rows, width=len(self.known)))
+        matrix = _identifiers(matrix_of(rows, width=len(self.counts)))
         places = np.empty(matrix.shape, dtype=np.int64)
-        for number, (known, ids) in enumerate(zip(self.known, matrix.T, strict=True)):
+        columns = np.split(self.known, np.cumsum(self.counts)[:-1])
+        for number, (known, ids) in enumerate(zip(columns, matrix.T, strict=True)):
             nearest = np.searchsorted(known, ids).clip(max=len(known) - 1)
             places[:, number] = np.where(known[nearest] == ids, nearest + 1, UNKNOWN)
         return places
@@ -127,20 +131,7 @@ class Places(Step):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of a row that comes out."""
-        return (len(self.known),)
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and how many columns there are."""
-        return {"kind": self.kind, "columns": len(self.known)}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name."""
-        return {f"known_{number}": known for number, known in enumerate(self.known)}
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Places":
-        """Return the step that both were taken of."""
-        return cls(known=tuple(arrays[f"known_{number}"] for number in range(described["columns"])))
+        return (len(self.counts),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -197,11 +188,8 @@ class SklearnStep(Step):
         return {"skops": np.frombuffer(skops_io().dumps(self.transformers), dtype=np.uint8)}
 
     @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "SklearnStep":
-        """Return what `described` and `arrays` were taken of; refuse types that skops distrusts."""
-        del described
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        # Types that skops distrusts are refused.
         packed = np.asarray(arrays["skops"]).tobytes()
         return cls(transformers=skops_io().loads(packed, trusted=list(_HARMLESS)))
 
@@ -226,8 +214,10 @@ def _parts(value: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Preprocessing:
+class Preprocessing(Stored):
     """Steps from rows as people have them to features."""
+
+    kind: ClassVar[str] = "preprocessing"
 
     steps: tuple[Step, ...]
 
@@ -256,30 +246,6 @@ class Preprocessing:
         """Return these steps and a further one."""
         return Preprocessing(steps=(*self.steps, step))
 
-    def described(self) -> dict[str, Any]:
-        """Return all that is not an array, as values that JSON has."""
-        return {"steps": [step.described() for step in self.steps]}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of all steps by name."""
-        return arrays_of(self.steps)
-
-    @classmethod
-    def restored(
-        cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> "Preprocessing":
-        """Return what `described` and `arrays` were taken of."""
-        kinds = _kinds()
-        steps = []
-        for number, its in enumerate(described["steps"]):
-            if its["kind"] not in kinds:
-                raise ValueError(
-                    f"step {number} of the preprocessing is of kind {its['kind']!r}; this version "
-                    f"knows {', '.join(kinds)}"
-                )
-            steps.append(kinds[its["kind"]].restored(its, below(arrays, number)))
-        return cls(steps=tuple(steps))
-
 
 #: Without steps: what is given where the origin of features is not stated.
 NOTHING = Preprocessing(steps=())
@@ -292,17 +258,6 @@ def as_given(features: "Tensor") -> Preprocessing:
         return Preprocessing(steps=(Images(channels=channels, height=height, width=width),))
     identifiers = not features.is_floating_point()
     return Preprocessing(steps=(AsTheyAre(columns=features.shape[1], identifiers=identifiers),))
-
-
-def _kinds() -> dict[str, type[Step]]:
-    # It is learned from whole data sets, and so knows what those are, which know this module.
-    from labeldp.trainers.models.features import PatchEncoder, RandomPatchEncoder, ScaledStep
-
-    kinds: tuple[type[Step], ...] = (
-        *(AsTheyAre, Columns, Images, Numbers, Places),
-        *(PatchEncoder, RandomPatchEncoder, ScaledStep, SklearnStep),
-    )
-    return {kind.kind: kind for kind in kinds}
 
 
 def _identifiers(matrix: NDArray[Any]) -> NDArray[np.int64]:

@@ -30,6 +30,8 @@ from pydantic import TypeAdapter
 
 import labeldp
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import Array
+from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import DataFileError, open_regular, read_bytes, whole_file
 
@@ -199,6 +201,8 @@ class Splits:
         preprocessing: Turns raw rows into these features; None where features are
             such rows, or images.
         provenance: Encoder of the features; None without one.
+        bounds: Of amounts, whose levels are the labels; None where labels are classes.
+        test_amounts: Public amounts as they are [M], beyond the bounds too.
     """
 
     train_features: NDArray[Any]
@@ -209,6 +213,19 @@ class Splits:
     class_names: tuple[str, ...] | None = None
     preprocessing: Step | None = None
     provenance: FeatureProvenance | None = None
+    bounds: tuple[float, float] | None = None
+    test_amounts: NDArray[np.float64] | None = None
+
+
+def of_amounts(train: Array, test: Array, *, bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return what `Splits` has of secret amounts [N] and public ones [M] between public bounds."""
+    return {
+        "train_labels": to_levels(train, bounds=bounds),
+        "test_labels": to_levels(test, bounds=bounds),
+        "test_amounts": np.asarray(test, dtype=np.float64),
+        "num_classes": LEVELS,
+        "bounds": bounds,
+    }
 
 
 def fixed_order(count: int, *, seed: int) -> NDArray[np.intp]:
@@ -296,6 +313,7 @@ class DataSize:
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.
         shape: Of an example's features, before others are computed of them.
+        amounts: Whether the classes are levels of amounts.
     """
 
     num_classes: int
@@ -303,6 +321,7 @@ class DataSize:
     has_test_split: bool
     shape: tuple[int, ...] = ()
     held_out: int = 0
+    amounts: bool = False
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
@@ -319,6 +338,7 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
         num_labels=len(labels) if limit is None else min(limit, len(labels)),
         has_test_split=len(test_labels) > 0,
         shape=tuple(splits.train_features.shape[1:]),
+        amounts=splits.bounds is not None,
     )
 
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,21 +33,6 @@ from labeldp.trainers.encoders.pretrained import pretrained_encoder
 
 #: Seconds between two lines of progress.
 _PAUSE = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Embedded:
-    """The files that were written; `names` lists the images' files in order, if they were files."""
-
-    file: str
-    rows: int
-    dimensions: int
-    hash: str
-    league: str
-    sha256: str
-    provenance: str
-    cached: bool
-    names: str | None = None
 
 
 def load_encoder(
@@ -77,8 +62,12 @@ def embed(
     half: bool = False,
     replace: bool = False,
     report: Callable[[str], None] = lambda _: None,
-) -> Embedded:
-    """Write the vectors of images, single or half precision [N, D], unless they are there."""
+) -> dict[str, Any]:
+    """Write the vectors of images, single or half precision [N, D], unless they are there.
+
+    Returns facts about the file; `names` is a list of the images' files in order, if they were
+    files.
+    """
     _validate.whole(minimum=1, batch_size=batch_size)
     if out.suffix != ".npy":
         raise ValueError(f"the file to write is {out}; name one that ends in .npy")
@@ -114,17 +103,17 @@ def embed(
         with whole_file(names) as file:
             for image in images.files:
                 file.write(f"{image.relative_to(folder).as_posix()}\n".encode())
-    return Embedded(
-        file=str(out),
-        rows=record.rows,
-        dimensions=record.dimensions,
-        hash=record.key,
-        league=record.provenance.league.value,
-        sha256=record.sha256,
-        provenance=record.provenance.words,
-        cached=cached,
-        names=None if names is None else str(names),
-    )
+    return {
+        "file": str(out),
+        "rows": record.rows,
+        "dimensions": record.dimensions,
+        "hash": record.key,
+        "league": record.provenance.league.value,
+        "sha256": record.sha256,
+        "provenance": record.provenance.words,
+        "cached": cached,
+        "names": None if names is None else str(names),
+    }
 
 
 def _existing(out: Path, key: str) -> EmbeddingRecord | None:

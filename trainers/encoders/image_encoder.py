@@ -3,7 +3,8 @@
 Use: `labeldp embed ... --encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
     `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
-    image. `network` maps normalized images [B, C, H, W] to vectors [B, D].
+    image. `network` maps normalized images [B, C, H, W] to vectors [B, D], or with `crop` their
+    crops [B, C, crop, crop], half a crop apart; an image's vector is then the mean over its crops.
     """
 
     mean: Tensor
@@ -39,14 +41,22 @@ class ImageEncoder(nn.Module):
         shape: tuple[int, ...],
         pixels: Pixels,
         width: int | None = None,
+        crop: int | None = None,
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
         """Build it with weights that depend on the seed alone."""
         super().__init__()
+        if crop is not None and crop > min(shape[1:]):
+            raise ValueError(
+                f"crop is {crop}, and images have {shape[1]} x {shape[2]} pixels; a crop lies "
+                "within the image: half of its side is a good one"
+            )
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
+        self.crop = crop
+        seen = shape if crop is None else (shape[0], crop, crop)
         network = build_model(
-            model, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width
+            model, input_shape=seen, num_classes=_HEAD_CLASSES, seed=seed, width=width
         )
         head = network.get_submodule("head")
         assert isinstance(head, nn.Linear)
@@ -75,11 +85,21 @@ class ImageEncoder(nn.Module):
         if self.shape[0] == 1:
             images = images.float().mean(1, keepdim=True)
         inputs = self.normalized(images.expand(-1, *self.shape))
-        vectors: Tensor = self.network(inputs)
-        if not self.mirrored:
-            return vectors
-        mirrored: Tensor = self.network(inputs.flip(3))
-        return (vectors + mirrored) / 2
+        both = (inputs, inputs.flip(3)) if self.mirrored else (inputs,)
+        found = [self.network(part) for each in both for part in self._crops(each)]
+        return torch.stack(found).mean(0)
+
+    def _crops(self, images: Tensor) -> Iterator[Tensor]:
+        if self.crop is None:
+            yield images
+            return
+        side = self.crop
+        tops, lefts = (
+            sorted({*range(0, length - side, max(1, side // 2)), length - side})
+            for length in self.shape[1:]
+        )
+        for top, left in itertools.product(tops, lefts):
+            yield images[:, :, top : top + side, left : left + side]
 
 
 def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
@@ -87,6 +107,7 @@ def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
     content = {
         "model": encoder.model.value,
         "width": encoder.width,
+        "crop": encoder.crop,
         "shape": list(encoder.shape),
         "mirrored": encoder.mirrored,
         "weights": {name: value.cpu() for name, value in encoder.state_dict().items()},
@@ -120,6 +141,7 @@ def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
             ModelName(found["model"]),
             shape=shape,
             width=found["width"],
+            crop=found["crop"],
             mirrored=bool(found["mirrored"]),
             pixels=Pixels(mean=channels, std=channels),
         )

@@ -1,9 +1,11 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-The loss is VICReg's (Bardes, Ponce and LeCun, "VICReg: Variance-Invariance-Covariance
-Regularization for Self-Supervised Learning", ICLR 2022, equations 1 to 6) of two distorted views of
-each image. `pretrain` writes two files: while it trains, the state, from which the next call
-resumes bit for bit, and at the end of a call the encoder.
+Distorted views of an image should get similar vectors, and other images other ones
+(`pretraining_losses`). A view is the enlarged window that is customary, or a small crop at the
+image's own resolution, which costs its share of the pixels: many crops a step learn more in the
+same time (EMP-SSL; Tong, Chen, Ma and LeCun, arXiv:2304.03977). `pretrain` writes two files: while
+it trains, the state, from which the next call resumes bit for bit, and at the end of a call the
+encoder.
 """
 
 import copy
@@ -18,6 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,6 +40,7 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
     write_whole,
 )
+from labeldp.trainers.encoders.pretraining_losses import loss_of
 from labeldp.trainers.models.learner import Training, seeds_of
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.optimization import Sgd, batches
@@ -43,10 +51,10 @@ from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024
+#: Penalty of the probe, on standardized vectors.
+_RIDGE = 10.0
 #: A state is kept after an epoch, but not more often than this.
 _KEEP_SECONDS = 20.0
-#: Under the root of a variance, whose slope would be infinite at 0.
-_LEAST_VARIANCE = 1e-4
 #: The longest and the flattest window, as width over height.
 _STRETCH = 4 / 3
 #: Share of the views whose colors are changed.
@@ -86,6 +94,7 @@ class Pretraining(Training):
             shape=tuple(images.shape[1:]),
             pixels=pixels,
             width=config.width,
+            crop=config.crop,
             mirrored=config.flip,
             seed=initial,
         )
@@ -126,23 +135,16 @@ class Pretraining(Training):
         return encoder.eval().requires_grad_(False)
 
     def _loss(self, images: Tensor) -> Tensor:
-        config = self.config
         # One view after the other: each has batch statistics of its own.
-        first, second = (
+        views = [
             logits_of(
                 self._forward,
-                self._encoder.normalized(view(images, config, self._generator)),
+                self._encoder.normalized(view(images, self.config, self._generator)),
                 self.performance,
             )
-            for _ in range(2)
-        )
-        return vicreg(
-            first,
-            second,
-            invariance=config.invariance,
-            variance=config.variance,
-            covariance=config.covariance,
-        )
+            for _ in range(self.config.views)
+        ]
+        return loss_of(self.config.loss, torch.stack(views))
 
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config
@@ -200,48 +202,37 @@ def _projector(inputs: int, units: int, seed: int) -> nn.Module:
         )
 
 
-def vicreg(
-    first: Tensor, second: Tensor, *, invariance: float, variance: float, covariance: float
-) -> Tensor:
-    """Return VICReg's loss of two batches of vectors, one of each view, [B, D] with B >= 2.
-
-    The weights are of the mean squared distance of an image's two vectors, of how far standard
-    deviations over the batch are below 1, and of the squared covariances of different numbers.
-    """
-    spread = first.new_zeros(())
-    common = first.new_zeros(())
-    for rows in (first, second):
-        centered = rows - rows.mean(0)
-        deviations = (centered.square().sum(0) / (len(rows) - 1) + _LEAST_VARIANCE).sqrt()
-        spread = spread + functional.relu(1 - deviations).mean() / 2
-        products = centered.mT @ centered / (len(rows) - 1)
-        others = products.square().sum() - products.diagonal().square().sum()
-        common = common + others / rows.shape[1]
-    apart = (first - second).square().mean()
-    return invariance * apart + variance * spread + covariance * common
-
-
 def view(images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator) -> Tensor:
     """Return a random view of each image uint8 [B, C, H, W], single precision in 0..255.
 
-    A view is a window of the image, enlarged and mirrored half of the time, with other colors. The
-    generator is of the CPU: one seed draws the same on every device.
+    A view is a window of the image, enlarged to [B, C, H, W] or a crop [B, C, crop, crop], mirrored
+    half of the time, with other colors. The generator is of the CPU: one seed draws the same on
+    every device.
     """
     draws = torch.rand(_DRAWS, len(images), generator=generator)
-    windows, colors = _windows(draws[:5], config), _colors(draws[5:], config)
+    size = images.shape[2:] if config.crop is None else torch.Size((config.crop, config.crop))
+    windows, colors = _windows(draws[:5], config, images.shape[2:]), _colors(draws[5:], config)
     # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
     sent = torch.cat((windows.flatten(1), colors), dim=1)
     sent = sent.to(images.device, non_blocking=True)
-    pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3))
+    pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3), size)
     return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
 
 
-def _windows(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
+def _windows(draws: Tensor, config: SelfSupervisedConfig, sides: torch.Size) -> Tensor:
     """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
     area, stretch, left, top, mirror = draws
-    root = (config.smallest_area + (1 - config.smallest_area) * area).sqrt()
-    ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
-    width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
+    if config.crop is None:
+        root = (config.smallest_area + (1 - config.smallest_area) * area).sqrt()
+        ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
+        width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
+    else:
+        height, width = (torch.full_like(area, config.crop / side) for side in sides)
+        # From whole pixel to whole pixel, so that nothing is blurred.
+        top, left = (
+            (draw * (side - config.crop + 1)).floor() / max(1, side - config.crop)
+            for draw, side in zip((top, left), sides, strict=True)
+        )
     sign = torch.where(mirror < 0.5, -1.0, 1.0) if config.flip else torch.ones_like(mirror)
     none = torch.zeros_like(width)
     across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
@@ -266,9 +257,9 @@ def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
     return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
 
 
-def _shown(pixels: Tensor, windows: Tensor) -> Tensor:
-    """Return windows [B, 2, 3] of images [B, C, H, W], enlarged to their size."""
-    grid = functional.affine_grid(windows, list(pixels.shape), align_corners=False)
+def _shown(pixels: Tensor, windows: Tensor, size: torch.Size) -> Tensor:
+    """Return windows [B, 2, 3] of images [B, C, H, W], as images of a size (H, W)."""
+    grid = functional.affine_grid(windows, [*pixels.shape[:2], *size], align_corners=False)
     return functional.grid_sample(
         pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
     )
@@ -318,15 +309,32 @@ def training_images(named: str, *, root: Path | None = None) -> Tensor:
     return torch.stack(found)
 
 
+def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Return the accuracy of ridge regression on vectors [N, D], whose labels [N] are public.
+
+    It learns from one random half of the rows and is tested on the other, and the other way round.
+    """
+    ridge = make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
+    halves = KFold(2, shuffle=True, random_state=0)
+    return float(cross_val_score(ridge, vectors, labels, cv=halves).mean())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """How far it is: `loss` is of the last epoch of this call, `warning` of all epochs so far."""
+    """How far it is: `loss` is of the last epoch of this call, `warning` of all epochs so far.
+
+    `views` are of each image and epoch, `seconds` of this call; `probe` is of the last epoch, where
+    one was requested.
+    """
 
     file: str
     epochs: int
     of: int
+    views: int
     dimensions: int
     loss: float | None
+    seconds: float
+    probe: float | None
     finished: bool
     warning: str | None = None
 
@@ -340,11 +348,13 @@ def pretrain(
     seconds: float | None = None,
     performance: Performance,
     replace: bool = False,
-    report: Callable[[EpochMetrics], None] = lambda _: None,
+    probe: Callable[[ImageEncoder], float] | None = None,
+    report: Callable[[EpochMetrics, float | None], None] = lambda *_: None,
 ) -> Pretrained:
     """Train for `seconds`, one epoch at least; resume where the last call stopped.
 
-    Images are uint8 [N, C, H, W]. Without `seconds` training runs to the end.
+    Images are uint8 [N, C, H, W]. Without `seconds` training runs to the end. `report` gets each
+    epoch's metrics and the `probe` of its encoder.
     """
     if seconds is not None:
         _validate.positive(seconds=seconds)
@@ -356,13 +366,14 @@ def pretrain(
     state = out.with_name(out.name + ".state")
     kept = None if replace else _kept(out, state, key)
     losses: list[float] = [] if kept is None else list(kept["losses"])
-    before = len(losses)
+    before, found = len(losses), None
 
     def keep(training: dict[str, Any] | None) -> None:
         write_whole(state, {"key": key, "training": training, "losses": losses})
 
     if kept is not None and kept["training"] is None:
         encoder = build(out)
+        found = None if probe is None else probe(encoder)
     else:
         training = Pretraining(config, images=images, seed=seed, performance=performance)
         if kept is not None:
@@ -376,7 +387,9 @@ def pretrain(
             if time.monotonic() - saved >= _KEEP_SECONDS:
                 keep(training.state_dict())
                 saved = time.monotonic()
-            report(metrics)
+            if probe is not None:
+                found = probe(training.encoder())
+            report(metrics, found)
         encoder = training.encoder()
         # The state first, since an encoder without one is of unknown origin; the end of training
         # is recorded when the last encoder is written.
@@ -388,8 +401,11 @@ def pretrain(
         file=str(out),
         epochs=len(losses),
         of=config.epochs,
+        views=config.views,
         dimensions=encoder.dimensions,
         loss=losses[-1] if len(losses) > before else None,
+        seconds=time.monotonic() - began,
+        probe=found,
         finished=len(losses) >= config.epochs,
         warning=concern(losses),
     )

@@ -53,12 +53,8 @@ class AdultEnsemble:
     seed: Whole = key(0, "Of shards, forests and the choice of people.")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GroupVotes:
-    """Counts [N, 2] of votes on two groups of people."""
-
-    phd: NDArray[np.int64]
-    others: NDArray[np.int64]
+#: Counts [N, 2] of votes on each of two groups of people, `phd` and `others`.
+GroupVotes = dict[str, NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +132,7 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
             votes[which].append(forest.predict(asked))
     counts = {key: count_votes(np.stack(each), num_classes=2) for key, each in votes.items()}
     return {
-        scaling: GroupVotes(**{group: counts[scaling, group].astype(np.int64) for group in people})
+        scaling: {group: counts[scaling, group].astype(np.int64) for group in people}
         for scaling in Scaling
     }
 

@@ -84,7 +84,6 @@ class Convex(Trainer):
     def __init__(self, config: ConvexConfig, **given: Unpack[Given]) -> None:
         """Request the release and set up the first step, at the center of the ball, on the CPU."""
         data, labels, seed = given["data"], given["labels"], given["seed"]
-        _validate.whole(seed=seed)
         given["performance"].limit_threads()
         data.require_numbers(user="convex")
         mechanism = config.mechanism(data.num_classes)

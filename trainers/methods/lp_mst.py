@@ -25,7 +25,7 @@ array([[-0.582,  2.164, -0.582]], dtype=float32)
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -54,37 +54,9 @@ from labeldp.trainers.settings.methods import (
 )
 from labeldp.trainers.trainer import Given, Trainer, without_labels
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Part:
-    """Released labels of one stage: [M], or sets bool [M, K], of the training examples `rows` [M].
-
-    `evidence` are targets of the loss [M, K]; `mean_top_k` is of the prior that they were released
-    under, or the mean size of sets.
-    """
-
-    rows: NDArray[np.intp]
-    noisy: NDArray[Any]
-    evidence: NDArray[np.float32]
-    mean_top_k: float
-
-    def state(self) -> dict[str, Any]:
-        """Return tensors, which are read back without running code from a file."""
-        arrays = {"rows": self.rows, "noisy": self.noisy, "evidence": self.evidence}
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-        return {**tensors, "mean_top_k": self.mean_top_k}
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> "_Part":
-        """Return the part that `state` was taken of."""
-        arrays = {name: state[name].numpy() for name in ("rows", "noisy", "evidence")}
-        return cls(**arrays, mean_top_k=state["mean_top_k"])
-
-    def only(self, kept: NDArray[np.bool_]) -> "_Part":
-        """Return the examples that are kept [M]."""
-        return replace(
-            self, rows=self.rows[kept], noisy=self.noisy[kept], evidence=self.evidence[kept]
-        )
+#: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
+#: bool [M, K], `evidence` targets of the loss [M, K].
+_Part = dict[str, NDArray[Any]]
 
 
 class Stages(Trainer):
@@ -200,24 +172,29 @@ class LpMst(Stages):
     def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return the examples [M] whose labels are in use, and what was released of them."""
         return (
-            np.concatenate([part.rows for part in self._released]),
-            np.concatenate([part.noisy for part in self._released]),
+            np.concatenate([part["rows"] for part in self._released]),
+            np.concatenate([part["noisy"] for part in self._released]),
         )
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        return {**super().state_dict(), "released": [part.state() for part in self._released]}
+        tensors = [
+            {name: torch.from_numpy(np.array(of)) for name, of in part.items()}
+            for part in self._released
+        ]
+        return {**super().state_dict(), "released": tensors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
-        self._released = [_Part.of_state(part) for part in state["released"]]
+        self._released = [
+            {name: of.numpy() for name, of in part.items()} for part in state["released"]
+        ]
         super().load_state_dict(state)
 
     def _next_stage(self) -> None:
         before, config, stage = self._learner, self.config, self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
-        self._release(prior)
-        top_k = self._released[-1].mean_top_k
+        top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
         if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
             possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
@@ -225,11 +202,11 @@ class LpMst(Stages):
             hits = possible[np.arange(len(test_labels)), test_labels]
             self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
         if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
-            earlier = sum(len(part.rows) for part in self._released[:-1])
-            self._released[:-1] = [
-                part.only(self._among_top(before, part, int(top_k))) for part in self._released[:-1]
-            ]
-            left = sum(len(part.rows) for part in self._released[:-1])
+            earlier = sum(len(part["rows"]) for part in self._released[:-1])
+            for place, part in enumerate(self._released[:-1]):
+                kept = self._among_top(before, part, int(top_k))
+                self._released[place] = {name: of[kept] for name, of in part.items()}
+            left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._learner = self._new_learner()
         if config.warm_start:
@@ -240,32 +217,27 @@ class LpMst(Stages):
             logits = np.log(learner.predict(features))
         return tempered(logits, temperature=self.config.temperature).astype(np.float64)
 
-    def _release(self, prior: NDArray[np.float64]) -> None:
+    def _release(self, prior: NDArray[np.float64]) -> float:
+        """Release the next part under its prior; return the mean k*, or the mean size of sets."""
         rows = self._parts[len(self._released)]
         noisy = self._labels.release(self._mechanism, prior, indices=rows).values
         if isinstance(self._mechanism, StaircaseChannel):
             evidence = self._mechanism.log_likelihood(noisy).astype(np.float32)
-            size = float(noisy.sum(1).mean())
-            self._released.append(_Part(rows=rows, noisy=noisy, evidence=evidence, mean_top_k=size))
-            return
+            self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
+            return float(noisy.sum(1).mean())
         top_k = self._mechanism.top_k(prior)
         if self._released:  # the first stage's, without a model before it, are all alike
             stage = len(self._released) + 1
             for k, count in zip(*np.unique(top_k, return_counts=True), strict=True):
                 self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(top_k))
-        self._released.append(
-            _Part(
-                rows=rows,
-                noisy=noisy,
-                evidence=evidence_of(noisy, prior, self._mechanism, self.config.loss),
-                mean_top_k=float(top_k.mean()),
-            )
-        )
+        evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
+        self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
+        return float(top_k.mean())
 
     def _among_top(self, learner: Learner, part: _Part, k: int) -> NDArray[np.bool_]:
         """Whether the model finds each released label among the k likeliest classes [M]."""
-        scores = learner.predict(self._data.train_features[torch.from_numpy(part.rows)])
-        own = scores[np.arange(len(part.rows)), part.noisy]
+        scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
+        own = scores[np.arange(len(part["rows"])), part["noisy"]]
         among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
         return among
 
@@ -273,7 +245,7 @@ class LpMst(Stages):
         if self.stage > 0 and self.config.later_mixup is not None:
             changes["mixup"] = self.config.later_mixup
         learner = super()._new_learner(self.noisy_labels()[0], **changes)
-        evidence = np.concatenate([part.evidence for part in self._released])
+        evidence = np.concatenate([part["evidence"] for part in self._released])
         self._evidence = torch.from_numpy(evidence).to(learner.device)
         sets = isinstance(self._mechanism, StaircaseChannel)
         self._read = RobustLoss.FORWARD if sets else self.config.loss

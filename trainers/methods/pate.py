@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.neighbors import nearest
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.learner import OnLabels
@@ -43,7 +43,6 @@ from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import PriorSource
 from labeldp.trainers.settings.pate import (
-    MOST_CLASSES,
     EnsembleConfig,
     ForestSettings,
     PateConfig,
@@ -77,12 +76,6 @@ def train_probes(
     never chosen by labels. `shards` are indices of each teacher's examples, T times [n_t], which
     the vault cuts, disjoint; K is 256 at most.
     """
-    _validate.whole(num_classes=num_classes, minimum=2)
-    _validate.positive(ridge=ridge)
-    if num_classes > MOST_CLASSES:
-        raise ValueError(
-            f"num_classes is {num_classes}; a vote is one byte, so {MOST_CLASSES} is the most"
-        )
     weights = features.new_empty((len(shards), features.shape[1] + 1, num_classes))
     for teachers in _groups_of_one_size(shards):
         indices, labels = (
@@ -421,9 +414,10 @@ class TeacherVotes:
     ) -> NDArray[np.uint8]:
         """Train n teachers, by their numbers, on their shards; return their votes [n, Q]."""
         self.config.check_data(data)
-        queries = data.train_features[
-            torch.from_numpy(self.config.query_positions(len(data.train_features)))
-        ]
+        positions = self.config.query_positions(len(data.train_features))
+        if self.config.kind is TeacherKind.NEIGHBORS:
+            return self._votes_of_neighbors(shards, data, positions)
+        queries = data.train_features[torch.from_numpy(positions)]
         if self.config.kind is TeacherKind.PROBE:
             probes = train_probes(
                 data.train_features,
@@ -451,6 +445,23 @@ class TeacherVotes:
                 teacher.epoch()
             votes.append(teacher.predict(queries).argmax(1).astype(np.uint8))
         return np.stack(votes)
+
+    def _votes_of_neighbors(
+        self, shards: Sequence[Shard], data: PublicData, positions: NDArray[np.intp]
+    ) -> NDArray[np.uint8]:
+        """Vote with each query's nearest labels, out of all shards together [T, Q]."""
+        config = self.config
+        assert len(shards) == config.teachers, "they are one batch"
+        rows = nearest(
+            data.train_features,
+            positions,
+            count=config.teachers,
+            most=config.queries_per_label or config.queries,
+        )
+        labels = np.empty(len(data.train_features), dtype=np.uint8)
+        for shard in shards:
+            labels[shard.indices] = shard.labels
+        return labels[rows.T]
 
     def seed_of(self, teacher: int) -> int:
         """Seed of one teacher's training; independent of how teachers are cut into batches."""

@@ -17,31 +17,30 @@ from Features", TMLR 2023), under full differential privacy; Cond-DP (arXiv:2606
 conditioner public.
 """
 
-import hashlib
-import json
 import math
-import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data.files import FileRefused, open_regular, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
-from labeldp.trainers.models.features import described_by_features, image_features
+from labeldp.trainers.models.features import (
+    Arrays,
+    described_by_features,
+    image_features,
+    made_once,
+)
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource
@@ -66,15 +65,6 @@ _KEPT_WHOLE = 0.9
 _SMOOTHNESS = 10.0
 #: Directions that hold less than this share of the strongest one are numerical noise.
 _LEAST_SHARE = 1e-7
-#: How long one process waits for another at most: ten times what the slowest of these arrays take
-#: on a busy machine. Afterwards it computes for itself, which costs time and nothing else.
-PATIENCE_SECONDS = 900.0
-#: Arrays in a file begin at multiples of it, as torch's own do: the order in which a processor adds
-#: numbers up may depend on that, and with it the last digits.
-_ALIGNED = 64
-_DIGEST_BYTES = hashlib.sha256().digest_size
-
-Arrays: TypeAlias = tuple[NDArray[Any], ...]
 
 
 def learned_prior(
@@ -291,7 +281,6 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
     `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
     prediction, which lies between 0 and 1.
     """
-    _validate.positive(noise_std=noise_std, tolerated=tolerated)
     examples, most = directions.values.shape
     leverage = np.zeros(examples)
     count = min(most, _DIRECTIONS_AT_ONCE)  # the strongest few always
@@ -356,94 +345,3 @@ def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int
     # Clusters may stay empty; numbers without gaps keep the histograms short.
     _, groups = np.unique(means.fit(rows).predict(rows), return_inverse=True)
     return groups.astype(np.int64)
-
-
-def made_once(
-    make: Callable[[], Arrays],
-    *,
-    folder: Path | None,
-    name: str,
-    key: Mapping[str, object],
-    patience: float = PATIENCE_SECONDS,
-) -> Arrays:
-    """Return the arrays of `make`, made by the first process that requests them; read-only.
-
-    They are kept in a `folder` that the processes share, or nowhere (None). `key` is all that
-    decides their content, as JSON takes it; no label is among it. A file is whole or not there at
-    all, and carries a digest that every reader checks. A reader sees the very bits that were
-    computed: a release is addressed by them, and other bits would be another, paid release.
-
-    A process waits `patience` seconds for another at most; if that one dies, the next computes. A
-    folder that can't be written, locked or read costs time and stops nothing.
-    """
-    if folder is None:
-        return _read_only(make())
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).digest()
-    path = folder / f"{name}-{digest.hex()[:32]}.arrays"
-    kept = _read(path, digest)
-    if kept is not None:
-        return kept
-    lock = FileLock(path.with_suffix(".lock"), timeout=patience, poll_interval=0.2, mode=0o600)
-    with suppress(OSError):  # `filelock.Timeout` is one
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    try:
-        # Another process may have written it meanwhile.
-        return _read(path, digest) or _made(make, path, digest)
-    finally:
-        if lock.is_locked:
-            # A process that waits sees that its file has no name any more, and locks a new one.
-            Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
-
-
-def _read_only(arrays: Arrays) -> Arrays:
-    for array in arrays:
-        array.setflags(write=False)
-    return arrays
-
-
-def _made(make: Callable[[], Arrays], path: Path, digest: bytes) -> Arrays:
-    """Make arrays, keep them, and return them as they are read, or as made where they can't be."""
-    arrays = _read_only(make())
-    try:
-        with whole_file(path) as file:
-            for array in arrays:
-                file.write(b"\0" * (-file.tell() % _ALIGNED))
-                np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
-            file.flush()
-            with open(file.name, "rb") as written:
-                signed = hashlib.file_digest(written, lambda: hashlib.sha256(digest))
-            file.write(signed.digest())
-    except OSError:
-        return arrays
-    return _read(path, digest) or arrays
-
-
-def _read(path: Path, digest: bytes) -> Arrays | None:
-    """Arrays mapped from a file; None where there is none that is whole and of this key."""
-    try:
-        with open_regular(path) as file:
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            end = len(content) - _DIGEST_BYTES
-            found = hashlib.sha256(digest)
-            with memoryview(content) as view:
-                found.update(view[: max(end, 0)])
-            if end < 0 or found.digest() != content[end:]:
-                return None
-            return tuple(_mapped(file, content, end=end))
-    except (OSError, FileRefused, ValueError):  # an empty file can't be mapped
-        return None
-
-
-def _mapped(file: IO[bytes], content: mmap.mmap, *, end: int) -> Iterator[NDArray[Any]]:
-    """Each array of a file, where it lies."""
-    at = 0
-    while at < end:
-        file.seek(at)
-        assert np.lib.format.read_magic(file) == (1, 0), "it is what was written"
-        shape, turned, kind = np.lib.format.read_array_header_1_0(file)
-        values = np.frombuffer(content, kind, int(np.prod(shape)), file.tell())
-        at = file.tell() + values.nbytes
-        at += -at % _ALIGNED
-        yield values.reshape(shape, order="F" if turned else "C")

@@ -10,14 +10,27 @@
 Amounts are on a scale where the bounds are 0 and 1.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from labeldp.mechanisms.amounts import CENTERS, AmountTable
-from labeldp.trainers.methods.smooth_sums import SumQuestion
+from labeldp.mechanisms.amounts import (
+    BINS,
+    CENTERS,
+    AmountChannel,
+    AmountNoise,
+    AmountSums,
+    AmountTable,
+)
+from labeldp.mechanisms.persons import shares_of_persons
+from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
+from labeldp.trainers.settings.amounts import AmountRelease
+from labeldp.trainers.trainer import LabelSource
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +54,77 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
         early_stopping=False,
         random_state=seed,
     )
+
+
+class Fit(Protocol):
+    """Fits a clone of a regressor; `of_mean`: whether its loss asks for the mean."""
+
+    def __call__(self, estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        """Return the fitted clone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requested:
+    """What was released of the amounts of rows, ready for any regressor."""
+
+    fit: Fit
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+def requested(
+    labels: LabelSource,
+    rows: NDArray[np.floating],
+    *,
+    release: AmountRelease,
+    epsilon: float,
+    delta: float,
+) -> Requested:
+    """Request a release of the amounts of rows [N, D]; of the sums, `of_mean` is always true."""
+    if release is AmountRelease.SUMS:
+        return _requested_sums(labels, rows, AmountSums.costing(epsilon=epsilon, delta=delta))
+    counting, channel = AmountChannel.with_prior(epsilon=epsilon, kind=AmountNoise(release))
+    counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
+    prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
+    prior /= prior.sum()
+    outputs, table = labels.release(channel, prior).values, channel.table(prior)
+
+    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
+
+    share = float(counts[[0, -1]].sum()) / len(rows)
+    return Requested(fit=fit, figures={"share_at_bounds_estimated": share})
+
+
+def _requested_sums(
+    labels: LabelSource, rows: NDArray[np.floating], mechanism: AmountSums
+) -> Requested:
+    noise_std = mechanism.noise_std
+    payers = len(rows) if labels.persons is None else int(labels.persons.max()) + 1
+    count = worthwhile(rows=payers, noise_std=noise_std)
+    asked, question = SumQuestion.asked(rows, count=count, seed=0)
+    weights, length = question.no_longer_than_one(asked)
+    shares = None
+    if labels.persons is not None:
+        shares = shares_of_persons(weights, labels.persons)
+        weights, question = weights * shares[:, None], question.shortened(rows, shares)
+    sums = labels.release(mechanism, weights).values
+
+    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        from sklearn.base import clone
+
+        some = some_of(len(rows), seed=seed)
+        mean = mean_of_sums(
+            question,
+            rows[some],
+            sums,
+            noise_std=noise_std,
+            length=length,
+            count=len(rows),
+            shares=None if shares is None else shares[some],
+        )
+        return clone(estimator).fit(rows[some], mean)
+
+    return Requested(fit=fit)
 
 
 def fit_to_outputs(

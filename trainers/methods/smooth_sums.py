@@ -31,7 +31,6 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
@@ -65,12 +64,11 @@ _LARGEST = 7
 
 
 def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows to ask about, at this noise of a sum.
+    """Return how many functions of N rows (or persons) to ask about, at this noise of a sum.
 
     The more functions there are, the smaller is the share of each in a row of length 1. Twice the
     root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
     """
-    _validate.positive(noise_std=noise_std)
     return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
@@ -100,7 +98,6 @@ class SmoothFunctions:
     @classmethod
     def learned(cls, rows: NDArray[np.floating], *, count: int, seed: int) -> Self:
         """Find the `count` strongest functions (or fewer) of rows [N, D]."""
-        _validate.whole(count=count, minimum=1)
         generator = np.random.default_rng(seed)
         sample = rows[np.sort(generator.permutation(len(rows))[:_SAMPLE])].astype(np.float32)
         scales = _scales(sample)
@@ -360,8 +357,9 @@ def labels_of_sums(
         arrays = question.arrays()
         return weights, *(arrays[name] for name in ARRAY_AXES)
 
+    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
     size = {
-        "count": worthwhile(rows=len(numbers), noise_std=mechanism.noise_std),
+        "count": worthwhile(rows=payers, noise_std=mechanism.noise_std),
         "seed": seed,
     }
     weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)

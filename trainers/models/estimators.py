@@ -7,11 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.amounts import LEVELS
 from labeldp.trainers.data.columns import Stored
 from labeldp.trainers.data.preprocessing import skops_io
 
 #: Libraries whose types a kept estimator may hold.
 _LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
+#: Of the levels around a predicted amount, between bounds 0 and 1.
+_DEVIATION = 0.1
 
 
 class Predictor(Stored):
@@ -23,15 +26,66 @@ class Predictor(Stored):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorPredictor(Predictor):
-    """A fitted classifier of scikit-learn or a library like it, kept in the format of skops.
+class _Kept(Predictor):
+    """A fitted estimator of scikit-learn or a library like it, kept in the format of skops."""
 
-    Its classes are places among the model's `num_classes`.
-    """
+    estimator: Any
+
+    def described(self) -> dict[str, Any]:
+        """Return its kind and other fields; the estimator is bytes."""
+        rest = {name: value for name, value in vars(self).items() if name != "estimator"}
+        return {"kind": self.kind, **rest}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the estimator as bytes."""
+        return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
+
+    @classmethod
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        data = arrays["skops"].tobytes()
+        unknown = skops_io().get_untrusted_types(data=data)
+        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
+        if foreign:
+            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
+        rest = {name: described[name] for name in cls.__annotations__ if name != "kind"}
+        return cls(estimator=skops_io().loads(data, trusted=unknown), **rest)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AmountPredictor(_Kept):
+    """A fitted regressor of amounts on the scale where the `bounds` are 0 and 1."""
+
+    kind: ClassVar[str] = "amounts"
+
+    bounds: tuple[float, float]
+
+    def amounts(self, features: Any) -> NDArray[np.float64]:
+        """Return the predicted amounts [N] of features [N, ...], within the bounds."""
+        low, high = self.bounds
+        return np.asarray(low + self._scaled(features) * (high - low), dtype=np.float64)
+
+    def predict(self, features: Any) -> NDArray[np.float32]:
+        """Return probabilities of the levels [N, K], as attacks on a model take them.
+
+        They are normal around the prediction, with a fixed deviation: the order of the levels is
+        all that there is to know.
+        """
+        middles = (np.arange(LEVELS) + 0.5) / LEVELS
+        distances = (middles - self._scaled(features)[:, None]) / _DEVIATION
+        chances = np.exp(-(distances**2) / 2)
+        return np.asarray(chances / chances.sum(1, keepdims=True), dtype=np.float32)
+
+    def _scaled(self, features: Any) -> NDArray[np.float64]:
+        rows = np.asarray(features, dtype=np.float32).reshape(len(features), -1)
+        return np.clip(np.asarray(self.estimator.predict(rows), np.float64), 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorPredictor(_Kept):
+    """A fitted classifier, whose classes are places among the model's `num_classes`."""
 
     kind: ClassVar[str] = "estimator"
 
-    estimator: Any
     num_classes: int
 
     def predict(self, features: Any) -> NDArray[np.float32]:
@@ -41,22 +95,3 @@ class EstimatorPredictor(Predictor):
         seen = np.asarray(self.estimator.classes_, dtype=int)
         found[:, seen] = self.estimator.predict_proba(rows)
         return found
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and classes; the estimator is bytes."""
-        return {"kind": self.kind, "num_classes": self.num_classes}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the estimator as bytes."""
-        return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the estimator; a file with types of no known library is refused."""
-        data = arrays["skops"].tobytes()
-        unknown = skops_io().get_untrusted_types(data=data)
-        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
-        if foreign:
-            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
-        estimator = skops_io().loads(data, trusted=unknown)
-        return cls(estimator=estimator, num_classes=described["num_classes"])

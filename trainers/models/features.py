@@ -17,7 +17,8 @@ Both end with square roots and principal components, which help linear models.
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -25,20 +26,23 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import torch
 import torch.nn.functional as F
+from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
 
 #: Counted up when the same settings give other features, so that stale files are not read.
-_VERSION = 3
+_VERSION = 4
+#: How long one process waits for another at most: ten times what the slowest of these arrays take
+#: on a busy machine. Afterwards it computes for itself, which costs time and nothing else.
+PATIENCE_SECONDS = 900.0
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
 _BATCH_NUMBERS = 2**20
 #: Added to a patch's variance (of pixels in 0..255), lest noise in flat patches is blown up.
@@ -125,12 +129,11 @@ class _ImageStep(Step):
         return (self.projection.shape[1],)
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the encoder of `described` and `arrays`."""
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         tensors: dict[str, Any] = {
             name: torch.from_numpy(np.array(of)) for name, of in arrays.items()
         }
-        return super().restored(described, tensors)
+        return super()._made(described, tensors)
 
     @abstractmethod
     def _pooled_answers(self, images: Tensor) -> Tensor:
@@ -442,6 +445,7 @@ class ScaledStep(Step):
         return (len(self.center),)
 
 
+Arrays: TypeAlias = tuple[NDArray[Any], ...]
 #: Settings of features of images.
 ImageFeatures: TypeAlias = PatchFeatures | RandomPatchFeatures
 
@@ -461,32 +465,72 @@ def described_by_features(
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    text = f"{_VERSION} {data.fingerprint} {settings!r}"
-    key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    values, parts = (f"features-{key}.npy", f"features-{key}.step.npz")
     count = len(data.train_features)
-    if folder is not None and (folder / values).exists() and (folder / parts).exists():
-        # Copied on write: processes on one machine share the pages.
-        found = torch.from_numpy(np.load(folder / values, mmap_mode="c", allow_pickle=False))
-        with np.load(folder / parts, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        described = json.loads(arrays.pop("described").item())
-        (step,) = Preprocessing.restored(described, arrays).steps
-    else:
+
+    def make() -> Arrays:
         train = data.train_features.cpu()
         step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
         found = torch.cat((step(train), step(data.test_features.cpu())))
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            with whole_file(folder / values) as file:
-                np.save(file, found.numpy(), allow_pickle=False)
-            made = Preprocessing(steps=(step,))
-            content: dict[str, Any] = {"described": json.dumps(made.described()), **made.arrays()}
-            with whole_file(folder / parts) as file:
-                np.savez(file, **content)
+        arrays = step.arrays()
+        described = json.dumps({"step": step.described(), "names": list(arrays)})
+        return found.numpy(), np.array(described), *arrays.values()
+
+    key = {"version": _VERSION, "data": data.fingerprint, "settings": repr(settings)}
+    found, described, *arrays = made_once(make, folder=folder, name="features", key=key)
+    facts = json.loads(described.item())
+    step = Step.restored(facts["step"], dict(zip(facts["names"], arrays, strict=True)))
+    features = torch.from_numpy(found)
     return replace(
         data,
-        train_features=found[:count],
-        test_features=found[count:],
+        train_features=features[:count],
+        test_features=features[count:],
         preprocessing=data.preprocessing.then(step),
     )
+
+
+def made_once(
+    make: Callable[[], Arrays],
+    *,
+    folder: Path | None,
+    name: str,
+    key: Mapping[str, object],
+    patience: float = PATIENCE_SECONDS,
+) -> Arrays:
+    """Return the arrays of `make`, made by the first process that requests them.
+
+    They are kept in a `folder` that the processes share, or nowhere (None). `key` is all that
+    decides their content, as JSON takes it; no label is among it. All processes see the very bits
+    that were computed: a release is addressed by them, and other bits would be another, paid
+    release.
+
+    A process waits `patience` seconds for another at most; if that one dies, the next computes. A
+    folder that can't be written or locked costs time and stops nothing.
+    """
+    if folder is None:
+        return make()
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    place = folder / f"{name}-{digest[:32]}"
+    lock = FileLock(f"{place}.lock", timeout=patience, poll_interval=0.2, mode=0o600)
+    # It is written last: where it is, all are.
+    first = place / "00.npy"
+    with suppress(OSError):  # `filelock.Timeout` is one
+        place.mkdir(parents=True, exist_ok=True)
+        if not first.exists():
+            lock.acquire()
+    try:
+        if not first.exists():
+            arrays = make()
+            try:
+                for number in reversed(range(len(arrays))):
+                    with whole_file(place / f"{number:02}.npy") as file:
+                        np.save(file, arrays[number], allow_pickle=False)
+            except OSError:
+                return arrays
+        # Mapped, and copied on write: processes on one machine share the pages. Each begins at a
+        # multiple of 64 bytes, as the order in which a processor adds numbers may depend on that.
+        return tuple(np.load(each, mmap_mode="c") for each in sorted(place.glob("*.npy")))
+    finally:
+        if lock.is_locked:
+            # A process that waits sees that its file has no name any more, and locks a new one.
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import (
@@ -55,9 +54,6 @@ class CropAndFlip:
 
     padding: int = 4
     flip: bool = True
-
-    def __post_init__(self) -> None:
-        _validate.whole(padding=self.padding)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Return an augmented copy of each image [B, C, H, W], of the same type."""
@@ -103,7 +99,6 @@ class Training(Trainer):
 
     def __init__(self, *, seed: int, performance: Performance) -> None:
         """Prepare this process; a subclass sets the network up."""
-        _validate.whole(seed=seed)
         performance.limit_threads()
         self.performance = performance
         self.device = performance.torch_device()

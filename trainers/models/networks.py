@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.settings.base import ModelName
 
 #: Below this height or width the small CNN keeps every pixel in its first layer.
@@ -55,10 +54,7 @@ def build_model(
     network's own (see `ModelName`), `dropout` the share of the MLP's hidden units that each step
     leaves out, `cardinalities` those of `PublicData` for features that are identifiers.
     """
-    _validate.whole(num_classes=num_classes, minimum=2)
-    _validate.whole(seed=seed)
     width = name.default_width if width is None else width
-    _validate.whole(width=width, minimum=1)
     if dropout and name is not ModelName.MLP:
         raise ValueError(f"dropout is {dropout} for {name}; it is for {ModelName.MLP} only")
     _check_features(name, input_shape, cardinalities)

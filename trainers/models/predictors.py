@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from labeldp.trainers.data.columns import arrays_of, below
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.models.schedules import TrainingDiverged
@@ -220,7 +219,7 @@ class NetworkPredictor(Predictor):
         }
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the network of `described` and `arrays`, on the CPU."""
         # Fresh memory, laid out as what a network in training has.
         weights = {name: torch.from_numpy(of).clone() for name, of in arrays.items()}
@@ -304,22 +303,6 @@ class MeanPredictor(Predictor):
         mean: NDArray[np.float32] = found.mean(axis=0)
         return mean
 
-    def described(self) -> dict[str, Any]:
-        """Return the architectures of the parts."""
-        return {"kind": self.kind, "parts": [part.described() for part in self.parts]}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of all parts."""
-        return arrays_of(self.parts)
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the predictor of `described` and `arrays`."""
-        parts = (
-            restored(its, below(arrays, number)) for number, its in enumerate(described["parts"])
-        )
-        return cls(parts=tuple(parts))
-
 
 def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
     """Load weights into a network of the user's, which may keep more than weights."""
@@ -330,21 +313,6 @@ def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
             f"the network has {', '.join(missing) or 'nothing'} that the file has not, and the "
             f"file {', '.join(found.unexpected_keys) or 'nothing'} that it has not: it was changed"
         )
-
-
-def restored(described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Predictor:
-    """Return the predictor of an architecture and its arrays; see `Predictor.restored`."""
-    kinds: tuple[type[Predictor], ...] = (
-        *(NetworkPredictor, MeanPredictor),
-        *(LinearPredictor, ProbePredictor, EstimatorPredictor),
-    )
-    by_name = {kind.kind: kind for kind in kinds}
-    if described.get("kind") not in by_name:
-        raise ValueError(
-            f"the architecture is {described.get('kind')!r}; this version knows "
-            f"{', '.join(by_name)}"
-        )
-    return by_name[described["kind"]].restored(described, arrays)
 
 
 _CHUNK_ROWS = 8192
@@ -383,8 +351,7 @@ class LinearPredictor(_Regression):
         return {"kind": self.kind, "pixels": None if self.pixels is None else asdict(self.pixels)}
 
     @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the predictor of `described` and `arrays`."""
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         return cls(weights=arrays["weights"], pixels=_pixels(described["pixels"]))
 
 

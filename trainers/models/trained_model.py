@@ -26,7 +26,7 @@ from labeldp.trainers.data.columns import RowsRefused, below
 from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.models.estimators import AmountPredictor, EstimatorPredictor, Predictor
 from labeldp.trainers.models.own_models import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
@@ -47,7 +47,8 @@ class Origin:
     """Origin of a model, and its price to the labels; all of it may be published.
 
     `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
-    `fingerprint` that of the public data, `provenance` that of features which an encoder made.
+    `fingerprint` that of the public data, `provenance` that of features which an encoder made,
+    `bounds` those of amounts.
     """
 
     method: str
@@ -61,6 +62,7 @@ class Origin:
     seed: int
     noise: NoiseKind
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         _validate.number(epsilon=self.epsilon, delta=self.delta)
@@ -75,6 +77,8 @@ class Origin:
             made_by["features"] = self.provenance.described()
         if self.provenance.encoder:
             made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
+        if self.bounds is not None:
+            made_by["bounds"] = list(self.bounds)
         return {
             "method": self.method,
             "classes": None if self.classes is None else list(self.classes),
@@ -92,7 +96,7 @@ class Origin:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
         """Return the origin of `facts`; `private` is worked out anew from the noise."""
-        classes = facts["classes"]
+        classes, bounds = facts["classes"], facts.get("bounds")
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
             data_name=facts["data"]["name"],
@@ -101,6 +105,7 @@ class Origin:
             **{name: facts[name] for name in ("method", "epsilon", "delta", "num_classes")},
             **{name: facts[name] for name in ("trial", "seed")},
             noise=NoiseKind.read(facts["noise"]),
+            bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
         )
 
 
@@ -129,9 +134,12 @@ class TrainedModel:
         Rows are as the training had them before any preparation: a matrix, a DataFrame or mapping
         of columns, or images.
         """
+        return self.predictor.predict(self._features(rows))
+
+    def _features(self, rows: Any) -> Any:
         try:
             # Estimators learn and predict where there is no torch.
-            alone = isinstance(self.predictor, EstimatorPredictor)
+            alone = isinstance(self.predictor, EstimatorPredictor | AmountPredictor)
             features = self.preprocessing.rows(rows) if alone else self.preprocessing(rows)
         except RowsRefused as error:
             made_by = self.origin.provenance
@@ -144,10 +152,15 @@ class TrainedModel:
             ) from error
         if not len(features):
             raise ValueError("rows are empty; give at least one to predict")
-        return self.predictor.predict(features)
+        return features
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the likeliest class [N] of each row: its name, or its number if it has none."""
+        """Return the likeliest class [N] of each row: its name, or its number if it has none.
+
+        Of a model of amounts, return the amounts.
+        """
+        if isinstance(self.predictor, AmountPredictor):
+            return self.predictor.amounts(self._features(rows))
         chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return chosen
 
@@ -188,7 +201,10 @@ class TrainedModel:
 
 def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed."""
-    from labeldp.trainers.models.predictors import restored  # it loads torch
+    # They load torch, and have kinds of their own.
+    from labeldp.trainers.models import features, predictors
+
+    del features, predictors
 
     place = Path(folder)
     description = place / DESCRIPTION
@@ -204,7 +220,7 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
             )
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
-            predictor=restored(facts["architecture"], below(arrays, _MODEL)),
+            predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
             preprocessing=Preprocessing.restored(
                 facts["preprocessing"], below(arrays, _PREPROCESSING)
             ),

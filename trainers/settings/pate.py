@@ -1,8 +1,10 @@
 """Settings of PATE: teachers vote, votes become answers, and students learn from answers."""
 
+import math
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from labeldp.mechanisms.pate.aggregators import (
     LNMax,
 )
 from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
-from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, composed
+from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
 from labeldp.trainers.settings.base import (
     Count,
     Flag,
@@ -54,13 +56,15 @@ class TeacherKind(StrEnum):
 
     PROBE: a linear probe on frozen label-free features, hundreds at once. FOREST: a random forest,
     for tables. NETWORK: a network on its shard alone. FIXMATCH: a network on its shard and on all
-    features, PATE-FM's own.
+    features, PATE-FM's own. NEIGHBORS: the labels nearest to each query vote, one each, and nothing
+    is trained (`methods.neighbors`).
     """
 
     PROBE = "probe"
     FOREST = "forest"
     NETWORK = "network"
     FIXMATCH = "fixmatch"
+    NEIGHBORS = "neighbors"
 
 
 class StudentKind(StrEnum):
@@ -112,13 +116,27 @@ class EnsembleConfig(_Models):
     """Everything that decides an ensemble's votes, except data and labels."""
 
     kind: TeacherKind = key(TeacherKind.PROBE, "Kind of the teachers.")
-    teachers: Count = key(250, "How many teachers (T).")
+    teachers: Count = key(250, "How many teachers (T); of NEIGHBORS, the labels that vote (k).")
     queries: Count = key(3000, "How many training examples the teachers vote on (Q).")
     seed: Whole = key(0, "Of the shards, the choice of queries and the teachers' training.")
+    queries_per_label: Count | None = key(
+        None,
+        "Of NEIGHBORS: the most queries that a label votes on, which it pays for; later queries "
+        "pass over labels that have voted so often. Null for all queries.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.queries_per_label is not None and self.kind is not TeacherKind.NEIGHBORS:
+            raise ValueError(
+                f"queries_per_label is {self.queries_per_label}, but each of {self.kind} teachers "
+                "votes on every query; set ensemble.kind=neighbors, or leave it out"
+            )
 
     @property
     def batch(self) -> int:
         """Teachers that an actor trains in a call, and that are lost together when it dies."""
+        if self.kind is TeacherKind.NEIGHBORS:
+            return self.teachers
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
 
     def facts(self) -> dict[str, Any]:
@@ -127,7 +145,9 @@ class EnsembleConfig(_Models):
 
     def check_count(self, examples: int) -> None:
         """Refuse more teachers or queries than training examples."""
-        if self.teachers > examples:
+        if self.kind is TeacherKind.NEIGHBORS:
+            self._check_neighbors(examples)
+        elif self.teachers > examples:
             raise ValueError(
                 f"ensemble.teachers is {self.teachers}, but there are {examples} labels: some "
                 "teachers would have none; take fewer teachers, or more data"
@@ -142,7 +162,24 @@ class EnsembleConfig(_Models):
                 f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
                 f"that teachers tell {MOST_CLASSES} classes apart at most; take another method"
             )
+        if self.kind is TeacherKind.NEIGHBORS:
+            data.require_numbers(user="the distance between neighbors")
         self._check_model(data, self.kind, "ensemble.kind")
+
+    def _check_neighbors(self, examples: int) -> None:
+        k, most = self.teachers, self.queries_per_label
+        if k >= examples:
+            raise ValueError(
+                f"ensemble.teachers is {k}, but there are {examples} labels: every query would be "
+                "answered alike, by all of them; take fewer neighbors, a hundredth of the labels"
+            )
+        least = math.ceil((self.queries - 1) * k / (examples - k))
+        if most is not None and most < least:
+            raise ValueError(
+                f"ensemble.queries_per_label is {most}, but {self.queries} queries with {k} "
+                f"neighbors each among {examples} labels need {least}; raise it, or take fewer "
+                "queries or neighbors"
+            )
 
     def query_positions(self, examples: int) -> NDArray[np.intp]:
         """Return the training examples that are voted on [Q], in the order of asking; public."""
@@ -267,9 +304,15 @@ class PateConfig(StartedMethod):
 
         They depend on neither the data nor the votes, and cost nothing.
         """
-        # Seeds, students and kinds of teachers change no price: settings that differ in them alone
-        # are calibrated once.
-        asked = EnsembleConfig(teachers=self.ensemble.teachers, queries=self.ensemble.queries)
+        # Seeds, students and settings of teachers change no price: settings that differ in them
+        # alone are calibrated once.
+        given = self.ensemble
+        asked = EnsembleConfig(
+            kind=given.kind,
+            teachers=given.teachers,
+            queries=given.queries,
+            queries_per_label=given.queries_per_label,
+        )
         found = _calibrated(replace(self, ensemble=asked, student=StudentConfig(), students=1))
         names = ("epsilon", "threshold", "sigma1", "sigma2", "publish_cost")
         return replace(self, **{name: getattr(found, name) for name in names})
@@ -292,6 +335,10 @@ class PateConfig(StartedMethod):
     @property
     def _requests(self) -> tuple[PateAnswers, ...]:
         queries, answers = self.ensemble.queries, self.answers
+        most = self.ensemble.queries_per_label
+        request: Callable[..., PateAnswers] = PateAnswers
+        if most is not None:
+            request = partial(NeighborAnswers, queries_per_label=most)
         assert self.sigma2 is not None, "calibrated"
         if self.aggregator is AggregatorKind.GNMAX:
             aggregator: Aggregator = GNMax(noise_std=self.sigma2)
@@ -304,18 +351,18 @@ class PateConfig(StartedMethod):
             )
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2
-                first = PateAnswers(aggregator=aggregator, queries=half, max_answers=some)
+                first = request(aggregator=aggregator, queries=half, max_answers=some)
                 interactive = InteractiveGNMax(
                     threshold=confident.threshold,
                     sigma1=confident.sigma1,
                     sigma2=confident.sigma2,
                     confidence=self.confidence,
                 )
-                second = PateAnswers(
+                second = request(
                     aggregator=interactive, queries=queries - half, max_answers=answers - some
                 )
                 return (first, second)
-        return (PateAnswers(aggregator=aggregator, queries=queries, max_answers=answers),)
+        return (request(aggregator=aggregator, queries=queries, max_answers=answers),)
 
     @property
     def price(self) -> float:
@@ -383,8 +430,9 @@ def _calibrated(settings: PateConfig) -> PateConfig:
             f"or leave epsilon out and set {' and '.join(names)}"
         )
     found = replace(settings, epsilon=target, threshold=threshold, publish_cost=False)
-    checks = settings.ensemble.queries / _CHECK_SHARE
-    answers = 2 * settings.answers / (1 - _CHECK_SHARE)
+    most = settings.ensemble.queries_per_label or settings.ensemble.queries
+    checks = min(settings.ensemble.queries, most) / _CHECK_SHARE
+    answers = 2 * min(settings.answers, most) / (1 - _CHECK_SHARE)
     parts = {"sigma1": checks**0.5, "sigma2": answers**0.5}
 
     def at(scale: float) -> PateConfig:

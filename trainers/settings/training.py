@@ -125,14 +125,24 @@ class FixMatchConfig(_Trained):
 _ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28, ModelName.SMALL_CNN)
 
 
+class PretrainingLoss(StrEnum):
+    """What vectors of an image's views are trained for, without labels.
+
+    VICREG: agree, vary and do not repeat each other. CODING_RATE: agree, and need many nats to code
+    (EMP-SSL). SIMCLR: tell their image from the others of the batch.
+    """
+
+    VICREG = "vicreg"
+    CODING_RATE = "coding_rate"
+    SIMCLR = "simclr"
+
+
 @settings
 class SelfSupervisedConfig:
-    """How an encoder is trained without labels: VICReg on distorted views.
+    """How an encoder is trained without labels, on distorted views of each image.
 
-    The weights of the three parts of the loss are the published ones (Bardes, Ponce and LeCun,
-    "VICReg: Variance-Invariance-Covariance Regularization for Self-Supervised Learning", ICLR
-    2022); distortions are customary for photographs of 32 x 32 pixels. No label was looked at to
-    choose any of it: the rate was chosen by the loss.
+    The losses weigh as published; distortions are customary for photographs of 32 x 32 pixels. No
+    label was looked at to choose any of it: the rate was chosen by the loss.
     """
 
     model: ModelName = key(ModelName.FAST_CNN, "The convolutional network; its head is removed.")
@@ -141,20 +151,24 @@ class SelfSupervisedConfig:
         1024,
         "Units of each of the two layers between encoder and loss, which are left out afterwards.",
     )
+    loss: PretrainingLoss = key(PretrainingLoss.VICREG, "What the views are trained for.")
+    views: Two = key(2, "Views of each image in a step.")
+    crop: Count | None = key(
+        None,
+        "Side of a view that is a crop at the image's own resolution; the encoder then averages "
+        "over crops. Null for windows that are enlarged to the image's size.",
+    )
     epochs: Count = key(100, "Passes over the images; the rate falls to 0 over them all.")
     # Variance and covariance are of the images in a step.
-    batch_size: Two = key(512, "Images in a step, each in two views.")
+    batch_size: Two = key(512, "Images in a step, each in all its views.")
     learning_rate: Positive = key(0.03, "Highest rate of SGD.")
     momentum: Fraction = key(0.9, "Momentum of SGD, with Nesterov's look ahead.")
     weight_decay: NonNegative = key(
         1e-4, "Pull of weights, but not of biases and normalization, to 0."
     )
     warmup: Fraction = key(0.1, "Fraction of the epochs in which the rate rises.")
-    invariance: NonNegative = key(25.0, "Weight of how far apart two views of an image are.")
-    variance: NonNegative = key(25.0, "Weight of how little the numbers vary among images.")
-    covariance: NonNegative = key(1.0, "Weight of the covariance of numbers.")
     smallest_area: Annotated[float, Field(strict=True, gt=0, le=1)] = key(
-        0.25, "Of the window that a view shows, as a share of the image."
+        0.25, "Of the window that a view shows, as a share of the image; crops have their side."
     )
     jitter: Weight = key(
         0.4,

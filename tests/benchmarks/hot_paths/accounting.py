@@ -73,7 +73,7 @@ def plain_loop(votes: NDArray[np.int64]) -> float:
 def price(votes: NDArray[np.int64]) -> float:
     """The same by the library."""
     costs = confident_gnmax_costs(votes, threshold=THRESHOLD, sigma1=SIGMA1, sigma2=SIGMA2)
-    return costs.expected(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
+    return costs.cost(delta=DELTA, orders=PUBLISHED_ORDERS).epsilon
 
 
 @benchmark(

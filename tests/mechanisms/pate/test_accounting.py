@@ -81,8 +81,8 @@ def check_curve(
 
 
 def check_epsilons(costs: QueryCosts, orders: NDArray[np.float64], rows: dict[str, Any]) -> None:
-    check_curve(costs.expected_rdp(orders), orders, rows)
-    cost = costs.expected(delta=1e-6, orders=orders)
+    check_curve(costs.rdp(orders), orders, rows)
+    cost = costs.cost(delta=1e-6, orders=orders)
     assert cost.epsilon == pytest.approx(rows["1e-06"]["eps_improved"], rel=1e-9)
     assert cost.order == rows["1e-06"]["order_improved"]
 
@@ -104,16 +104,16 @@ def test_confident_gnmax_as_the_code_of_pate_2018(case: str) -> None:
         close(ceilings[1], arrays[f"p{i}_rdp_thresh_ind"], rtol=1e-12)
 
         plain = gnmax_costs(votes, noise_std=noise)
-        close(plain.expected_rdp(long), arrays[f"p{i}_cum_gnmax"], rtol=1e-9)
+        close(plain.rdp(long), arrays[f"p{i}_cum_gnmax"], rtol=1e-9)
         check_epsilons(plain, long, setting["gnmax"])
         costs = confident_gnmax_costs(votes, threshold=threshold, sigma1=sigma1, sigma2=noise)
         nothing = np.zeros(len(votes), dtype=bool)
-        close(costs.realised_rdp(nothing, long), arrays[f"p{i}_cum_thresh"], rtol=1e-9)
-        close(costs.expected_rdp(long), arrays[f"p{i}_cum_confident"], rtol=1e-9)
+        close(costs.rdp(long, answered=nothing), arrays[f"p{i}_cum_thresh"], rtol=1e-9)
+        close(costs.rdp(long), arrays[f"p{i}_cum_confident"], rtol=1e-9)
         check_epsilons(costs, long, setting["confident_gnmax"])
-        answered = costs.expected(delta=1e-5).answered
+        answered = costs.cost(delta=1e-5).answered
         assert answered == pytest.approx(setting["expected_answered"], rel=1e-9)
-        check_curve(costs.realised_rdp(nothing, long), long, setting["threshold_step"])
+        check_curve(costs.rdp(long, answered=nothing), long, setting["threshold_step"])
         for_any_votes = len(votes) * long / noise**2
         check_curve(for_any_votes, long, setting["gnmax_data_independent"])
         for_any_votes = long * (len(votes) / (2 * sigma1**2) + answered / noise**2)
@@ -129,7 +129,7 @@ def test_lnmax_as_the_code_of_pate_2018(case: str) -> None:
         close(log_q, arrays[f"l{j}_logq"], rtol=1e-9)
         close(rdp_lnmax(log_q, setting["lmbd"], small), arrays[f"l{j}_rdp"], rtol=1e-9)
         costs = lnmax_costs(votes, scale=setting["lmbd"])
-        close(costs.expected_rdp(long), arrays[f"l{j}_cum"], rtol=1e-9)
+        close(costs.rdp(long), arrays[f"l{j}_cum"], rtol=1e-9)
         check_epsilons(costs, long, setting["eps"])
 
 
@@ -143,14 +143,12 @@ def test_lnmax_as_the_moments_accountant_of_pate_2017() -> None:
         moments = np.array(row["moments"])
         close(np.exp(log_q_laplace(votes, scale))[:8], row["q_first"][:8], rtol=1e-9)
         costs = lnmax_costs(votes, scale=scale)
-        rdp = costs.expected_rdp(moments + 1)
+        rdp = costs.rdp(moments + 1)
         # It takes the log of numbers that round to 1: an error of one unit in the last place a row
         round_off = len(votes) * 2.0**-52
         close(moments * rdp, row["log_mgf_sum"], rtol=1e-9, atol=round_off)
         for delta, epsilon in row["eps"].items():
-            cost = costs.expected(
-                delta=float(delta), orders=moments + 1, conversion=Conversion.MIRONOV
-            )
+            cost = costs.cost(delta=float(delta), orders=moments + 1, conversion=Conversion.MIRONOV)
             assert cost.epsilon == pytest.approx(epsilon, rel=1e-9)
         once = 2 / scale
         any_votes = len(votes) * np.minimum(once, once**2 * (moments + 1) / 2)
@@ -174,7 +172,7 @@ def test_interactive_gnmax_as_the_code_of_pate_2018(case: str) -> None:
         sigma2=setting["sigma"],
         check_counts=left,
     )
-    close(costs.expected_rdp(arrays["orders_long"]), arrays["inter_cum"], rtol=1e-9)
+    close(costs.rdp(arrays["orders_long"]), arrays["inter_cum"], rtol=1e-9)
     check_epsilons(costs, arrays["orders_long"], setting["eps"])
     assert np.exp(log_p).sum() == pytest.approx(setting["expected_answered"], rel=1e-9)
 
@@ -213,10 +211,10 @@ def test_adult_row_of_table_1_from_real_votes() -> None:
         cum_gnmax = arrays["cum_gnmax_weighted"]
         assert (votes == arrays["votes"]).all()
     costs = confident_gnmax_costs(votes, threshold=300, sigma1=200.0, sigma2=40.0)
-    close(costs.realised_rdp(np.zeros(1500, dtype=bool), long), cum_thresh, rtol=1e-9)
-    close(costs.expected_rdp(long), cum_thresh + cum_gnmax, rtol=1e-9)
+    close(costs.rdp(long, answered=np.zeros(1500, dtype=bool)), cum_thresh, rtol=1e-9)
+    close(costs.rdp(long), cum_thresh + cum_gnmax, rtol=1e-9)
     check_epsilons(costs, long, row["eps"])
-    paper = costs.expected(delta=1e-5, conversion=Conversion.MIRONOV)
+    paper = costs.cost(delta=1e-5, conversion=Conversion.MIRONOV)
     assert (round(paper.answered, 1), round(paper.epsilon, 3)) == (530.3, 1.768)
 
 
@@ -234,7 +232,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     )
 
     def first_queries(count: int) -> PateCost:
-        return costs.head(count).expected(delta=delta, orders=orders)
+        return costs.head(count).cost(delta=delta, orders=orders)
 
     for count in np.linspace(1, len(votes), 25, dtype=int).tolist():
         part = first_queries(count)
@@ -242,17 +240,17 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
         assert part.answered == pytest.approx(curves[f"{name}__answered"][count - 1], rel=1e-9)
         assert part.order == pytest.approx(curves[f"{name}__order_opt"][count - 1], abs=1e-9)
     nothing = np.zeros(len(votes), dtype=bool)
-    close(costs.realised_rdp(nothing, orders), curves[f"{name}__rdp_select_cum_all"], rtol=1e-9)
+    close(costs.rdp(orders, answered=nothing), curves[f"{name}__rdp_select_cum_all"], rtol=1e-9)
     for key in curves:
         if "rdp_cum_after_" in key:
             count = int(key.rsplit("_", 1)[1])
-            close(costs.head(count).expected_rdp(orders), curves[key], rtol=1e-9)
-    total = costs.expected(delta=delta, orders=orders)
+            close(costs.head(count).rdp(orders), curves[key], rtol=1e-9)
+    total = costs.cost(delta=delta, orders=orders)
     assert total.epsilon == pytest.approx(row["eps_all_queries"], rel=1e-9)
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
     at_stop = first_queries(row["stop_index"] + 1)
     assert at_stop.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
-    stopped = costs.expected(max_answers=row["n_samples"], delta=delta, orders=orders)
+    stopped = costs.until(row["n_samples"]).cost(delta=delta, orders=orders)
     assert stopped == at_stop
     for point in row["checkpoints"]:
         found = first_queries(point["n_queries"]).epsilon
@@ -262,7 +260,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
         (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
         (lnmax_costs(first, scale=row["sigma2"]), row["lnmax_first500"]),
     ):
-        cost = plain.expected(delta=delta, orders=orders)
+        cost = plain.cost(delta=delta, orders=orders)
         assert cost.epsilon == pytest.approx(setting["eps"], rel=1e-9)
 
 
@@ -302,9 +300,9 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     checks = rdp_threshold(log_probability_answered(votes, 70, 30.0), 30.0, ORDERS)
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
-    close(costs.realised_rdp(answered), by_hand, rtol=1e-12)
+    close(costs.rdp(answered=answered), by_hand, rtol=1e-12)
     with pytest.raises(ValueError, match=r"bool \[4\]"):
-        costs.realised([1, 0, 0, 1], delta=1e-6)
+        costs.cost(answered=[1, 0, 0, 1], delta=1e-6)
     with pytest.raises(ValueError, match="queries is 5"):
         costs.head(5)
 
@@ -315,7 +313,7 @@ def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
         votes, threshold=70, sigma1=30.0, sigma2=20.0, check_noise=CheckNoise.PER_CLASS
     )
     nothing = np.zeros(2, dtype=bool)
-    close(costs.realised_rdp(nothing), 2 * ORDERS / 30.0**2, rtol=1e-12)
+    close(costs.rdp(answered=nothing), 2 * ORDERS / 30.0**2, rtol=1e-12)
     below = norm.cdf((70 - votes) / 30.0).prod(axis=1)
     log_p = log_probability_answered_per_class(votes, 70, 30.0)
     close(np.exp(log_p), 1 - below, rtol=1e-12)

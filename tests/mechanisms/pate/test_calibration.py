@@ -128,14 +128,14 @@ def test_expected_answers_stop_where_the_published_accountant_does() -> None:
         costs = ConfidentGNMax(
             threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
         ).costs(votes, Accounting.COUNTS)
-        cost = costs.expected(max_answers=row["n_samples"], delta=row["delta"])
+        cost = costs.until(row["n_samples"]).cost(delta=row["delta"])
         assert cost.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
         assert cost.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
 
 
 def test_bad_prices_are_refused() -> None:
     with pytest.raises(ValueError, match="max_answers is 201, but there are only 200"):
-        AGGREGATORS[2].costs(MIXED).expected(max_answers=201, delta=1e-5)
+        AGGREGATORS[2].costs(MIXED).until(201)
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="delta is"):
             price_for_any_votes(AGGREGATORS[1], checked=1, answered=1, delta=delta)

@@ -118,4 +118,4 @@ def test_thresholds_orders_deltas_and_log_probabilities_out_of_range_are_refused
     costs = gnmax_costs([[3, 1]], noise_std=1.0)
     for delta in (0.0, 1.0, -1e-5, math.nan):
         with pytest.raises(ValueError, match="delta is"):
-            costs.expected(delta=delta)
+            costs.cost(delta=delta)

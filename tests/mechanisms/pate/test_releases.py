@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
@@ -25,6 +26,7 @@ from labeldp.mechanisms.pate.releases import (
     LABEL,
     NOT_LOOKED_AT,
     AnsweredRequest,
+    NeighborAnswers,
     PateAnswers,
     PublishedCost,
     RequestedAggregator,
@@ -33,6 +35,7 @@ from labeldp.mechanisms.pate.releases import (
     looked_at,
     private_costs,
 )
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 
@@ -96,6 +99,47 @@ def test_reinforced_labels_of_an_interactive_round_are_not_the_teachers() -> Non
     request = PateAnswers(aggregator=aggregator, queries=10, max_answers=4)
     released = request.release(votes, scores, generator=np.random.default_rng(0))
     assert (released[:, LABEL] == 2).all() and (released[:, BY_TEACHERS] == 0).all()
+
+
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
+def test_a_label_that_votes_on_some_queries_pays_as_if_there_were_no_others(
+    aggregator: RequestedAggregator,
+) -> None:
+    given: dict[str, Any] = {"aggregator": aggregator, "queries": 50, "max_answers": 20}
+    for most, queries, answers in ((5, 5, 5), (30, 30, 20), (50, 50, 20), (80, 50, 20)):
+        limited = NeighborAnswers(**given, queries_per_label=most)
+        alone = PateAnswers(aggregator=aggregator, queries=queries, max_answers=answers)
+        assert limited.event == alone.event
+        assert epsilon_of_counts([limited], delta=1e-5) == epsilon_of_counts([alone], delta=1e-5)
+    with pytest.raises(ValueError, match="queries_per_label is 0"):
+        NeighborAnswers(**given, queries_per_label=0)
+    if aggregator in AGGREGATORS[:3]:
+        few = NeighborAnswers(**given, queries_per_label=3)
+        made = private_costs([answered(few, votes_of_100_teachers())], delta=1e-5)
+        assert made["realised_data_independent"] <= epsilon_of([few.event], delta=1e-5)
+
+
+def test_the_likelihood_of_all_answers_stays_within_the_price_of_the_moved_queries() -> None:
+    """Exact Renyi divergences of whole runs of GNMax, whose answers are independent."""
+    noise_std, most = 10.0, 6
+    votes = votes_of_100_teachers(seed=3)
+    moved = votes.copy()
+    rows = np.random.default_rng(0).permutation(50)[:most]
+    moved[rows, votes[rows].argmax(1)] -= 1
+    moved[rows, votes[rows].argmin(1)] += 1
+    request = NeighborAnswers(
+        aggregator=GNMax(noise_std=noise_std), queries=50, max_answers=50, queries_per_label=most
+    )
+    event = request.event
+    assert isinstance(event, DecisionEvent)
+    log_p, log_q = (
+        np.stack([answer_log_probabilities(row, noise_std) for row in each])
+        for each in (votes, moved)
+    )
+    for order, most_allowed in zip(event.orders, event.rdp, strict=True):
+        if 1 < order < 60:
+            each = logsumexp(order * log_p + (1 - order) * log_q, axis=1) / (order - 1)
+            assert 0 < each.sum() <= most_allowed
 
 
 def test_votes_on_other_queries_are_refused() -> None:

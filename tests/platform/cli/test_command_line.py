@@ -20,7 +20,7 @@ PROMISED = (
     "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, calibrate subset, "
     "config, data check, data fetch, data list, data make, doctor, embed, epsilon gaussian, "
     "epsilon laplace, epsilon pate, epsilon rr, epsilon select, fit, ledger, plan, predict, "
-    "publish, release, report, request, self-supervise, sweep, ui"
+    "publish, release, report, request, self-supervise, sweep, ui, verify"
 )
 
 

@@ -1,5 +1,6 @@
 """encoders: `labeldp embed` and `self-supervise`; leagues, progress, refusals, clean ends."""
 
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -79,7 +80,7 @@ def test_the_pages_encoder_of_the_images_alone_is_in_the_league_of_no_outside_da
     assert (train[0], embed[0]) == ("self-supervise", "embed")
     train += [*SHORT, "--width", "2"]
     assert main([*train, "--json"]) == 0
-    assert capsys.readouterr().err.startswith("epoch 1: loss ")
+    assert capsys.readouterr().err.startswith("epoch 1 of 2: loss ")
     said = answer(capsys, *train)  # all is done already: nothing is told
     assert (said["epochs"], said["finished"], said["dimensions"]) == (2, True, 8)
     said = answer(capsys, *embed)
@@ -116,3 +117,15 @@ def test_training_that_fails_is_not_a_success(capsys: pytest.CaptureFixture[str]
     assert "set --learning-rate R" in line
     assert "is not there" in refusal(capsys, "self-supervise", "other.npz", "-o", "e.pt")
     assert "epochs" in refusal(capsys, *TRAIN, "--epochs", "0")
+    assert "--probe reads public labels" in refusal(capsys, *TRAIN, "--probe")
+
+
+def test_crops_with_a_probe_of_public_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--views", "3", "--crop", "4", "--loss", "coding_rate", "--probe", "--no-flip")
+    asked = ["self-supervise", "digits", "-o", "e.pt", "--width", "4", "--epochs", "1", *options]
+    assert main([*asked, "--json"]) == ExitCode.DONE
+    captured = capsys.readouterr()
+    said = json.loads(captured.out)
+    assert (said["views"], said["finished"]) == (3, True) and said["seconds"] > 0
+    assert 0.2 < said["probe"] <= 1  # one class in ten is .1
+    assert f", probe {said['probe']:.1%}, " in captured.err

@@ -4,6 +4,7 @@ import io
 import math
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 import labeldp
+from labeldp.mechanisms.accounting import GaussianEvent, gaussian_epsilon
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records import environment
 from labeldp.platform.records.progress import SweepProgress
@@ -92,6 +94,18 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(
     assert recorder.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
+
+
+def test_gaussian_noise_alone_has_a_mu(
+    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = list(plans)[:2]
+    assert "gaussian_mu" not in end(recorder, first).metrics  # Laplace noise
+    charge = replace(a_charge(), event=GaussianEvent(noise_multiplier=4.0))
+    monkeypatch.setattr(Home, "charges", lambda home, keys: [charge])
+    epsilon = gaussian_epsilon(noise_multiplier=4.0, delta=1e-5)
+    record = end(recorder, second, metrics={**METRICS, "epsilon": epsilon, "delta": 1e-5})
+    assert record.metrics["gaussian_mu"] == pytest.approx(0.25, rel=1e-9)
 
 
 def test_a_trial_that_was_not_audited_has_failed(

@@ -111,6 +111,21 @@ def test_any_records_make_a_page(
     assert "nan" not in found.text.lower().split() and "None" not in found.text.split()
 
 
+def test_epsilon_is_shown_as_a_risk_by_the_curve_of_gaussian_noise_where_there_is_one() -> None:
+    figures = {"epsilon": 1.0, "delta": 1e-5}
+    gaussian = a_record("g", variant="G", figures={**figures, "gaussian_mu": 0.268})
+    records = [gaussian, a_record("p", variant="P", figures=figures)]
+    ledger = {"releases": 2, "epsilon_total": 2.0, "delta": 0.0}
+    for audience in Audience:
+        found = made(records, audience=audience, ledger=ledger)
+        column = found.tables[0][0].index("guess, %")
+        assert [row[column] for row in found.tables[0][1:]] == ["55.4", "73.2"]
+        for words in ("50% before, at most 55.4% after", "50% before, at most 73.2% after"):
+            assert words in found.text
+        assert "50% before, at most 88.1% after" in found.text  # of the whole sweep
+        assert "0.268" in found.text.split()
+
+
 def a_point(epsilon: float, accuracy: float) -> Point:
     (found,) = points([a_record(epsilon=epsilon, accuracy=accuracy)])
     return found

@@ -11,6 +11,7 @@ from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials, resized
+from labeldp.trainers.models.schedules import Flip
 from labeldp.trainers.settings.base import FeatureSet
 from tests.source_tree import ROOT
 
@@ -88,6 +89,20 @@ def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial
         "LP-2ST": single,
     }
     assert {trial.config.seed for trial in networks} == set(range(REPETITIONS))
+
+
+def test_digits_are_not_mirrored_and_a_night_has_full_width() -> None:
+    def trials(sweep: str, preset: str) -> list[PlannedTrial]:
+        loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
+        return plan_trials(resized(loaded, loaded.presets[preset]))
+
+    digits = {trial.config.trainer.recipe.flip for trial in trials("compare_mnist", "network")}
+    clothes = trials("compare_fashion_mnist", "network")
+    assert digits == {Flip.NONE} != {trial.config.trainer.recipe.flip for trial in clothes}
+    night = trials("compare_cifar100", "night")
+    assert {trial.config.trainer.width for trial in night} == {64}
+    plain = [trial for trial in night if trial.variant == "subset selection"]
+    assert {trial.config.trainer.epochs for trial in plain} == {30} and len(plain) == 3
 
 
 def test_no_features_of_features(networks: list[PlannedTrial]) -> None:

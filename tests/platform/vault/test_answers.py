@@ -31,7 +31,7 @@ from labeldp.platform.vault import label_home
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable
 from labeldp.trainers.methods.pate import TeacherVotes
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, TeacherKind
 from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table
 
@@ -211,6 +211,33 @@ def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> 
     content = home.journal(ENSEMBLE)().path.read_bytes()
     assert votes.tobytes() in content
     assert LABELS.astype(np.uint8).tobytes() not in content and LABELS.tobytes() not in content
+
+
+def test_nearest_labels_answer_at_the_price_of_a_labels_own_queries(tmp_path: Path) -> None:
+    config = PateConfig(
+        ensemble=replace(
+            ENSEMBLE, kind=TeacherKind.NEIGHBORS, teachers=15, queries=60, queries_per_label=6
+        ),
+        epsilon=4.0,
+        answers=30,
+    )
+    ensemble, (request,) = config.ensemble, config.rounds
+    given = {"ensemble": ensemble, "publish_cost": False}
+    home = a_home(tmp_path)
+    votes = TeacherVotes(config=ensemble)(range(15), home.shards(DRIVER, ensemble), DATA)
+    journal = home.journal(ensemble)()
+    with journal.writing():
+        journal.append(list(range(15)), votes)
+    first = ask(home, request, **given)
+    (line,) = home.ledger()
+    assert line.event == PateAnswers(aggregator=request.aggregator, queries=6, max_answers=6).event
+    assert home.epsilon(first.keys, 1e-5)[0] == pytest.approx(4.0)
+    assert first.figures["epsilon_realised"] <= 4.0 + 1e-9
+    assert first.figures["vote_label_accuracy"] > 0.7
+    # A driver that was killed finds votes and answers, and pays nothing again.
+    again = ask(a_home(tmp_path), request, **given)
+    np.testing.assert_array_equal(again.values, first.values)
+    assert again.keys == first.keys and again.figures == first.figures
 
 
 def test_over_budget_nothing_is_answered(tmp_path: Path) -> None:

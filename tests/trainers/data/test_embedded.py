@@ -34,7 +34,7 @@ def vectors(rows: int = DIGITS) -> NDArray[np.float32]:
 
 def test_a_data_sets_images_become_vectors_and_labels_stay(tmp_path: Path) -> None:
     found = embedded("digits", tmp_path / "x.npy", GREY)
-    assert (found.rows, found.dimensions) == (DIGITS, 10)
+    assert (found["rows"], found["dimensions"]) == (DIGITS, 10)
     data, plain = digits(tmp_path / "x.npy"), load("digits")
     assert data.public.provenance.encoder == GREY
     assert data.public.provenance.league is League.PUBLIC_ENCODER
@@ -121,7 +121,7 @@ def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
     found = own(tmp_path).public
     assert found.provenance.league is League.PUBLIC_ENCODER and found.provenance.weights
     other = embedded(tmp_path / "t-images.npy", tmp_path / "t.npy", encoder_seed=5, replace=True)
-    assert other.rows == 8
+    assert other["rows"] == 8
     with pytest.raises(EmbeddingRefused, match="or with other weights"):
         own(tmp_path)
     record_place(tmp_path / "t.npy").unlink()

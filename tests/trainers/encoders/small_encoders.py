@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from labeldp.trainers.encoders.embedding import Embedded, embed
+from labeldp.trainers.encoders.embedding import embed
 from labeldp.trainers.encoders.encoder import EncoderRequest
 
 #: Address of `small` below.
@@ -73,7 +73,7 @@ def some_images(count: int = 20, *, side: int = 12, seed: int = 0) -> NDArray[np
     return generator.integers(0, 256, size=(count, 3, side, side), dtype=np.uint8)
 
 
-def embedded(source: Path | str, out: Path, address: str = SMALL, **options: Any) -> Embedded:
+def embedded(source: Path | str, out: Path, address: str = SMALL, **options: Any) -> dict[str, Any]:
     """Embed; options of the encoder begin with `encoder_`."""
     of_encoder = {
         key.removeprefix("encoder_"): options.pop(key)

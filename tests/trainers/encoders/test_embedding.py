@@ -41,7 +41,7 @@ def test_other_vectors_are_replaced_on_request_only(
     with pytest.raises(EmbeddingRefused, match=r"holds other features .* add --replace"):
         embedded(images, out, **change)
     replaced = embedded(images, out, **change, replace=True)
-    assert replaced.hash != first.hash and not replaced.cached
+    assert replaced["hash"] != first["hash"] and not replaced["cached"]
 
 
 def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_folder_is_read_by_path_and_leaves_a_list_of_its_rows(
     digest = source.digest()
     assert image_source(str(folder)).digest() == digest
     found = embedded(folder, tmp_path_factory.mktemp("out") / "x.npy", encoder_image_size=8)
-    assert found.names is not None
-    assert Path(found.names).read_text() == "a/1.jpg\na/2.PNG\nb/1.png\n"
-    assert Path(found.names).stat().st_mode & 0o077 == 0  # folders may be called after classes
+    assert found["names"] is not None
+    assert Path(found["names"]).read_text() == "a/1.jpg\na/2.PNG\nb/1.png\n"
+    assert Path(found["names"]).stat().st_mode & 0o077 == 0  # folders may be called after classes
     (folder / "b" / "1.png").write_bytes((folder / "a" / "1.jpg").read_bytes())
     assert image_source(str(folder)).digest() != digest
 

@@ -1,6 +1,7 @@
 """Training without labels: it learns, resumes bit for bit, and has no way in for a label."""
 
 import inspect
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from labeldp.trainers.encoders.pretraining import (
     Pretraining,
     described,
     pretrain,
+    probed,
     training_images,
-    vicreg,
+    view,
 )
+from labeldp.trainers.encoders.pretraining_losses import loss_of
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 from tests.benchmarks.self_supervised import accuracy
 
 CPU = Performance(device=Device.CPU)
@@ -54,21 +57,18 @@ def trained(folder: Path, images: Tensor = IMAGES, **changes: Any) -> Pretrained
     return pretrain(images, folder / "encoder.pt", **options)
 
 
-def vectors(training: Pretraining, images: Tensor = IMAGES) -> Tensor:
-    return described(training.encoder(), images, performance=CPU)
-
-
 def test_trained_features_of_digits_are_worth_more_than_random_ones() -> None:
     data = load("digits")
-    public, known = data.public, torch.from_numpy(data.train_labels)
+    public = data.public
     training = started(DIGITS, public.train_features)
 
     def worth(labels: int) -> float:
         """Accuracy of ridge regression on features of so many labelled digits."""
-        train, test = (vectors(training, x) for x in (public.train_features, public.test_features))
-        mean, std = train.mean(0), train.std(0) + 1e-3
-        rows, others = (train[:labels] - mean) / std, (test - mean) / std
-        return accuracy(rows, known[:labels], others, torch.from_numpy(public.test_labels))
+        return accuracy(
+            training,
+            (public.train_features[:labels], data.train_labels[:labels]),
+            (public.test_features, public.test_labels),
+        )
 
     few, all_of_them = worth(20), worth(1438)
     losses = [training.epoch().loss for _ in range(DIGITS.epochs)]
@@ -112,14 +112,14 @@ def test_other_tensors_and_networks_are_refused(images: Tensor) -> None:
 def test_calls_of_an_epoch_each_make_the_encoder_of_one_call(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     epochs: list[int] = []
-    whole = trained(tmp_path / "one", report=lambda metrics: epochs.append(metrics.epoch))
+    whole = trained(tmp_path / "one", report=lambda metrics, _: epochs.append(metrics.epoch))
     assert whole.finished and (whole.epochs, whole.of, whole.dimensions) == (3, 3, 8)
     ends = [trained(tmp_path, seconds=1e-9) for _ in range(3)]
     assert [(end.epochs, end.finished) for end in ends] == [(1, False), (2, False), (3, True)]
     assert ends[-1].loss == whole.loss
     one, other = (build(Path(end.file)).state_dict() for end in (whole, ends[-1]))
     assert all(torch.equal(one[name], other[name]) for name in one)
-    again = trained(tmp_path / "one", report=lambda metrics: epochs.append(metrics.epoch))
+    again = trained(tmp_path / "one", report=lambda metrics, _: epochs.append(metrics.epoch))
     assert epochs == [1, 2, 3] and again.finished and again.loss is None
 
 
@@ -182,30 +182,106 @@ def test_files_without_an_encoder_are_refused(
         build(tmp_path / "encoder.pt")
 
 
-# ---------------------------------------------------------------------------------- views and loss
+# ----------------------------------------------------------------------------------------- losses
 
 
-def plainly(first: NDArray[Any], second: NDArray[Any]) -> float:
-    """Equations 1 to 6 of the paper, number by number."""
-    count, dimensions = first.shape
-    apart = sum(((first[b] - second[b]) ** 2).sum() for b in range(count)) / count / dimensions
+def vicreg_plainly(views: NDArray[Any]) -> float:
+    """Equations 1 to 6 of the paper, number by number, and mean distances over all pairs."""
+    count, _, dimensions = views.shape
+    pairs = [(one, other) for one in range(count) for other in range(one)]
+    apart = np.mean([((views[one] - views[other]) ** 2).mean() for one, other in pairs])
     spread = common = 0.0
-    for rows in (first, second):
+    for rows in views:
         for d in range(dimensions):
             deviation = np.sqrt(rows[:, d].var(ddof=1) + 1e-4)
-            spread += max(0.0, 1 - deviation) / dimensions / 2
+            spread += max(0.0, 1 - deviation) / dimensions / count
         covariances = np.cov(rows.T)
         for d in range(dimensions):
             for other in range(dimensions):
-                common += covariances[d, other] ** 2 / dimensions if d != other else 0.0
-    return float(25.0 * apart + 20.0 * spread + common)
+                common += covariances[d, other] ** 2 / dimensions * 2 / count * (d != other)
+    return float(25 * apart + 25 * spread + common)
 
 
-def test_the_loss_is_the_papers() -> None:
-    weights = {"invariance": 25.0, "variance": 20.0, "covariance": 1.0}
-    first, second = torch.randn(2, 30, 5, generator=torch.Generator().manual_seed(0)).unbind(0)
-    found = vicreg(0.5 * first, second, **weights)
-    wanted = plainly(0.5 * first.double().numpy(), second.double().numpy())
-    assert abs(float(found) - wanted) < 1e-4 * wanted
-    same = torch.full((30, 5), 0.3)
-    assert abs(float(vicreg(same, same, **weights)) - 20 * 0.99) < 1e-5
+def coding_rate_plainly(views: NDArray[Any]) -> float:
+    """Nats of each view by its eigenvalues, and cosines with the mean of the image's vectors."""
+    _, images, dimensions = views.shape
+    units = views / np.linalg.norm(views, axis=2, keepdims=True)
+    nats = [
+        np.log1p(dimensions / images / 0.2 * np.linalg.svd(rows)[1] ** 2).sum() / 2
+        for rows in units
+    ]
+    means = units.mean(0)
+    cosines = np.einsum("vbd,bd->vb", units, means) / np.linalg.norm(means, axis=1)
+    return float(25 * (1 - cosines.mean() - np.mean(nats) / 200))
+
+
+def simclr_plainly(views: NDArray[Any]) -> float:
+    """Equation 1 of the paper for each ordered pair of views of an image."""
+    count, images, _ = views.shape
+    units = views / np.linalg.norm(views, axis=2, keepdims=True)
+    losses = []
+    for one, image in np.ndindex(count, images):
+        near = np.exp(units @ units[one, image] / 0.5)
+        others = near.sum() - near[one, image]
+        losses += [-np.log(near[v, image] / others) for v in range(count) if v != one]
+    return float(np.mean(losses))
+
+
+@pytest.mark.parametrize("shape", [(2, 30, 5), (3, 4, 6)])
+@pytest.mark.parametrize(
+    ("loss", "plainly"),
+    [
+        (PretrainingLoss.VICREG, vicreg_plainly),
+        (PretrainingLoss.CODING_RATE, coding_rate_plainly),
+        (PretrainingLoss.SIMCLR, simclr_plainly),
+    ],
+)
+def test_losses_are_the_papers(
+    loss: PretrainingLoss, plainly: Callable[[NDArray[Any]], float], shape: tuple[int, ...]
+) -> None:
+    views = 0.5 * torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    assert float(loss_of(loss, views)) == pytest.approx(plainly(views.double().numpy()), rel=1e-4)
+
+
+# ----------------------------------------------------------------------------------------- crops
+
+
+def test_a_crop_shows_pixels_of_the_image_as_they_are() -> None:
+    numbered = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
+    plain = replace(TINY, crop=4, jitter=0.0, grey=0.0, flip=False)
+    generator = torch.Generator().manual_seed(0)
+    places = set()
+    for _ in range(200):
+        for image, seen in zip(numbered, view(numbered, plain, generator), strict=True):
+            start = int(seen[0, 0, 0].round()) - int(image[0, 0, 0])
+            top, left = divmod(start, 8)
+            assert torch.allclose(seen, image[:, top : top + 4, left : left + 4].float(), atol=1e-3)
+            places.add((top, left))
+    assert places == {(top, left) for top in range(5) for left in range(5)}
+
+
+@pytest.mark.parametrize("loss", list(PretrainingLoss))
+def test_an_encoder_of_crops_averages_over_them(tmp_path: Path, loss: PretrainingLoss) -> None:
+    config = replace(TINY, loss=loss, views=3, crop=4, epochs=1)
+    done = trained(tmp_path, config=config)
+    assert (done.views, done.loss is not None, done.probe) == (3, True, None)
+    encoder = build(Path(done.file))
+    with torch.inference_mode():
+        found = encoder(IMAGES[:2])
+        parts = [
+            encoder.network(encoder.normalized(image[:, :, top : top + 4, left : left + 4]))
+            for image in (IMAGES[:2], IMAGES[:2].flip(3))
+            for top in (0, 2, 4)
+            for left in (0, 2, 4)
+        ]
+    assert torch.allclose(found, torch.stack(parts).mean(0), atol=1e-5)
+    with pytest.raises(ValueError, match="crop is 9, and images have 8 x 8 pixels"):
+        trained(tmp_path, config=replace(config, crop=9), replace=True)
+
+
+def test_a_probe_learns_from_one_half_and_is_tested_on_the_other() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=400)
+    vectors = np.eye(3)[labels] + 0.3 * generator.normal(size=(400, 3))
+    assert probed(vectors.astype(np.float32), labels) > 0.85
+    assert probed(generator.normal(size=(400, 300)).astype(np.float32), labels) < 0.5

@@ -7,7 +7,6 @@ from sklearn.linear_model import Ridge
 
 from labeldp.trainers.methods.pate import fit_forest, train_probes
 from labeldp.trainers.models.estimators import EstimatorPredictor
-from labeldp.trainers.models.predictors import restored
 from labeldp.trainers.settings.pate import ForestSettings
 
 Shards = list[NDArray[np.int64]]
@@ -44,5 +43,5 @@ def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_s
     expected = np.zeros((len(FEATURES), 5), dtype=np.float32)
     expected[:, forest.classes_] = forest.predict_proba(FEATURES.numpy())
     assert not expected[:, 4].any()
-    for model in (ours, restored(ours.described(), ours.arrays())):
+    for model in (ours, EstimatorPredictor.restored(ours.described(), ours.arrays())):
         np.testing.assert_array_equal(model.predict(FEATURES), expected)

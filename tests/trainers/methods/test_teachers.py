@@ -33,7 +33,8 @@ CONFIG = EnsembleConfig(
         average_decay=0.5,
     ),
 )
-KINDS = list(TeacherKind)
+#: Neighbors are no teachers with shards of their own (`test_neighbors`).
+KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
 
 
 def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -> tuple[Shard, ...]:

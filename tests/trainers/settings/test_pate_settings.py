@@ -7,7 +7,7 @@ import pytest
 
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
 
 BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=300)
 
@@ -28,6 +28,23 @@ def test_a_trial_costs_the_requested_epsilon(aggregator: AggregatorKind, epsilon
     assert written.planned_charge(num_classes=10, seed=0) == asked.planned_charge(
         num_classes=10, seed=0
     )
+
+
+@pytest.mark.parametrize("aggregator", AggregatorKind)
+def test_labels_that_vote_on_few_queries_meet_the_same_epsilon_with_less_noise(
+    aggregator: AggregatorKind,
+) -> None:
+    asked = replace(BASE, aggregator=aggregator, epsilon=0.5)
+    nearest = replace(BASE.ensemble, kind=TeacherKind.NEIGHBORS)
+    every, few = (
+        replace(asked, ensemble=replace(nearest, queries_per_label=most)) for most in (None, 10)
+    )
+    assert paid(every) == pytest.approx(0.5, rel=1e-6) and paid(few) <= 0.5
+    assert paid(few) == pytest.approx(0.5, rel=1e-6)
+    # The same as for the ensemble where a label votes on all, and sqrt(300 / 10) of it or less.
+    noise, less = every.calibrated().sigma2, few.calibrated().sigma2
+    assert noise == asked.calibrated().sigma2 and noise is not None and less is not None
+    assert less < 0.4 * noise
 
 
 @pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])

@@ -1,0 +1,193 @@
+"""signing: an attacker edits, swaps, truncates and signs again, and is found out."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from labeldp import LabelPrivateClassifier
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.platform.api.paid_fits import PrivacyAddsUp
+from labeldp.platform.api.two_parties import answer, write_request
+from labeldp.platform.cli import sweep_command
+from labeldp.platform.report.publish import publish
+from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, sign_folder
+from tests.faults.without_cluster import without_cluster
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal, words
+from tests.platform.report.folders import a_folder, a_vault
+from tests.source_tree import ROOT
+
+Capture = pytest.CaptureFixture[str]
+
+
+def write_key(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> Path:
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    path.write_bytes(key.private_bytes(*kinds, serialization.NoEncryption()))
+    return path
+
+
+@pytest.fixture
+def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The public key of the owner, in whose environment everything is written."""
+    key = Ed25519PrivateKey.generate()
+    monkeypatch.setenv(VARIABLE, str(write_key(tmp_path / "owner.pem", key)))
+    public = key.public_key()
+    subject = serialization.PublicFormat.SubjectPublicKeyInfo
+    pem = public.public_bytes(serialization.Encoding.PEM, subject)
+    (tmp_path / "owner.pub").write_bytes(pem)
+    return public.public_bytes_raw().hex()
+
+
+def results(folder: Path, epsilons: tuple[float, ...] = (1.0, 2.0, 3.0)) -> Path:
+    """A results folder of three releases and a trial, signed as a sweep's end does."""
+    releases = [LaplaceNoise(epsilon=epsilon, num_classes=10) for epsilon in epsilons]
+    a_folder(folder, releases=releases)
+    sign_folder(folder, records=True)
+    return folder
+
+
+def in_ledger(statement: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        with sqlite3.connect(folder / "vault.db") as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute(statement)
+        connection.close()
+
+    return edit
+
+
+def in_file(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        path = folder / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    return edit
+
+
+TRIAL = f"trials/{0:016x}.json"
+
+
+@pytest.mark.parametrize(
+    ("attack", "problem"),
+    [
+        (in_ledger("UPDATE charges SET event = replace(event, '2.0', '0.5') WHERE position = 2"),
+         "vault.db line 2 was edited"),
+        (in_ledger("UPDATE charges SET made = '2020' WHERE position = 1"),
+         "vault.db line 1 was edited"),
+        (in_ledger("DELETE FROM charges WHERE position = 3"), "vault.db line 3 was removed"),
+        (in_ledger("INSERT INTO charges SELECT 4, 'k', event, indices, mechanism, "
+                   "failure_probability, made FROM charges WHERE position = 1"),
+         "vault.db line 4 was added"),
+        (in_ledger("UPDATE identity SET id = 'x'"), "vault.db line 1 was edited"),
+        (in_file(TRIAL, '"accuracy": 0.9', '"accuracy": 0.99'), f"{TRIAL} was edited"),
+        (lambda folder: (folder / TRIAL).unlink(), f"{TRIAL} was removed"),
+        (lambda folder: shutil.copy(folder / TRIAL, folder / "trials" / "b.json"),
+         "trials/b.json was added"),
+        (lambda folder: (folder / SIGNATURE).write_text(
+            (folder / SIGNATURE).read_text()[:200]), f"{SIGNATURE} is damaged"),
+        (in_file(SIGNATURE, f'"{TRIAL}": "', f'"{TRIAL}": "0'), f"{SIGNATURE} was edited"),
+        (in_file(SIGNATURE, '"records"', '"every file"'), f"{SIGNATURE} was edited"),
+        (in_file(SIGNATURE, '"signature": "', '"signature": "00'), f"{SIGNATURE} was edited"),
+    ],
+)  # fmt: skip
+def test_whatever_is_edited_is_named(
+    attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str, capsys: Capture
+) -> None:
+    folder = results(tmp_path / "results")
+    found = ran(capsys, "verify", str(folder), "--key", str(tmp_path / "owner.pub"))
+    assert found["ok"] and found["signed_by"] == owner and found["entries"] == 5
+    assert f"signed at {found['made']} by key {owner}" in words(capsys, "verify", str(folder))
+    (folder / "report.html").write_text("pages are made of records, at any time")
+    attack(folder)
+    assert problem in words(capsys, "verify", str(folder), "--key", owner, code=1)
+    if SIGNATURE not in problem and "added" not in problem:
+        with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed anew"):
+            sign_folder(folder, records=True)
+
+
+def test_signatures_of_other_folders_and_of_other_keys_are_refused(
+    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = results(tmp_path / "first"), results(tmp_path / "second")
+    shutil.copy(second / SIGNATURE, first / SIGNATURE)  # equal sweeps, but not the same vault
+    assert len(ran(capsys, "verify", str(first), code=1)["edited"]) >= 3
+    in_ledger("DELETE FROM charges WHERE position = 3")(second)
+    thief = write_key(tmp_path / "thief.pem", Ed25519PrivateKey.generate())
+    monkeypatch.setenv(VARIABLE, str(thief))
+    (second / SIGNATURE).unlink()
+    sign_folder(second, records=True)
+    assert "compare the key with the owner's" in words(capsys, "verify", str(second))
+    found = ran(capsys, "verify", str(second), "--key", owner, code=1)
+    assert found["damaged"] == [SIGNATURE] and f"not by {owner}" in found["problems"][0]
+    (first / SIGNATURE).unlink()
+    assert f"has no {SIGNATURE}" in refusal(capsys, "verify", str(first))
+    assert "--key is zz" in refusal(capsys, "verify", str(second), "--key", "zz")
+
+
+def test_folders_are_signed_as_they_are_written(
+    tmp_path: Path, owner: str, capsys: Capture
+) -> None:
+    a_folder(tmp_path / "results", epsilon=2.0)
+    publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
+    features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
+    labels = features[["id"]].assign(bought=["no", "yes"] * 20)
+    facts = {"id_column": "id", "method": "subset", "classes": ["no", "yes"], "epsilon": 1.0}
+    request = write_request(features, tmp_path / "request", **facts)  # type: ignore[arg-type]
+    vault = SharedVault(tmp_path / "vault")
+    given = {"id_column": "id", "label_column": "bought", "epsilon": 1.0, "vault": vault}
+    answer(labels, request, tmp_path / "release", **given)  # type: ignore[arg-type]
+    model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=vault)
+    with pytest.warns(PrivacyAddsUp):
+        model.fit(features[["x"]], labels["bought"])
+    place = tmp_path / "vault"
+    fit = str(next(place.glob("fits/*/fit.json")).relative_to(place))
+    for folder, name in (("public", "run_card.md"), ("release", "arrays.npz"), ("vault", fit)):
+        place = tmp_path / folder
+        assert ran(capsys, "verify", str(place), "--key", owner)["ok"]
+        with (place / name).open("ab") as file:
+            file.write(b" ")
+        assert f"{name} was edited" in words(capsys, "verify", str(place), code=1)
+    lines = json.loads((tmp_path / "vault" / SIGNATURE).read_text())["entries"]
+    assert sum(" line 1" in name for name in lines) == 2  # of the release, and of the fit
+    (tmp_path / "public" / "link").symlink_to(tmp_path / "owner.pem")
+    assert "link was added" in words(capsys, "verify", str(tmp_path / "public"), code=1)
+
+
+def test_a_sweep_signs_its_folder_at_the_end(
+    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
+    arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
+    with without_cluster():
+        assert sweep_command.run(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), arguments) == 0
+    capsys.readouterr()
+    assert ran(capsys, "verify", str(tmp_path / "results"), "--key", owner)["ok"]
+    names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
+    assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)
+
+
+def test_a_key_that_can_not_sign_is_refused_before_a_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = write_key(tmp_path / "other.pem", X25519PrivateKey.generate())
+    vault = a_vault(tmp_path / "results")
+    for place in (other, tmp_path / "nowhere.pem"):
+        monkeypatch.setenv(VARIABLE, str(place))
+        with pytest.raises(ValueError, match=f"{VARIABLE} is .* holds no ed25519 key"):
+            SharedVault(tmp_path / "vault")
+    assert not vault.charges() and not (tmp_path / "vault").exists()
+    monkeypatch.delenv(VARIABLE)
+    sign_folder(tmp_path / "results", records=True)
+    assert not (tmp_path / "results" / SIGNATURE).exists()
