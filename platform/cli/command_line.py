@@ -264,6 +264,7 @@ VERBS = (
         option("--labels", "labels of features in an .npy", "y.npy"),
         option("--label-column", "column of labels; label by default", "NAME"),
         option("--split-column", "column with train or test; split by default", "NAME"),
+        option("--group-column", "whose row it is: one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
         option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
         option("--test", "rows for testing; their labels are public", "FILE"),

@@ -30,6 +30,8 @@ from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.process_ledger import LEDGER, ProcessLedger
 from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import words
 
 PERSONS, EACH, CLASSES = 40, 5, 3
 ROWS = PERSONS * EACH
@@ -345,3 +347,24 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
             LabelPrivateClassifier(**{**given, **refused, "estimator": None}).fit(
                 rows, labels, groups=persons
             )
+
+
+def test_commands_release_for_persons(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, request = str(tmp_path / "log"), str(tmp_path / "request")
+    table, ids = f"{log}/features.parquet", ("--id-column", "id")
+    ran(capsys, "data", "make", "conversions", "--rows", "1500", "-o", log)
+    persons = pd.read_parquet(f"{log}/labels.parquet").person.nunique()
+    asking = ("--method", "moments", "--classes", "no,yes", "-o", request)
+    ran(capsys, "request", table, *ids, *asking)
+    release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
+    release += [request, "--epsilon", "1", "--person-column", "person"]
+    told = words(capsys, *release, "--dry-run")
+    assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
+    assert "the person that has paid most" in told
+    out = str(tmp_path / "release")
+    found = ran(capsys, *release, "-o", out)
+    assert (found["rows"], found["persons"], found["epsilon"]) == (1500, persons, pytest.approx(1))
+    model = str(tmp_path / "model")
+    fitted = ran(capsys, "fit", table, "--release", out, "--estimator", "logistic", "-o", model)
+    assert fitted["epsilon"] == found["epsilon"]
+    assert f"for each of {persons} persons" in words(capsys, "ledger", f"{log}/labels.vault")
