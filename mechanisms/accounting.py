@@ -52,6 +52,21 @@ class PureEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PureMechanism:
+    """What epsilon-DP mechanisms have in common."""
+
+    epsilon: float  # privacy loss per label, finite and above 0
+
+    def __post_init__(self) -> None:
+        _validate.positive(epsilon=self.epsilon)
+
+    @property
+    def event(self) -> PureEvent:
+        """The cost of one release for each label in it."""
+        return PureEvent(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RandomizedResponseEvent(PureEvent):
     """K-ary randomized response: an epsilon-DP answer whose whole trade-off curve is known.
 
@@ -103,6 +118,26 @@ class DecisionEvent(GaussianEvent):
 
 
 Event = PureEvent | GaussianEvent | RenyiEvent
+
+#: A substituted label takes 1, or its row of weights, from one class and gives it to another.
+L2_SENSITIVITY = math.sqrt(2.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMechanism:
+    """What Gaussian noise on one-hot labels, and on their sums, has in common."""
+
+    noise_std: float  # standard deviation of the noise in every number, finite and above 0
+    num_classes: int  # K, at least 2
+
+    def __post_init__(self) -> None:
+        _validate.positive(noise_std=self.noise_std)
+        _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def event(self) -> GaussianEvent:
+        """The cost of one release for each label in it."""
+        return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
 
 def hands_out_labels(event: Event) -> bool:

@@ -38,7 +38,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -54,22 +54,7 @@ _TWO_SIDED = 1.959964
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfPredictions:
-    """An epsilon-DP answer about predictions and secret labels."""
-
-    epsilon: float  # privacy loss per label, finite and above 0
-
-    def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one answer to each label in it."""
-        return PureEvent(epsilon=self.epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorrectCount(_OfPredictions):
+class CorrectCount(PureMechanism):
     """The number of right predictions plus discrete Laplace noise: pure epsilon-DP.
 
     The noise is a whole number, so that no bits of its rounding reveal anything.
@@ -95,15 +80,11 @@ class CorrectCount(_OfPredictions):
         The predictions [M] must be made without these labels [M].
         """
         right = _right(labels, as_numpy(predictions)[None])
-        if isinstance(generator, SecureGenerator):
-            return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
-        success = -math.expm1(-self.epsilon)
-        up, down = as_numpy_generator(generator).geometric(success, size=(2, 1))
-        return np.asarray(right + up - down, dtype=np.int64)
+        return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
 
 
 @dataclass(frozen=True, kw_only=True)
-class MostCorrect(_OfPredictions):
+class MostCorrect(PureMechanism):
     """The model of k with the most right predictions, nearly: pure epsilon-DP, whatever k is.
 
     The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, like
-from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.accounting import GaussianMechanism
 from labeldp.mechanisms.label_channels import (
     Agreement,
     GaussianFamily,
@@ -38,7 +38,6 @@ from labeldp.mechanisms.randomness import (
 
 #: Substituting one label changes two coordinates of its one-hot vector by 1 each.
 L1_SENSITIVITY = 2.0
-L2_SENSITIVITY = math.sqrt(2.0)
 
 
 def _one_hot(labels: Any, num_classes: int) -> NDArray[np.float64]:
@@ -95,22 +94,10 @@ class LaplaceNoise(PurePerLabel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise(PerLabel):
+class GaussianNoise(GaussianMechanism, PerLabel):
     """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP."""
 
-    noise_std: float  # standard deviation per coordinate, finite and above 0
-    num_classes: int  # K, at least 2
-
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        _validate.positive(noise_std=self.noise_std)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
-
-    @property
-    def event(self) -> GaussianEvent:
-        """The cost of one release of a label: a Gaussian event at L2 sensitivity sqrt(2)."""
-        return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
     @property
     def agreement(self) -> Agreement:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
-from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
+from labeldp.mechanisms.accounting import GaussianEvent, PureMechanism
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_draws, optimal_channel
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
@@ -108,16 +108,15 @@ class AmountTable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmountChannel:
+class AmountChannel(PureMechanism):
     """One output for each amount: pure epsilon-DP, whatever the prior."""
 
-    epsilon: float
     kind: AmountNoise = AmountNoise.UNBIASED
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         AmountNoise(self.kind)
 
     @classmethod
@@ -127,11 +126,6 @@ class AmountChannel:
         """Return a histogram of all levels, which is a prior, and a channel: together `epsilon`."""
         counting = ClusterHistograms(epsilon=_PRIOR_SHARE * epsilon, num_classes=LEVELS)
         return counting, cls(epsilon=(1 - _PRIOR_SHARE) * epsilon, kind=kind)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release for each amount."""
-        return PureEvent(epsilon=self.epsilon)
 
     def table(self, prior: Array) -> AmountTable:
         """Return the channel that is best for a public prior of the bins [BINS]."""

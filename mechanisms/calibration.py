@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import brentq, gaussian_epsilon
-from labeldp.mechanisms.additive_noise import L1_SENSITIVITY, L2_SENSITIVITY
+from labeldp.mechanisms.accounting import L2_SENSITIVITY, brentq, gaussian_epsilon
+from labeldp.mechanisms.additive_noise import L1_SENSITIVITY
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability, keep_probability
 
 _STEPS = 64

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import (
     Agreement,
     PurePerLabel,
@@ -531,30 +531,20 @@ def _of_numbers(
 
 
 @dataclass(frozen=True, kw_only=True)
-class StaircaseChannel:
+class StaircaseChannel(PureMechanism):
     """The best channel under each label's own prior: pure epsilon-DP, whatever the prior.
 
     Priors are sorted and quantized to prototypes, with one linear program each.
-
-    Attributes:
-        epsilon: Privacy loss per label, finite and above 0.
-        prototypes: The most programs that are solved.
     """
 
-    epsilon: float
-    prototypes: int = 200
+    prototypes: int = 200  # the most programs that are solved
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         _validate.whole(prototypes=self.prototypes, minimum=1)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release of a label, whatever the prior."""
-        return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw a set of classes for each label [N], once: bool [N, K].

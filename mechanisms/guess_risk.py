@@ -26,8 +26,7 @@ from collections.abc import Iterable
 from scipy.special import ndtr, ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import GaussianEvent, brentq
-from labeldp.mechanisms.additive_noise import L2_SENSITIVITY
+from labeldp.mechanisms.accounting import L2_SENSITIVITY, GaussianEvent, brentq
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Priced, failure_of
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import Event, PureEvent, brentq, log_gaussian_delta
+from labeldp.mechanisms.accounting import Event, PureMechanism, brentq, log_gaussian_delta
 from labeldp.mechanisms.randomness import AnyGenerator
 
 Floats = NDArray[np.float64]
@@ -80,20 +80,14 @@ class PerLabel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PurePerLabel(PerLabel):
+class PurePerLabel(PureMechanism, PerLabel):
     """Base class of those that are epsilon-DP on K labels."""
 
-    epsilon: float  # privacy loss per label, finite and above 0
     num_classes: int  # K, at least 2
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
+        super().__post_init__()
         _validate.whole(num_classes=self.num_classes, minimum=2)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release of a label."""
-        return PureEvent(epsilon=self.epsilon)
 
 
 class Channel(ABC):

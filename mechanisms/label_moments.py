@@ -12,7 +12,6 @@ the special case in which every row of the weights is a unit vector.
 ((2, 2), 0.0707)
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
-from labeldp.mechanisms.accounting import GaussianEvent
+from labeldp.mechanisms.accounting import GaussianMechanism
 from labeldp.mechanisms.randomness import (
     LATTICE,
     AnyGenerator,
@@ -33,34 +32,20 @@ from labeldp.mechanisms.randomness import (
     on_lattice,
 )
 
-#: A substituted label takes its row of the weights from one class and gives it to another.
-L2_SENSITIVITY = math.sqrt(2.0)
 #: Rows of norm 1 in single precision are a little longer in double; they are scaled down by it.
 ROUNDING = 1e-6
 _BLOCK_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelMoments(DrawnExactly):
+class LabelMoments(GaussianMechanism, DrawnExactly):
     """weights^T @ one_hot(labels) plus Gaussian noise, weights [N, M] public with short rows.
 
     A substituted label moves the sums by its row of the weights twice, once away and once back
     in: by sqrt(2) at most in L2, since no row is longer than 1.
     """
 
-    noise_std: float  # standard deviation of the noise in every sum, finite and above 0
-    num_classes: int  # K, at least 2
-
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        _validate.positive(noise_std=self.noise_std)
-        _validate.whole(num_classes=self.num_classes, minimum=2)
-
-    @property
-    def event(self) -> GaussianEvent:
-        """The cost of one release of all moments for each label."""
-        return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
     def release(self, labels: AnyArray, weights: Array, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy moments, once: sums [M, K] in float64.

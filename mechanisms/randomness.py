@@ -509,13 +509,17 @@ def on_lattice(
     return result
 
 
-def discrete_laplace(generator: SecureGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
+def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
     """Draw whole numbers z with probability in proportion to e^(-|z| / scale).
 
-    The whole part of an exponential number of mean `scale` is geometric; two of them, subtracted,
-    are discrete Laplace noise.
+    Two geometric numbers, subtracted. Exactly, these are the whole parts of exponential numbers of
+    mean `scale`.
     """
     _validate.positive(scale=scale)
+    generator = as_noise_generator(generator)
+    if not isinstance(generator, SecureGenerator):
+        up, down = generator.geometric(-math.expm1(-1 / scale), size=(2, *shape))
+        return np.asarray(up - down, dtype=np.int64)
     size, wide = math.prod(shape), math.nextafter(scale, math.inf)
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
     difference: Labels = (first - second).reshape(shape)

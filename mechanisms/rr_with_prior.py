@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, as_numpy, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.randomized_response import happens, wrong_probability
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 
@@ -54,20 +54,13 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RRWithPrior:
-    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP."""
+class RRWithPrior(PureMechanism):
+    """Randomized response on the likeliest classes under a public prior: pure epsilon-DP.
 
-    epsilon: float  # privacy loss per label, finite and above 0
+    Whatever the prior is (the paper's Lemma 1).
+    """
 
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release of a label, for any prior (the paper's Lemma 1)."""
-        return PureEvent(epsilon=self.epsilon)
 
     def top_k(self, prior: AnyArray) -> AnyArray:
         """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""

@@ -33,15 +33,9 @@ from scipy.special import expit, logit
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.mechanisms.randomness import (
-    AnyGenerator,
-    DrawnExactly,
-    SecureGenerator,
-    as_noise_generator,
-    discrete_laplace,
-)
+from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
 Numbers = NDArray[np.float64]
 
@@ -61,20 +55,10 @@ _TWO_SIDED, _ONE_SIDED = 2.0, 1.7
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreHistogram(DrawnExactly):
+class ScoreHistogram(PureMechanism, DrawnExactly):
     """Numbers of labels per cell plus discrete Laplace noise: pure epsilon-DP."""
 
-    epsilon: float  # privacy loss per label, finite and above 0
-
     failure_probability: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release to each label in it."""
-        return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels: AnyArray, places: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy counts, once: int64 [C], some below 0.
@@ -98,12 +82,8 @@ class ScoreHistogram(DrawnExactly):
                 "-1 for what is not counted"
             )
         counts = _counted(where, truth)
-        scale, rng = sensitivity(where) / self.epsilon, as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            noise = discrete_laplace(rng, scale=scale, shape=counts.shape)
-        else:
-            up, down = rng.geometric(-math.expm1(-1 / scale), size=(2, cells))
-            noise = up - down
+        scale = sensitivity(where) / self.epsilon
+        noise = discrete_laplace(generator, scale=scale, shape=counts.shape)
         noisy: AnyArray = like(counts + noise, labels)
         return noisy
 

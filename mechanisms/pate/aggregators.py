@@ -297,6 +297,7 @@ class ConfidentGNMax(_Aggregator):
             threshold=self.threshold,
             sigma1=self.sigma1,
             sigma2=self.sigma2,
+            check_counts=public[0] if public else None,
             check_noise=self.check_noise,
             accounting=accounting,
         )
@@ -388,14 +389,7 @@ class InteractiveGNMax(_Aggregator):
         return counts, _validate.probabilities(student_scores, name="student_scores")
 
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
-        return confident_gnmax_costs(
-            votes,
-            threshold=self.threshold,
-            sigma1=self.sigma1,
-            sigma2=self.sigma2,
-            check_counts=public[0],
-            accounting=accounting,
-        )
+        return self._teachers._costs(votes, accounting, public[0])
 
     def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
         return self._teachers.events(checked=checked, answered=answered, accounting=accounting)

@@ -266,10 +266,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         rows = (X if is_table(X) else X[0]).drop(columns=fitted.id_column)
         validate_data(self, rows, skip_check_array=True)
         self._columns = tuple(map(str, rows.columns))
-        self.classes_ = np.asarray(fitted.classes)
-        self.ledger_, self.model_ = list(fitted.ledger), fitted.trained()
-        self.method_, self.method_reason_ = self.model_.origin.method, "chosen by the request"
-        self.epsilon_, self.delta_ = fitted.epsilon, fitted.delta
+        self.ledger_, self.model_ = list(fitted.ledger), fitted.trained
+        self.classes_, origin = fitted.trained.classes, fitted.trained.origin
+        self.method_, self.method_reason_ = origin.method, "chosen by the request"
+        self.epsilon_, self.delta_ = origin.epsilon, origin.delta
         self._vault_total, self._seed_of_noise = (self.epsilon_, self.delta_), None
         self.__dict__.pop("_people", None)
         return self

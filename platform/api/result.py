@@ -186,29 +186,20 @@ def run(
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
 
     sweep = sweep_of(what)
-    chosen = _options(sweep, results, overrides, **options)
+    chosen = _options(sweep, results=results, overrides=overrides, **options)
     with contextlib.redirect_stderr(io.StringIO() if quiet else sys.stderr):
         driver.run_sweep(sweep, chosen)
     return Result(folder=chosen.results.expanduser().absolute())
 
 
-def plan(
-    what: Runnable,
-    *,
-    results: str | os.PathLike[str] | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> PlanResult:
-    """Return the trials and cost of what `run` would do; nothing is started or released."""
+def plan(what: Runnable, **options: Any) -> PlanResult:
+    """Return the trials and cost of what `run` would do with these options; starts nothing."""
     sweep = sweep_of(what)
-    return plan_of(sweep, _options(sweep, results, overrides, **options))
+    return plan_of(sweep, _options(sweep, **options))
 
 
 def _options(
-    sweep: Sweep,
-    results: str | os.PathLike[str] | None,
-    overrides: Mapping[str, Any] | None,
-    **options: Any,
+    sweep: Sweep, *, results: Any = None, overrides: Any = None, **options: Any
 ) -> SweepOptions:
     folder = Path("results", sweep.name) if results is None else Path(results)
     return SweepOptions(results=folder, overrides=overrides or {}, **options)

@@ -138,13 +138,9 @@ class Request:
             return float(1 / sizes[sizes > 0].min())
         if self.weights is None:
             return 0.0
-        squares = [np.square(some, dtype=np.float64) for some in _parts(self.weights)]
-        most = np.max([some.max(0) for some in squares], 0)
-        return float((most / np.maximum(np.sum([some.sum(0) for some in squares], 0), 1)).max())
-
-
-def _parts(array: NDArray[Any], rows: int = 1 << 16) -> Iterator[NDArray[Any]]:
-    return (array[start : start + rows] for start in range(0, len(array), rows))
+        columns = np.ascontiguousarray(self.weights.T)
+        squares = (np.square(column, dtype=np.float64) for column in columns)
+        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,10 +223,11 @@ def write_request(
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
-            if model.classes != tuple(map(str, classes)):
+            known_classes = list(model.trained.classes)
+            if known_classes != list(map(str, classes)):
                 raise ValueError(
                     f"classes are {', '.join(map(str, classes))}, but those of the first round "
-                    f"{', '.join(model.classes)}; give the same in the same order"
+                    f"{', '.join(known_classes)}; give the same in the same order"
                 )
             prior = model.predict_proba(features)[chosen]
             arrays["prior"] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
@@ -509,7 +506,7 @@ def answer(
         arrays["shares"] = shares
     written = _write(folder, _RELEASE, facts, request.ids, arrays)
     sign_folder(folder)
-    return Answered(**{**vars(found), "bytes": written, "folder": str(folder)})
+    return replace(found, bytes=written, folder=str(folder))
 
 
 def _persons(
@@ -616,46 +613,15 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleasedModel:
-    """A fitted estimator, the preparation of its rows, and what its labels cost.
+    """A model of released labels; its price is that of the id that paid most for all of them."""
 
-    `epsilon` at `delta` is of the id that paid most for all releases together.
-    """
-
-    estimator: Any
-    preprocessing: Any
-    classes: tuple[Any, ...]
+    trained: TrainedModel
     id_column: str
     ledger: tuple[PaidRelease, ...]
-    epsilon: float
-    delta: float
 
-    def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float64]:
-        """Return probabilities of `classes` [N, K] for raw rows, with or without the id column."""
-        rows = features.drop(columns=[self.id_column], errors="ignore")
-        found = np.zeros((len(rows), len(self.classes)))
-        places = np.asarray(self.estimator.classes_, dtype=int)
-        found[:, places] = self.estimator.predict_proba(self.preprocessing(rows))
-        return found
-
-    def trained(self) -> TrainedModel:
-        """Return it as a `TrainedModel`, which takes raw rows and can be saved."""
-        num_classes = len(self.classes)
-        return TrainedModel(
-            predictor=EstimatorPredictor(estimator=self.estimator, num_classes=num_classes),
-            preprocessing=Preprocessing(steps=(self.preprocessing,)),
-            origin=Origin(
-                method=f"{type(self.estimator).__name__} on {self.ledger[0].mechanism}",
-                epsilon=self.epsilon,
-                delta=self.delta,
-                num_classes=num_classes,
-                classes=tuple(map(str, self.classes)),
-                data_name="own",
-                fingerprint="",
-                trial="",
-                seed=0,
-                noise=NoiseKind.SECURE,
-            ),
-        )
+    def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float32]:
+        """Return probabilities of the classes [N, K] for raw rows, with or without their ids."""
+        return self.trained.predict_proba(features.drop(columns=self.id_column, errors="ignore"))
 
 
 def fit_release(
@@ -695,11 +661,10 @@ def fit_release(
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
     parts = [_rows_of(*pair) for pair in zip(releases, tables, strict=True)]
-    whole = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-    rows, preprocessing = prepared(whole, first.id_column)
-    model = (
-        named_estimator("boosting", rows=len(rows), seed=seed) if estimator is None else estimator
-    )
+    rows, preprocessing = prepared(pd.concat(parts, ignore_index=True), first.id_column)
+    model = estimator
+    if model is None:
+        model = named_estimator("boosting", rows=len(rows), seed=seed)
     if first.question is not None or first.clusters is not None:
         starts = np.cumsum([0, *map(len, parts[:-1])])
         chosen, soft = [], []
@@ -714,15 +679,25 @@ def fit_release(
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
     epsilon, delta = _paid(releases)
-    return ReleasedModel(
-        estimator=fitted,
-        preprocessing=preprocessing,
-        classes=first.classes,
-        id_column=first.id_column,
-        ledger=tuple(line for each in releases for line in each.ledger),
+    ledger, classes = tuple(line for each in releases for line in each.ledger), first.classes
+    origin = Origin(
+        method=f"{type(fitted).__name__} on {ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
+        num_classes=len(classes),
+        classes=tuple(map(str, classes)),
+        data_name="own",
+        fingerprint="",
+        trial="",
+        seed=0,
+        noise=NoiseKind.SECURE,
     )
+    trained = TrainedModel(
+        predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
+        preprocessing=Preprocessing(steps=(preprocessing,)),
+        origin=origin,
+    )
+    return ReleasedModel(trained=trained, id_column=first.id_column, ledger=ledger)
 
 
 def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:

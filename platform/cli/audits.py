@@ -81,23 +81,13 @@ def one_run(
 
 
 def moments(
-    *,
-    epsilon: float,
-    delta: float,
-    canaries: int,
-    classes: int,
-    confidence: float,
-    seed: int | None,
+    *, epsilon: float, delta: float, classes: int, seed: int | None, **how: Any
 ) -> dict[str, Any]:
     """Bound the epsilon of moment labels' noise by Dirac canaries, beside the charged one."""
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
-    audit = auditing.audit_moments(
-        LabelMoments(noise_std=noise_std, num_classes=classes),
-        canaries=canaries,
-        delta=delta,
-        confidence=confidence,
-        generator=np.random.default_rng(seed),
-    )
+    mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
+    generator = np.random.default_rng(seed)
+    audit = auditing.audit_moments(mechanism, delta=delta, generator=generator, **how)
     return {"epsilon": audit.epsilon, "noise_std": noise_std, **asdict(audit.found)}
 
 

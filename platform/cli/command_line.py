@@ -8,6 +8,7 @@ needs: SciPy, torch or MLflow, which take up to three seconds.
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -34,7 +35,12 @@ whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
 _array = partial(option, metavar="FILE[:key]")
 _FOLDER = click.Path(exists=True, file_okay=False)
-_ROOT = option("--root", "folder of the data sets; LABELDP_DATA by default", "DIR")
+_ROOT = option(
+    "--root",
+    "folder of the data sets; LABELDP_DATA by default",
+    "DIR",
+    type=click.Path(path_type=Path),
+)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), default="auto")
 _CONFIDENCE = number("--confidence", "of the bound", default=0.95)
 _EPSILON = number("--epsilon", "price that a label pays", required=True)
@@ -267,12 +273,12 @@ VERBS = (
         option("--group-column", "whose row it is: one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
         option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
-        option("--test", "rows for testing; their labels are public", "FILE"),
+        option("--test test_path", "rows for testing; their labels are public", "FILE"),
         option("--test-labels", "labels of --test in an .npy", "t.npy"),
         choice(
             "--hold-out", ("public", "none"), "without test rows: publish labels of 1 in 5, or none"
         ),
-        whole("--seed", "selects the rows of --hold-out public", default=0),
+        whole("--seed hold_out_seed", "selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
         option("--bounds", "of amounts, in place of --classes", "LOW,HIGH"),
     ),
@@ -415,7 +421,6 @@ VERBS = (
         "sweeps/quickstart.py trainer.epochs=5",
         argument("sweep", "SWEEP", "a name of `labeldp sweep`, or a file of your own"),
         *PLAN_OPTIONS,
-        option("--config", "settings; key=value overrides them", "FILE.yaml"),
     ),
     Verb(
         "request",

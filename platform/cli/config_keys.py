@@ -14,13 +14,13 @@ from textwrap import fill
 from typing import Any
 
 import yaml
+from pydantic_core import to_jsonable_python
 
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.sweep.configuration import (
     METHODS,
     ConfigurationError,
     TrialConfig,
-    nested,
     with_changes,
 )
 from labeldp.trainers.extensions import ExtensionError
@@ -107,5 +107,5 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
 
 
 def _written(value: Any) -> str:
-    text: str = yaml.safe_dump(nested(value), default_flow_style=True)
+    text: str = yaml.safe_dump(to_jsonable_python(value), default_flow_style=True)
     return text.removesuffix("\n").removesuffix("...").strip()

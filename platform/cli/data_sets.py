@@ -23,7 +23,6 @@ from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
 from labeldp.trainers.data.own_files import (
     OWN_FILES,
     FileSeen,
-    HoldOut,
     OwnSource,
     describe,
 )
@@ -31,7 +30,7 @@ from labeldp.trainers.data.splits import fingerprint_of, size_of
 from labeldp.trainers.extensions import ExtensionError
 
 
-def list_sets(*, root: str | None) -> Answer:
+def list_sets(*, root: Path | None) -> Answer:
     """Return every data set, and whether its files are below `root` (see `data_root`)."""
     place, found = str(data_root(root).absolute()), entries(root)
     rows = [
@@ -53,18 +52,14 @@ def entries(root: str | Path | None) -> list[dict[str, Any]]:
     folder, found = data_root(root), []
     for name in DATASETS:
         entry = {"name": name, "description": "", "present": False, "path": "", "command": ""}
+        found.append(entry)
         try:
             data_set = DATASETS[name]
         except ExtensionError as error:
-            found.append({**entry, "description": str(error)})
+            entry["description"] = str(error)
             continue
-        facts = {
-            "description": data_set.description,
-            "present": data_set.available(folder),
-            "path": _place(data_set, folder),
-            "command": data_set.command,
-        }
-        found.append({**entry, **facts})
+        entry |= {"description": data_set.description, "present": data_set.available(folder)}
+        entry |= {"path": _place(data_set, folder), "command": data_set.command}
     return found
 
 
@@ -75,36 +70,20 @@ def _place(data_set: DataSet, root: Path) -> str:
     return str(root.absolute() / layout.folder) if layout.files else "in scikit-learn"
 
 
-def fetch_set(*, name: str, root: str | None) -> dict[str, str]:
+def fetch_set(*, name: str, root: Path | None) -> dict[str, str]:
     """Download a data set, unless it is there as published."""
     fetch(name, root)
     return {"name": name, "path": _place(find(name), data_root(root))}
 
 
-def check(
-    *,
-    name: str | None,
-    root: str | None,
-    features: str | None,
-    test: str | None,
-    hold_out: str | None,
-    seed: int,
-    **more: Any,
-) -> Answer:
-    """Check a data set, or a user's own file with the settings in the options."""
+def check(*, name: str | None, root: Path | None, features: str | None, **more: Any) -> Answer:
+    """Check a data set, or a user's own file; `more` is of `DataSettings`."""
     if (name is None) == (features is None):
         raise ValueError("name one data set or one file: labeldp data check FILE.csv")
     path = name or features or ""
     if not path.lower().endswith(OWN_FILES):
         return Answer(facts=check_set(path, root=root))
-    settings = DataSettings(
-        path=path,
-        test_path=test,
-        hold_out=None if hold_out is None else HoldOut(hold_out),
-        hold_out_seed=seed,
-        **more,
-    )
-    return check_own(settings.own_source)
+    return check_own(DataSettings(path=path, **more).own_source)
 
 
 def check_set(name: str, *, root: str | Path | None = None) -> dict[str, Any]:
@@ -134,10 +113,9 @@ def _checked(
     fingerprint: str = "",
 ) -> dict[str, Any]:
     """Findings about a data set; `size` is examples for training and for testing, and classes."""
-    names = ("training_examples", "test_examples", "num_classes")
-    sizes = dict(zip(names, size, strict=True))
     found = {"ok": not problems, "problems": problems, "fingerprint": fingerprint}
-    return {**facts, **found, **sizes}
+    names = ("training_examples", "test_examples", "num_classes")
+    return {**facts, **found, **dict(zip(names, size, strict=True))}
 
 
 def check_own(source: OwnSource) -> Answer:

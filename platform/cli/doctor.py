@@ -7,8 +7,10 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from platform import python_version
 
 import torch
+from packaging.version import Version
 
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
@@ -48,12 +50,15 @@ class Check:
 
 def examine() -> Answer:
     """Look at everything that sweeps need; takes some seconds."""
+    fitting = (3, 11) <= sys.version_info[:2] < (3, 14)
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    room = "" if free > 1 else "free some disk, or use --results DIR on another one"
     checks = [
-        _python(),
+        Check("python", python_version(), "" if fitting else "use Python 3.11 to 3.13"),
         *_packages(),
         *_extensions(),
         _devices(),
-        _disk(),
+        Check("disk", f"{free:.1f} GiB free here", room),
         _ray(),
         _tracking(),
         *(
@@ -77,17 +82,11 @@ def examine() -> Answer:
     )
 
 
-def _python() -> Check:
-    ok = (3, 11) <= sys.version_info[:2] < (3, 14)
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Check("python", version, "" if ok else "use Python 3.11 to 3.13")
-
-
 def _packages() -> list[Check]:
     checks = []
     for name, lowest in _NEEDED.items():
         found = _version(name)
-        ok = found is not None and _release(found) >= _release(lowest)
+        ok = found is not None and Version(found) >= Version(lowest)
         ok = ok and (name, found) != ("mlflow", "3.18.0")
         fix = "" if ok else f"run `make install` ({name} {lowest} or newer)"
         checks.append(Check(name, found or "not installed", fix))
@@ -102,10 +101,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def _extensions() -> list[Check]:
@@ -127,12 +122,6 @@ def _devices() -> Check:
     precision = f"precision auto takes {f'bf16, by {units}' if units else 'fp32 on the CPU'}"
     gpu_names = ", ".join(gpus) or "none"
     return Check("devices", f"{os.cpu_count()} cores, {precision}; GPUs: {gpu_names}")
-
-
-def _disk() -> Check:
-    free = shutil.disk_usage(Path.cwd()).free / 2**30
-    fix = "" if free > 1 else "free some disk, or use --results DIR on another one"
-    return Check("disk", f"{free:.1f} GiB free here", fix)
 
 
 def _ray() -> Check:

@@ -14,55 +14,34 @@ from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, probed, training_images
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
-from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 
 def embed(
-    *,
-    source: str,
-    encoder: str,
-    out: str,
-    pool: str | None,
-    device: str,
-    root: str | None,
-    batch_size: int,
-    half: bool,
-    replace: bool,
-    **more: Any,
+    *, source: str, encoder: str, out: str, pool: str | None, device: str, **more: Any
 ) -> dict[str, Any]:
-    """Write the features of images by an encoder; `more` is of its request."""
+    """Write the features of images by an encoder; `more` is of the call and of its request."""
+    how = {name: more.pop(name) for name in ("root", "batch_size", "half", "replace")}
     request = EncoderRequest(
         address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
     )
-    return embedding.embed(
-        source,
-        Path(out).expanduser(),
-        request,
-        root=None if root is None else Path(root),
-        batch_size=batch_size,
-        half=half,
-        replace=replace,
-        report=_note,
-    )
+    return embedding.embed(source, Path(out).expanduser(), request, **how, report=_note)
 
 
 def self_supervise(
     *,
     source: str,
     out: str,
-    model: str,
-    loss: str,
     learning_rate: float | None,
     no_flip: bool,
     probe: bool,
     minutes: float | None,
     seed: int,
-    device: str,
-    precision: str,
+    device: Any,
+    precision: Any,
     replace: bool,
-    root: str | None,
+    root: Path | None,
     **more: Any,
 ) -> Answer:
     """Train an encoder on images alone; `more` is of its settings.
@@ -72,14 +51,9 @@ def self_supervise(
     """
     if learning_rate is not None:
         more["learning_rate"] = learning_rate
-    folder = None if root is None else Path(root)
-    config = SelfSupervisedConfig(
-        model=ModelName(model), loss=PretrainingLoss(loss), flip=not no_flip, **more
-    )
-    performance = Performance(
-        device=Device(device), precision=Precision(precision), channels_last=True
-    )
-    test = _public_test(source, root=folder) if probe else None
+    config = SelfSupervisedConfig(flip=not no_flip, **more)
+    performance = Performance(device=device, precision=precision, channels_last=True)
+    test = _public_test(source, root=root) if probe else None
 
     def probe_of(encoder: ImageEncoder) -> float:
         assert test is not None
@@ -96,7 +70,7 @@ def self_supervise(
 
     try:
         done = pretrain(
-            training_images(source, root=folder),
+            training_images(source, root=root),
             Path(out).expanduser(),
             config,
             seed=seed,

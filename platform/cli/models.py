@@ -153,30 +153,21 @@ def _all_numbers(line: bytes) -> bool:
 
 
 def publish(
-    *,
-    results: str,
-    trial: str,
-    to: str,
-    at_epsilon: float | None,
-    choose_by: str | None,
-    accept: tuple[str, ...],
-    without_model: bool,
+    *, results: str, to: str, choose_by: str | None, accept: tuple[str, ...], **how: Any
 ) -> Answer:
     """Write the folder of a trial that can be published."""
     found = publishing.publish(
         Path(results),
-        trial=trial,
         to=Path(to),
-        at_epsilon=at_epsilon,
         choose_by=ChooseBy(choose_by) if choose_by else None,
-        accepted=frozenset(Reservation(each) for each in accept),
-        with_model=not without_model,
+        accepted=frozenset(map(Reservation, accept)),
+        with_model=not how.pop("without_model"),
+        **how,
     )
     lines = [
-        "{folder} can be published: {0}".format(", ".join(found["files"]), **found),
-        "trial {trial} is called {name} there; epsilon {epsilon:.4g} at delta {delta:g}".format(
-            **found
-        ),
+        f"{found['folder']} can be published: {', '.join(found['files'])}",
+        f"trial {found['trial']} is called {found['name']} there; epsilon {found['epsilon']:.4g} "
+        f"at delta {found['delta']:g}",
     ]
     if found["chosen_among"] > 1 or found["epsilon_with_choice"] > found["epsilon"]:
         lines.append(

@@ -8,6 +8,7 @@ import pandas as pd
 
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
+from labeldp.platform.report.wording import price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.own_files import csv_table, parquet_table
@@ -17,34 +18,26 @@ from labeldp.trainers.methods.any_model import named_estimator
 def request(
     *,
     features: str,
-    id_column: str,
-    method: str,
     classes: str,
-    epsilon: float,
-    delta: float,
     after: Sequence[str],
     estimator: str | None,
-    seed: int,
     out: str,
+    **how: Any,
 ) -> Answer:
-    """Write a request for labels of a table's rows."""
-    table = _table(features, id_column)
+    """Write a request for labels of a table's rows; `how` is as in `write_request`."""
+    table = _table(features, how["id_column"])
     written = two_parties.write_request(
         table,
         out,
-        id_column=id_column,
-        method=method,
         classes=[name.strip() for name in classes.split(",")],
-        epsilon=epsilon,
-        delta=delta,
         after=[two_parties.read_release(each) for each in after],
-        estimator=_estimator(estimator, len(table), seed),
-        seed=seed,
+        estimator=_estimator(estimator, len(table), how["seed"]),
+        **how,
     )
     directions = 0 if written.weights is None else written.weights.shape[1]
     facts = {
         "rows": len(written.ids),
-        "method": method,
+        "method": written.method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
         "folder": out,
@@ -59,65 +52,41 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {len(written.ids):,} labels by {method}, "
+            f"{out}: a request for {len(written.ids):,} labels by {written.method}, "
             f"{facts['bytes']:,} bytes",
             f"It shows the party with the labels: the ids, and {shows}.",
             f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
-            f"--epsilon {epsilon:g} -o release",
+            f"--epsilon {how['epsilon']:g} -o release",
         ],
     )
 
 
 def release(
-    *,
-    labels: str,
-    id_column: str,
-    label_column: str,
-    request: str,
-    epsilon: float,
-    delta: float,
-    budget: float | None,
-    missing: str | None,
-    person_column: str | None,
-    max_labels_per_person: int,
-    vault: str | None,
-    relabel: bool,
-    dry_run: bool,
-    out: str | None,
+    *, labels: str, request: str, vault: str | None, dry_run: bool, out: str | None, **how: Any
 ) -> Answer:
-    """Answer a request with a release of labels, or state its price."""
+    """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    file = Path(labels)
-    asked = two_parties.read_request(request)
     found = two_parties.answer(
-        _table(labels, id_column, label_column, *([person_column] if person_column else [])),
-        asked,
+        _table(
+            labels,
+            *(how[name] for name in ("id_column", "label_column", "person_column") if how[name]),
+        ),
+        two_parties.read_request(request),
         None if dry_run else out,
-        id_column=id_column,
-        label_column=label_column,
-        epsilon=epsilon,
-        vault=vault or file.with_name(f"{file.stem}.vault"),
-        relabel=relabel,
-        budget=budget,
-        delta=delta,
-        missing=missing,
-        person_column=person_column,
-        max_labels_per_person=max_labels_per_person,
+        vault=vault or Path(labels).with_suffix(".vault"),
+        **how,
     )
     payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
         payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
         known = f"{found.known:,} of {found.persons:,} persons"
-    at = f" at delta {found.delta:g}" if found.delta else ""
-    total_at = f" at delta {found.total_delta:g}" if found.total_delta else ""
-    has = "would have" if dry_run else "has"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
-        f"labels{of_whom}, epsilon {found.epsilon:.4g}{at} for {each}",
-        f"the {payer} that has paid most to {found.vault} {has} paid "
-        f"{found.total_epsilon:.4g}{total_at}",
+        f"labels{of_whom}, {price(found.epsilon, found.delta)} for {each}",
+        f"the {payer} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
+        f"paid {price(found.total_epsilon, found.total_delta)}",
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
@@ -126,7 +95,7 @@ def release(
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
-            f"{missing!r}; both files must write ids alike"
+            f"{how['missing']!r}; both files must write ids alike"
         )
     if found.isolated > two_parties.ISOLATED:
         lines.append(
@@ -145,27 +114,19 @@ def fit(
     releases = [two_parties.read_release(each) for each in release]
     tables = [_table(each, releases[0].id_column) for each in features]
     rows = sum(len(each.ids) for each in releases)
-    model = two_parties.fit_release(
-        tables[0] if len(tables) == 1 else tables,
-        releases,
-        estimator=_estimator(estimator, rows, seed),
-        seed=seed,
+    learner = _estimator(estimator, rows, seed)
+    one_or_more = tables[0] if len(tables) == 1 else tables
+    model = two_parties.fit_release(one_or_more, releases, estimator=learner, seed=seed)
+    model.trained.save(out)
+    origin, size = model.trained.origin, _bytes(Path(out))
+    name, paid = (
+        origin.method.partition(" on ")[0],
+        {"epsilon": origin.epsilon, "delta": origin.delta},
     )
-    model.trained().save(out)
-    facts = {
-        "rows": rows,
-        "estimator": type(model.estimator).__name__,
-        "epsilon": model.epsilon,
-        "delta": model.delta,
-        "bytes": _bytes(Path(out)),
-        "folder": out,
-    }
-    at = f" at delta {model.delta:g}" if model.delta else ""
     return Answer(
-        facts=facts,
+        facts={"rows": rows, "estimator": name, **paid, "bytes": size, "folder": out},
         words=[
-            f"{out}: {facts['estimator']} of {rows:,} released labels, epsilon "
-            f"{model.epsilon:.4g}{at} for the id that paid most",
+            f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
     )

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms._validate import checked_votes
-from labeldp.mechanisms.accounting import Conversion
-from labeldp.mechanisms.additive_noise import L2_SENSITIVITY
+from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import epsilon_of_prices
@@ -139,14 +138,12 @@ def epsilon_pate(
     if seed is not None:
         _validate.whole(seed=seed)
     generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
-    settings: dict[str, Any] = {
-        "delta": delta,
-        "max_answers": answer,
-        "conversion": Conversion(conversion),
-    }
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
-    price = price_of_answers(
-        mechanism, counts, answers, accounting=Accounting(accounting), **settings
+    settings: dict[str, Any] = {"max_answers": answer, "accounting": Accounting(accounting)}
+    stated: dict[str, Any] = {"delta": delta, "conversion": Conversion(conversion)}
+    price = price_of_answers(mechanism, counts, answers, **settings, **stated)
+    request = PateAnswers(
+        aggregator=mechanism, queries=len(counts), max_answers=answer or len(counts)
     )
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
@@ -160,7 +157,7 @@ def epsilon_pate(
             "simulated": True,
             "risk": risk_in_words(epsilon=price.data_independent.epsilon, delta=delta),
         },
-        **_sanitized(mechanism, counts, answers, generator, **settings),
+        **_sanitized(request, counts, answers, generator=generator, **stated),
         "note": (
             f"prices marked simulated are about answers drawn here with {drawn}; expected and "
             "realised are made of the votes, and not for publication"
@@ -264,19 +261,9 @@ def _read_votes(file: str, **without: object) -> NDArray[Any]:
 
 
 def _sanitized(
-    aggregator: Aggregator,
-    votes: NDArray[Any],
-    answers: Answers,
-    generator: np.random.Generator,
-    *,
-    delta: float,
-    max_answers: int | None,
-    conversion: Conversion,
+    request: PateAnswers, votes: NDArray[Any], answers: Answers, *, delta: float, **how: Any
 ) -> dict[str, Any]:
     # As a sweep requests and publishes, so that both print one number for the same answers.
-    request = PateAnswers(
-        aggregator=aggregator, queries=len(votes), max_answers=max_answers or len(votes)
-    )
     published = PublishedCost.of(
         request, teachers=int(votes[0].sum()), classes=votes.shape[1], delta=delta
     )
@@ -284,17 +271,8 @@ def _sanitized(
         reason = "smooth sensitivity is proven for Gaussian noise, not for lnmax"
         return {"sanitized": None, "sanitized_reason": reason}
     try:
-        found = published.sanitize(
-            votes, released_of(answers), generator=generator, conversion=conversion
-        )
+        found = published.sanitize(votes, released_of(answers), **how)
     except ConditionsFailed as error:
         return {"sanitized": None, "sanitized_reason": str(error)}
-    return {
-        "sanitized": {
-            "epsilon": published.capped(found.epsilon, request),
-            "delta": found.delta,
-            "beta": found.beta,
-            "noise_std": found.noise_std,
-            "simulated": True,
-        }
-    }
+    capped = published.capped(found.epsilon, request)
+    return {"sanitized": {**asdict(found), "epsilon": capped, "simulated": True}}

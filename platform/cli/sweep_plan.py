@@ -1,40 +1,33 @@
 """`labeldp plan SWEEP.py`: a sweep's trials and cost; nothing is started or released."""
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Answer, ExitCode, Words, table
 from labeldp.platform.cli.sweep_command import plan_options
-from labeldp.platform.sweep.overrides import load_sweep, read_yaml
+from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan_result import PlanResult, plan_of
 
 
-def plan(*, sweep: str, config: str | None, **given: Any) -> Answer:
-    """List a sweep's trials and their cost: `labeldp plan`.
-
-    Args:
-        sweep: The sweep file.
-        config: YAML file of settings, below `key=value`.
-        **given: Values of PLAN_OPTIONS.
-    """
+def plan(*, sweep: str, **given: Any) -> Answer:
+    """List the trials of a sweep file and their cost; `given` are values of PLAN_OPTIONS."""
     loaded = load_sweep(sweep)
-    options = plan_options(loaded, given)
-    below = read_yaml(Path(config)) if config else {}
-    found = plan_of(loaded, replace(options, overrides={**below, **options.overrides}))
+    found = plan_of(loaded, plan_options(loaded, given))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
     return Answer(facts=found, words=words(found), code=ExitCode.DONE if found.fits else code)
 
 
 def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
+    spoiled, minutes = f"{plan.spoiled_labels:,} of {plan.labels:,}", "-"
+    if plan.minutes is not None and plan.shared_minutes is not None:
+        minutes = f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
     facts = (
         ("trials", str(plan.trials)),
-        ("labels made wrong", _spoiled(plan)),
+        ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
         ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", _minutes(plan)),
+        ("processor minutes", minutes),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
@@ -50,16 +43,6 @@ def words(plan: PlanResult) -> Words:
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
-
-
-def _spoiled(plan: PlanResult) -> str:
-    return f"{plan.spoiled_labels:,} of {plan.labels:,}, for audits" if plan.labels else "-"
-
-
-def _minutes(plan: PlanResult) -> str:
-    if plan.minutes is None or plan.shared_minutes is None:
-        return "-"
-    return f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
 
 
 def _cell(value: object) -> str:

@@ -32,14 +32,13 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     Raises:
         TrackingUnusable: A folder without a store, a port in use, a server that ends by itself.
     """
-    if port is None:
-        try:
-            port = _free_port(_PORT)
-        except TrackingUnusable:
-            port = _free_port(0)
-    else:
-        port = _free_port(port)
-    folder, address = Path(results), f"http://{_HOST}:{port}"
+    try:
+        number = _free_port(_PORT if port is None else port)
+    except TrackingUnusable:
+        if port is not None:
+            raise
+        number = _free_port(0)
+    folder, address = Path(results), f"http://{_HOST}:{number}"
     here = folder.expanduser().absolute()
     if not (here / "mlflow.db").exists():
         inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]
@@ -57,7 +56,7 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     ):
         print(line, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
-        _run(_command(uri, port), folder=scratch)
+        _run(_command(uri, number), folder=scratch)
     return {"address": address, "experiments": len(pages)}
 
 

@@ -17,11 +17,23 @@ from labeldp.trainers.data.files import inner_folder, replacing
 
 
 class Keeper:
-    """Writes and reads states; `start_keeper` makes an actor of it."""
+    """Writes and reads states, and has the names of trials that should stop early.
+
+    `start_keeper` makes an actor of it.
+    """
 
     def __init__(self, folder: str, models: str) -> None:
         """Use these folders for states and for models; they are created when first needed."""
         self._folder, self._models = Path(folder), Path(models)
+        self._stopped: set[str] = set()
+
+    def stop(self, digest: str) -> None:
+        """Name a trial that should stop."""
+        self._stopped.add(digest)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial should stop."""
+        return digest in self._stopped
 
     def keep(self, digest: str, content: bytes) -> None:
         """Keep a trial's state; an earlier one is replaced at once or not at all."""
@@ -52,6 +64,7 @@ def forget(folder: Path, digest: str) -> None:
 
 def start_keeper(folder: Path, models: Path) -> Any:
     """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
-    # It has no memory of its own, so one that died is restarted and called again.
+    # All that it must remember is on disk, so one that died is restarted and called again. It has
+    # forgotten which trials should stop: those train on.
     actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
     return actor.remote(str(folder), str(models))

@@ -5,7 +5,6 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,11 +14,6 @@ from labeldp.trainers import performance
 _PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
 #: An image has no `.git`; this variable names the commit that it was built from.
 COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
-
-
-def code_and_machine() -> dict[str, Any]:
-    """Return those of this process, as fields of a trial's record."""
-    return {"git_commit": git_commit(), "environment": describe()}
 
 
 def git_commit() -> str:

@@ -26,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic_core import to_jsonable_python
 
+import labeldp
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import (
@@ -43,6 +45,8 @@ from labeldp.trainers.data.splits import FeatureProvenance
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
     from labeldp.trainers.models.trained_model import TrainedModel
 
+#: Of results folders; see docs/upgrading.md.
+FORMAT = 1
 #: Records hold a number per metric and epoch: a few megabytes at most.
 _RECORD_BYTES = 100_000_000
 #: A finished trial has these metrics, and at least one of the accuracies.
@@ -57,7 +61,8 @@ DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: Equal parts of the shares of teachers from 0 to 1.
 _BINS = 20
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
-_STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity')
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
+_CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
 
 
 class ResultsFolderError(ValueError):
@@ -66,20 +71,8 @@ class ResultsFolderError(ValueError):
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
-    text = json.dumps(_plain(value), indent=indent)
-    return _STRING_OR_INFINITY.sub(lambda m: "1e999" if m[0] == "Infinity" else m[0], text)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return str(value)
+    text = json.dumps(to_jsonable_python(value, fallback=str), indent=indent)
+    return _STRING_OR_CONSTANT.sub(lambda found: _CONSTANTS.get(found[0], found[0]), text)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -219,6 +212,7 @@ class SweepIdentity:
     """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
 
     Attributes:
+        format: Of the whole folder; counted up when an older version could not read it any more.
         sweep_id: Tag of its run in tracking, wherever the folder is moved.
         fingerprint: Of the public data.
         path: Where the folder was when it was last opened.
@@ -231,6 +225,7 @@ class SweepIdentity:
         learned_releases: Whether an axis that is searched touches a release.
     """
 
+    format: int | None = None
     sweep: str | None = None
     sweep_id: str | None = None
     fingerprint: str | None = None
@@ -273,6 +268,11 @@ def identity_of(path: Path) -> SweepIdentity:
     if not path.exists():
         return SweepIdentity()
     facts = read_json(path)
+    if facts.get("format", FORMAT) != FORMAT:
+        raise ResultsFolderError(
+            f"{path} is of format {facts['format']!r}, and this labeldp ({labeldp.__version__}) "
+            f"reads format {FORMAT}; use the version that wrote it, or another folder"
+        )
     try:
         return SweepIdentity(**facts)
     except ValueError as error:
@@ -282,8 +282,9 @@ def identity_of(path: Path) -> SweepIdentity:
         ) from error
 
 
-def _records_in(folder: Path) -> dict[str, TrialRecord]:
-    files = sorted((folder / "trials").glob("*.json"))
+def records_in(folder: Path) -> dict[str, TrialRecord]:
+    """Return the records of trials that ended in a results folder, by hash."""
+    files = sorted((folder.expanduser() / "trials").glob("*.json"))
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
@@ -375,12 +376,12 @@ class ResultsFolder:
     def identify(self, **facts: Any) -> None:
         """Add facts to `sweep.json`; one that is None stays as it is."""
         new = {name: fact for name, fact in facts.items() if fact is not None}
-        identity = replace(self.identity(), **{**new, "sweep": self.sweep})
+        identity = replace(self.identity(), **{**new, "sweep": self.sweep, "format": FORMAT})
         write_json(self.path / "sweep.json", identity.to_json())
 
     def records(self) -> dict[str, TrialRecord]:
         """Return the records of trials that ended, by hash."""
-        return _records_in(self.path)
+        return records_in(self.path)
 
     def keep(self, record: TrialRecord) -> None:
         """Write a trial's record."""
@@ -427,7 +428,7 @@ def read_results(path: Path) -> KeptResults:
     folder = path.expanduser().absolute()
     if not folder.is_dir():
         raise ResultsFolderError(f"folder {folder} does not exist; name the results of a sweep")
-    identity, records = identity_of(folder / "sweep.json"), _records_in(folder)
+    identity, records = identity_of(folder / "sweep.json"), records_in(folder)
     kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
     if not (identity or records or kept):
         raise ResultsFolderError(

@@ -4,7 +4,6 @@ The results folder can fill it again: a child run that a crash left incomplete i
 written again, and each is written once.
 """
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -23,6 +22,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 # Progress of artifact uploads, one line per file, hides the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
+from filelock import FileLock, Timeout
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -57,24 +57,13 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     if store is None or not store.parent.is_dir():
         yield
         return
-    # The folder and not a file of a lock's own: a refused start leaves nothing behind.
-    folder = os.open(store.parent, os.O_RDONLY | os.O_DIRECTORY)
-    end = time.monotonic() + TIME_LIMIT_SECONDS
     try:
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > end:
-                    raise TimeoutError(
-                        f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; "
-                        "end that one"
-                    ) from error
-                time.sleep(0.05)
-        yield
-    finally:
-        os.close(folder)
+        with FileLock(f"{store}.lock", timeout=TIME_LIMIT_SECONDS):
+            yield
+    except Timeout as error:
+        raise TimeoutError(
+            f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; end that one"
+        ) from error
 
 
 def _create_whole(uri: str) -> None:
@@ -165,7 +154,14 @@ class Tracker:
                 query = f"tags.sweep_id = '{tags['sweep_id']}'"
                 begun = self._client.search_runs([self.experiment_id], query, max_results=1)
                 run_id = str(begun[0].info.run_id) if begun else None
-            if run_id is None or not self._reopened(run_id):
+            try:
+                if run_id is not None:
+                    self._client.update_run(run_id, status=_RUNNING)
+            except MlflowException as error:
+                if error.error_code not in _NO_SUCH_RUN:
+                    raise
+                run_id = None
+            if run_id is None:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
             self.parent_run_id = run_id
@@ -175,15 +171,6 @@ class Tracker:
             )
             self.reconcile()
         return run_id
-
-    def _reopened(self, run_id: str) -> bool:
-        try:
-            self._client.update_run(run_id, status=_RUNNING)
-        except MlflowException as error:
-            if error.error_code in _NO_SUCH_RUN:
-                return False
-            raise
-        return True
 
     def reconcile(self) -> None:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""

@@ -81,10 +81,7 @@ def run_card(
     record: TrialRecord, charges: Sequence[Charge], *, num_labels: int | None = None
 ) -> str:
     """Return a trial's card for the labels' owner, as Markdown; `num_labels` is N, where known."""
-    spoiled = ""
-    if record.canaries:
-        canaries, coins = record.canaries
-        spoiled = spoiled_text(canaries=canaries, coin_canaries=coins, num_labels=num_labels)
+    spoiled = spoiled_text(record.canaries, num_labels=num_labels) if record.canaries else ""
     metrics = record.metrics
     return render(
         "run_card.md.jinja",

@@ -56,8 +56,7 @@ def finding(
     spoiled = ""
     if canaries is not None:
         number = (ledger or {}).get("num_labels")
-        how = {"canaries": canaries[0], "coin_canaries": canaries[1]}
-        text = spoiled_text(**how, num_labels=None if number is None else int(number))
+        text = spoiled_text(canaries, num_labels=None if number is None else int(number))
         spoiled = f"Labels: {text}."
     found = points(records, choose_by=choose_by)
     if not found:

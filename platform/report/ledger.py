@@ -10,8 +10,6 @@ plan that the driver wrote before the first trial counts, the dearest way that t
 gone (`spent_by`).
 """
 
-import csv
-import io
 import json
 import os
 from collections import defaultdict
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
@@ -615,16 +614,14 @@ def rows(account: Account) -> list[dict[str, Any]]:
 
 def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as a table for spreadsheets, in which no cell is a formula."""
-    table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, list(found[0]) if found else ())
-    writer.writeheader()
-    for row in found:
-        plain = {**row, "counted": int(row["counted"])}
-        plain |= {name: "; ".join(row[name]) for name in ("trials", "configurations")}
+
+    def cell(value: Any) -> Any:
+        plain = "; ".join(value) if isinstance(value, list) else value
         # Spreadsheets run text that begins like a formula, and users choose names of sweeps.
-        risky = [name for name, text in plain.items() if str(text).startswith(tuple("=+-@\t\r"))]
-        writer.writerow({**plain, **{name: f"'{plain[name]}" for name in risky}})
-    return table.getvalue()
+        return f"'{plain}" if str(plain).startswith(tuple("=+-@\t\r")) else plain
+
+    plain = [{**row, "counted": int(row["counted"])} for row in found]
+    return str(pd.DataFrame(plain).map(cell).to_csv(index=False))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:

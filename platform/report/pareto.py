@@ -80,7 +80,9 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
         league = record.features_from.league.words
         groups[record.variant, dumps(without_seeds(record.point)), league].append(record)
     found = [_point(members, by) for members in groups.values()]
-    return sorted(found, key=_order)
+    return sorted(
+        found, key=lambda x: (same_epsilon(x.epsilon), x.variant.casefold(), x.variant, -x.rank)
+    )
 
 
 def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
@@ -96,10 +98,6 @@ def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
         for value, epsilon in asked
         if value is not None
     )
-
-
-def _order(point: Point) -> tuple[float, str, str, float]:
-    return (same_epsilon(point.epsilon), point.variant.casefold(), point.variant, -point.rank)
 
 
 def same_epsilon(epsilon: float) -> float:

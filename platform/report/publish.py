@@ -51,7 +51,6 @@ from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import (
     NotPublishable,
-    Reservation,
     Selected,
     check_record,
     check_whole,
@@ -62,7 +61,7 @@ from labeldp.platform.report.selection import (
     rivals_of,
     selected,
 )
-from labeldp.platform.sweep.accuracy_figures import PUBLIC, ChooseBy
+from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.data.catalog import DATASETS
@@ -104,18 +103,11 @@ _NAME = re.compile(r"(setting|figure) [a-z][a-z0-9_./]{0,60}")
 
 
 def publish(
-    results: Path,
-    *,
-    trial: str,
-    to: Path,
-    at_epsilon: float | None = None,
-    choose_by: ChooseBy | None = None,
-    accepted: Collection[Reservation] = (),
-    with_model: bool = True,
+    results: Path, *, trial: str, to: Path, with_model: bool = True, **choice: Any
 ) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
-    `trial` begins its hash, or is `best`; the owner has confirmed the `accepted` reservations.
+    `trial` begins its hash, or is `best`; `choice` is as of `selected`.
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -128,7 +120,7 @@ def publish(
     to = to.expanduser().absolute()
     check_target(to, results=results)
     folder = read_folder(results)
-    chosen = selected(folder, trial, at_epsilon=at_epsilon, choose_by=choose_by, accepted=accepted)
+    chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model)

@@ -75,7 +75,8 @@ def selected(
     """Return the trial that is named, or the best one, if it may be published.
 
     `best` is the most accurate of those with an epsilon and secret noise. `choose_by` None is the
-    sweep's own choice, or else the test split where there is one.
+    sweep's own choice, or else the test split where there is one. The owner has confirmed the
+    `accepted` reservations.
 
     Raises:
         NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
@@ -89,7 +90,13 @@ def selected(
     if trial == BEST:
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
-            _refuse_none(folder, at_epsilon)
+            known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
+            there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
+            most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
+            raise ValueError(
+                f"no trial of {folder.path} is finished, has an epsilon{most}, and noise without "
+                f"a seed; epsilons that there are: {there}"
+            )
         accuracy = chosen_by(metrics, choose_by or folder.identity.choose_by)
         refuse_lottery(metrics, by=accuracy)
         chosen = max(
@@ -125,16 +132,6 @@ def selected(
         together=together.at_least(Total(epsilon=cost.epsilon)),
         learned=folder.learns,
         doubt=doubt,
-    )
-
-
-def _refuse_none(folder: FolderLedger, at_epsilon: float | None) -> None:
-    known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
-    there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
-    most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
-    raise ValueError(
-        f"no trial of {folder.path} is finished, has an epsilon{most}, and noise without a seed; "
-        f"epsilons that there are: {there}"
     )
 
 

@@ -162,26 +162,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "No trial finished with all canaries and with every block.\n"
     canaries, blocks = rows[0]["canaries"], rows[0]["blocks"]
-    single, many = f"1 x {canaries}", f"{blocks} x {canaries // blocks}"
-    lines = [
-        f"| method | epsilon | accuracy {single} | {many} | epsilon_m as published {single} "
-        f"| {many} | corrected {single} | {many} | overlap |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = [
-            f"{row['variant']}",
-            f"{row['epsilon']:.4g}",
-            f"{100 * row['accuracy']:.2f}",
-            f"{100 * row['accuracy_blocks']:.2f}",
-            *(
-                f"{row[f'{name}_low']:.2f} to {row[f'{name}_high']:.2f}"
-                for name in ("paper", "paper_blocks", "corrected", "corrected_blocks")
-            ),
-            "yes" if row["agree"] else "no",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    text = pd.DataFrame(rows).to_string(index=False, float_format="{:.4g}".format)
+    return (
+        f"One model with 1 x {canaries} canaries, and `blocks` of {blocks} x {canaries // blocks}. "
+        "`paper` is epsilon_m as published, `agree` whether these intervals overlap.\n\n"
+        f"```text\n{text}\n```\n"
+    )
 
 
 def _identity(record: TrialRecord) -> tuple[str, str]:

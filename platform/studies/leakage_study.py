@@ -4,9 +4,8 @@ It trains forests and simulates answers; it uses neither a sweep nor Ray.
 """
 
 import argparse
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,8 @@ from labeldp.mechanisms.pate.vote_leakage import (
     measure_reconstruction,
     reconstruct,
 )
-from labeldp.platform.records.results import dumps, write_text
+from labeldp.platform.cli.command import Answer, perform
+from labeldp.platform.records.results import write_text
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
@@ -31,35 +31,6 @@ from labeldp.trainers.methods.attribute_inference import (
     Scaling,
     adult_votes,
     infer_attribute,
-)
-
-#: Heads of the columns, and what is printed below them.
-_ATTRIBUTE = (
-    ("votes", "{votes}"),
-    ("the attacker sees", "{seen}"),
-    ("PhD", "{phd}"),
-    ("others", "{others}"),
-    ("over 75% agree: PhD", "{consensus_phd:.1%}"),
-    ("others", "{consensus_others:.1%}"),
-    ("balanced accuracy", "{balanced_accuracy:.3f}"),
-    ("AUC", "{auc:.3f}"),
-)
-_RECONSTRUCTION = (
-    ("votes", "{votes}"),
-    ("attacker", "{attacker}"),
-    ("noise std", "{noise_std:g}"),
-    ("answers", "{answers:.0f}"),
-    ("error", "{error:.4f}"),
-    ("with prior", "{error_with_prior:.4f}"),
-    ("ms each", "{milliseconds:.1f}"),
-)
-_DEFENSES = (
-    ("defense", "{defense}"),
-    ("attack's error", "{error:.3f}"),
-    ("input changed a little", "{error_evaded:.3f}"),
-    ("draws per input", "{draws:.0f}"),
-    ("accuracy of first answers", "{accuracy:.1%}"),
-    ("answers to ten equal questions", "{answered_again:.0%}"),
 )
 
 
@@ -146,45 +117,38 @@ def run_study(
 def tables(outcome: Mapping[str, Any]) -> str:
     """Return the outcome as Markdown."""
     parts = ["# What repeated PATE answers give away\n"]
-    for title, columns, rows in (
-        ("PhD holders", _ATTRIBUTE, outcome["attribute_inference"]),
-        ("Histograms recovered", _RECONSTRUCTION, outcome["reconstruction"]),
-        (f"Defenses ({outcome['defended_votes']} votes)", _DEFENSES, outcome["defenses"]),
+    for title, part in (
+        ("PhD holders", "attribute_inference"),
+        ("Histograms recovered", "reconstruction"),
+        (f"Defenses ({outcome['defended_votes']} votes)", "defenses"),
     ):
-        if rows:
-            parts += [f"## {title}\n", _table(columns, rows)]
+        if rows := outcome[part]:
+            text = pd.DataFrame(rows).to_string(index=False, float_format="{:.4g}".format)
+            parts.append(f"## {title}\n\n```text\n{text}\n```\n")
     return "\n".join([*parts, *(f"Not measured: {text}\n" for text in outcome["missing"])])
-
-
-def _table(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]]) -> str:
-    cells = [[head for head, _ in columns]]
-    cells += [[text.format(**row) for _, text in columns] for row in rows]
-    head, *body = ("| " + " | ".join(line) + " |" for line in cells)
-    return "\n".join([head, "|" + "---|" * len(columns), *body]) + "\n"
 
 
 def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list[str]) -> int:
     """Parse the command line, run the study, print it; returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Run the study {name!r}.")
     parser.add_argument("--smoke", action="store_true", help="the small size: a minute")
-    parser.add_argument("--results", metavar="DIR", default=f"results/{name}")
+    parser.add_argument("--results", metavar="DIR", type=Path, default=f"results/{name}")
     parser.add_argument("--data", metavar="DIR", help="folder of the sets (default: LABELDP_DATA)")
-    parser.add_argument("--votes", metavar="DIR", help="folder of published votes")
+    parser.add_argument("--votes", metavar="DIR", type=Path, help="folder of published votes")
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
     options = parser.parse_args(arguments)
-    try:
-        outcome = run_study(
+
+    def outcome() -> Answer:
+        found = run_study(
             smoke if options.smoke else study,
             name=name,
             adult=data_root(options.data) / "adult",
-            published=None if options.votes is None else Path(options.votes),
-            results=Path(options.results).expanduser(),
+            published=options.votes,
+            results=options.results.expanduser(),
         )
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(dumps(outcome) if options.json else tables(outcome))
-    return 0
+        return Answer(facts=found, words=tables(found))
+
+    return int(perform(outcome, json=options.json))
 
 
 def _published(

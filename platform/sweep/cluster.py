@@ -16,13 +16,14 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 # Tune reads these when it is imported. Its own loggers would write what the tracking store has, and
 # its SIGINT handler would keep Ctrl-C from us.
@@ -212,11 +213,18 @@ def _has_autoscaler() -> bool:
 def start_private() -> None:
     """Start a cluster that only this user's processes on this machine can reach."""
     tighten_token()
+    wait = os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"
+    # `ray.init` has no parameter for these. The node's address: `_node_ip_address="127.0.0.1"` is
+    # turned into the machine's own address, unless Ray is set up as on macOS and Windows. The
+    # agent's port: it takes 52365, so that a later head of `ray start` has no agent, and `ray job
+    # submit` fails with "No available agent to submit job"; 0 is any free port.
+    ports = partial(parameter.RayParams, dashboard_agent_listen_port=0)
     with (
-        _ray_settings(),
-        _environment(_NO_PORT),
+        patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
+        patch.object(parameter, "RayParams", ports),
+        patch.object(services, "get_node", _patiently(services.get_node)),
+        _environment({**_NO_PORT, _PORT_WAIT: wait}),
         owner_only(),  # the token, logs, and spilled objects that may hold true labels
-        _patient(),
     ):
         ray.init(
             address="local",
@@ -274,29 +282,8 @@ def _closed_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="labeldp-", dir=folder.parent))
 
 
-@contextmanager
-def _ray_settings() -> Iterator[None]:
-    """Set two things that `ray.init` has no parameter for.
-
-    The node's address: `_node_ip_address="127.0.0.1"` is turned into the machine's own address,
-    unless Ray is set up as on macOS and Windows. The agent's port: it takes 52365, so that a later
-    head of `ray start` has no agent, and `ray job submit` fails with "No available agent to submit
-    job"; 0 is any free port.
-    """
-    parameters: Any = parameter
-    enabled, usual = ray_constants.ENABLE_RAY_CLUSTER, parameters.RayParams
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    parameters.RayParams = partial(usual, dashboard_agent_listen_port=0)
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER, parameters.RayParams = enabled, usual
-
-
-@contextmanager
-def _patient() -> Iterator[None]:
+def _patiently(ask: Callable[..., Any]) -> Callable[..., Any]:
     """Have Ray ask for its own node again and again; after half a minute it would give up."""
-    ask: Any = services.get_node
     started = time.monotonic()
 
     def ask_until(gcs_address: str, node_id: str) -> Any:
@@ -308,12 +295,7 @@ def _patient() -> Iterator[None]:
                     raise
                 time.sleep(_ASK_AGAIN_SECONDS)
 
-    services.get_node = ask_until
-    try:
-        with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"}):
-            yield
-    finally:
-        services.get_node = ask
+    return ask_until
 
 
 @contextmanager

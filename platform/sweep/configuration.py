@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from pydantic_core import to_jsonable_python
 
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
@@ -296,9 +297,9 @@ class AuditSettings:
         return canaries_needed(epsilon=epsilon, confidence=each)
 
 
-def spoiled_text(*, canaries: int, coin_canaries: int, num_labels: int | None = None) -> str:
-    """Return how many labels were spoiled for audits, or why epsilon_m is missing."""
-    spoiled = canaries + coin_canaries
+def spoiled_text(kinds: tuple[int, int], *, num_labels: int | None = None) -> str:
+    """Return how many labels were spoiled for both audits, or why epsilon_m is missing."""
+    (canaries, coin_canaries), spoiled = kinds, sum(kinds)
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
         share = "" if num_labels is None else f" ({100 * spoiled / num_labels:.2g}%)"
@@ -593,27 +594,18 @@ def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Ma
     return {**rest, "trainer.epsilon": 2 / value}
 
 
-def nested(section: Any) -> Any:
-    """Return settings as plain values: sections as mappings, enums as their texts."""
-    if is_dataclass(section):
-        return {each.name: nested(getattr(section, each.name)) for each in fields(section)}
-    if isinstance(section, tuple):
-        return [nested(item) for item in section]
-    return str(section) if isinstance(section, str) else section
-
-
-def flatten(values: TrialConfig | Mapping[str, Any]) -> dict[str, Any]:
+def flatten(config: TrialConfig) -> dict[str, Any]:
     """Return dotted key -> plain value, in the order of the sections."""
     flat: dict[str, Any] = {}
 
     def walk(prefix: str, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
-            if isinstance(value, Mapping):
+            if isinstance(value, dict):
                 walk(f"{prefix}{name}.", value)
             else:
                 flat[f"{prefix}{name}"] = value
 
-    walk("", nested(values) if isinstance(values, TrialConfig) else values)
+    walk("", to_jsonable_python(config))
     return flat
 
 
@@ -622,7 +614,7 @@ _known = lru_cache(maxsize=64)(flatten)
 
 def to_yaml(config: TrialConfig) -> str:
     """Return the resolved configuration as YAML."""
-    return str(yaml.safe_dump(nested(config), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(to_jsonable_python(config), sort_keys=False, allow_unicode=True))
 
 
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:

@@ -26,6 +26,7 @@ from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.sweep.configuration import ConfigurationError, Estimate, TrialConfig
 from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.trainer import PlannedCharge
 
 
@@ -189,28 +190,27 @@ def check_budget(
 def check_what_is_left(
     trials: Sequence[PlannedTrial],
     earlier: Sequence[Charge],
+    size: DataSize,
     *,
-    num_classes: int,
-    num_labels: int,
-    held_out: int = 0,
     read: Collection[str] = (),
     budget: Budget | None,
 ) -> None:
     """Refuse a plan that the budget can't pay beside the releases of earlier starts (`earlier`).
 
     A release that the ledger may hold already counts as paid. Whether it does depends on labels and
-    on public inputs, so the vault decides; nothing is refused here that it would grant. `held_out`
+    on public inputs, so the vault decides; nothing is refused here that it would grant. Held-out
     labels pay for no training. `read`: keys of the releases that finished trials have read.
     """
     if budget is None:
         return
+    num_labels, every = size.num_labels, size.num_labels + size.held_out
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
     planned: dict[str, Charge] = {}
     unforeseen: list[Charge] = []
     labels = np.arange(num_labels)
     for trial in trials:
-        for part in releases_of(trial, num_classes=num_classes).values():
+        for part in releases_of(trial, num_classes=size.num_classes).values():
             if trial.own_releases:
                 kind = {"stands_for": repr(part.release)}
                 first = len(unforeseen)
@@ -220,11 +220,8 @@ def check_what_is_left(
                 mechanism = describe(part.release, trial.config.noise.source())
                 planned[_line(mechanism)] = _planned(part, mechanism, labels)
     new = unforeseen + [charge for line, charge in planned.items() if line not in paid]
-    every = num_labels + held_out
-    if held_out:
-        rows = np.arange(num_labels, every)
-        unread = [charge for charge in apart if charge.key not in read]
-        new += _new_estimates(trials, apart, unread, num_classes=num_classes, rows=rows)
+    if size.held_out:
+        new += _new_estimates(trials, apart, size, read)
     requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
     if not new or budget.allows(requested):
         return
@@ -238,25 +235,21 @@ def check_what_is_left(
 
 
 def _new_estimates(
-    trials: Sequence[PlannedTrial],
-    stored: Sequence[Charge],
-    unread: Sequence[Charge],
-    *,
-    num_classes: int,
-    rows: NDArray[np.intp],
+    trials: Sequence[PlannedTrial], stored: Sequence[Charge], size: DataSize, read: Collection[str]
 ) -> list[Charge]:
-    """Charges that estimates of accuracy will add on held-out labels, at `rows` [H].
+    """Charges that estimates of accuracy will add on held-out labels.
 
     A stored release serves every trial. A count is of one trial's predictions: those that no
     finished trial has read may be of trials that ended too early for a record; further trials
     request new ones.
     """
+    rows = np.arange(size.num_labels, size.num_labels + size.held_out)
     known = {_line(charge.mechanism) for charge in stored}
-    begun = Counter(_line(charge.mechanism) for charge in unread)
+    begun = Counter(_line(charge.mechanism) for charge in stored if charge.key not in read)
     new: list[Charge] = []
     for trial in trials:
-        asked = planned_estimate(trial.config, num_classes=num_classes)
-        mechanism = held_out_mechanism(trial.config, num_classes=num_classes)
+        asked = planned_estimate(trial.config, num_classes=size.num_classes)
+        mechanism = held_out_mechanism(trial.config, num_classes=size.num_classes)
         description = describe(mechanism, trial.config.noise.source())
         line = _line(description)
         if trial.config.evaluation.estimate is not Estimate.RELEASE:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.environment import code_and_machine
+from labeldp.platform.records.environment import describe, git_commit
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
@@ -121,12 +121,34 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         tracker = opening.result()
         check_one_writer(tracker.uri, capacity)
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
-        home = _home(plan, data, folder, budget=budget, authority=authority)
-        made_by = code_and_machine()
-        _identify(plan, data, folder, tracker, commit=made_by["git_commit"])
+        home = home_proxy.start(
+            SecretLabels(
+                training=data.train_labels,
+                held_out=data.held_out_labels,
+                num_classes=data.public.num_classes,
+            ),
+            audit=plan.audit,
+            coin_seed=_coin_seed(plan.trials),
+            store=folder.store,
+            votes=options.shared_folder / "votes",
+            shared_coins=bool(ensembles_of(plan.trials)),
+            fingerprint=data.public.fingerprint,
+            budget=budget,
+            authority=authority,
+        )
+        commit = git_commit()
+        _identify(plan, data, folder, tracker, commit=commit)
         skipped = {digest: done[digest] for digest in plans if digest in done}
         progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
-        for line in _beginning(plan, data, folder, skipped=len(skipped)):
+        progress.say(
+            f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
+            f"{plan.cost.releases} releases, results in {folder.path}"
+        )
+        spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
+        features = data.public.provenance
+        league = [] if features == NO_OUTSIDE_DATA else [f"league: {features.words}"]
+        labels = f"labels: {spoiled_text(spoiled, num_labels=plan.size.num_labels)}"
+        for line in (labels, *plan.notes, *league):
             progress.say(line)
         wait(loading)
         from labeldp.platform.records.recorder import Recorder
@@ -144,36 +166,17 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
                 folder=folder,
                 tracker=tracker,
                 plans=plans,
-                made_by=made_by,
+                made_by={"git_commit": commit, "environment": describe()},
                 progress=progress,
                 home=home,
                 authority=authority,
                 num_labels=plan.size.num_labels,
-                features=data.public.provenance,
+                features=features,
             ),
             progress=progress,
             book=book,
         )
         home.end()  # another sweep may follow on this cluster
-
-
-def _beginning(
-    plan: Plan, data: LabelledData, folder: ResultsFolder, *, skipped: int
-) -> Iterator[str]:
-    yield (
-        f"{plan.sweep.name}: {plan.total} trials ({skipped} finished before), "
-        f"{plan.cost.releases} releases, results in {folder.path}"
-    )
-    spoiled = spoiled_text(
-        canaries=plan.audit.canaries or 0,
-        coin_canaries=plan.audit.coin_canaries or 0,
-        num_labels=plan.size.num_labels,
-    )
-    yield f"labels: {spoiled}"
-    yield from plan.notes
-    features = data.public.provenance
-    if features != NO_OUTSIDE_DATA:
-        yield f"league: {features.words}"
 
 
 # --- earlier starts -------------------------------------------------------------------------------
@@ -191,15 +194,7 @@ def budget_left(
     delta = delta_of_total(charges, delta=max(plan.cost.delta, plan.delta))
     if delta > plan.cost.delta:
         budget = budget_of(plan.sweep.budget, plan.options.max_epsilon_total, delta=delta)
-    check_what_is_left(
-        left,
-        charges,
-        num_classes=plan.size.num_classes,
-        num_labels=plan.size.num_labels,
-        held_out=plan.size.held_out,
-        read=read,
-        budget=budget,
-    )
+    check_what_is_left(left, charges, plan.size, read=read, budget=budget)
     return budget
 
 
@@ -315,31 +310,6 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     return each, teacher
 
 
-def _home(
-    plan: Plan,
-    data: LabelledData,
-    folder: ResultsFolder,
-    *,
-    budget: Budget | None,
-    authority: bytes,
-) -> LabelHome:
-    return home_proxy.start(
-        SecretLabels(
-            training=data.train_labels,
-            held_out=data.held_out_labels,
-            num_classes=data.public.num_classes,
-        ),
-        audit=plan.audit,
-        coin_seed=_coin_seed(plan.trials),
-        store=folder.store,
-        votes=plan.options.shared_folder / "votes",
-        shared_coins=bool(ensembles_of(plan.trials)),
-        fingerprint=data.public.fingerprint,
-        budget=budget,
-        authority=authority,
-    )
-
-
 def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
     """Seed of the coin canaries: none, and so a secret of the vault, unless all noise is seeded."""
     seeds = [trial.config.noise.seed for trial in trials]
@@ -380,16 +350,12 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
 
     Nothing for any other sweep. Plans of earlier starts may have been dearer.
     """
-    private = [
-        trial
-        for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True)
-        if isfinite(epsilon)
-    ]
+    priced = zip(plan.trials, plan.cost.epsilons, strict=True)
+    private = [trial for trial, epsilon in priced if isfinite(epsilon)]
     if not plan.sweep.learns or not private:
         return {}
-    cost = cost_of(
-        private, num_classes=plan.size.num_classes, with_estimates=plan.size.held_out > 0
-    )
+    counted = plan.size.held_out > 0
+    cost = cost_of(private, num_classes=plan.size.num_classes, with_estimates=counted)
     touched = any(search.foreseen is None for search in plan.searches)
     return {
         "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),

@@ -1,8 +1,8 @@
-"""What users write: sweep files, `key=value` on the command line, and YAML files."""
+"""What users write: sweep files, and `key=value` on the command line."""
 
-import importlib.util
 import os
 import re
+import runpy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 import labeldp
-from labeldp.platform.sweep.configuration import ConfigurationError, flatten
+from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.data.files import FileRefused, read_bytes
@@ -85,21 +85,6 @@ def _value(text: str, argument: str) -> Any:
         raise ConfigurationError(f"{argument!r} has a value that cannot be read") from error
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a YAML file of nested or dotted keys as a flat mapping."""
-    try:
-        loaded = yaml.load(read_bytes(path).decode() or "{}", _Loader)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except FileRefused as error:
-        raise ConfigurationError(str(error)) from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise ConfigurationError(f"{path} is not YAML that can be read: {error}") from error
-    if not isinstance(loaded, Mapping):
-        raise ConfigurationError(f"{path} holds no mapping of keys to values")
-    return flatten({str(name): value for name, value in loaded.items()})
-
-
 def sweep_file(name: str) -> Path:
     """Return the path of a sweep file: it is given, or a name of one that labeldp has."""
     if Path(name).suffix or os.sep in name:
@@ -124,17 +109,13 @@ def load_sweep(path: str) -> Sweep:
         raise ConfigurationError(
             f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
         ) from error
-    spec = importlib.util.spec_from_file_location(f"labeldp_sweep_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        found = runpy.run_path(os.fspath(file), run_name=f"labeldp_sweep_{file.stem}")
     except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
-    sweep = getattr(module, "SWEEP", None)
-    if isinstance(sweep, Sweep):
+    if isinstance(sweep := found.get("SWEEP"), Sweep):
         return sweep
-    if hasattr(module, "STUDY"):
+    if "STUDY" in found:
         raise ConfigurationError(
             f"{path} is a study, not a sweep: it has no trials to plan; `python {path} --smoke` "
             "runs it at its small size, --help shows the rest"

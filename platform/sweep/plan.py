@@ -9,7 +9,8 @@ nothing dearer: up to there the default price of a count is what makes it useful
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -140,27 +141,22 @@ def plan_sweep(
     wanted = options.choose_by or sized.choose_by
     by = wanted or ChooseBy.TEST
     if size is not None:
-        try:
+        with _noting(refusals):
             check_amounts(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
-        except (ValueError, FileNotFoundError) as error:
-            refusals.append(error)
-        try:
+        estimates = {trial.config.evaluation.estimate for trial in trials}
+        with _noting(refusals):
             by = resolve(
                 wanted,
                 has_test_split=size.has_test_split,
                 has_held_out=size.held_out > 0,
-                has_histogram=all(
-                    trial.config.evaluation.estimate is Estimate.HISTOGRAM for trial in trials
-                ),
+                has_histogram=estimates == {Estimate.HISTOGRAM},
                 learns=sized.learns,
                 amounts=size.amounts,
             )
-        except ValueError as error:
-            refusals.append(error)
     # A wider grid would have another default, and trials that have finished would run again for it.
     before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
     trials, searches, count_epsilon = with_count_price(
@@ -169,15 +165,11 @@ def plan_sweep(
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
-    try:
+    with _noting(refusals):
         if by.estimated and (wanted is by or sized.learns) and noise is not None:
             noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
-    except ValueError as error:
-        refusals.append(error)
-    try:
+    with _noting(refusals):
         check_budget(cost, budget, trials=trials)
-    except ValueError as error:
-        refusals.append(error)
     return Plan(
         sweep=sized,
         options=options,
@@ -195,6 +187,14 @@ def plan_sweep(
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
+
+
+@contextmanager
+def _noting(refusals: list[ValueError | OSError]) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        refusals.append(error)
 
 
 def _with_canaries(

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import records_in
 from labeldp.platform.sweep.configuration import TrialConfig, flatten
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare, size_of_data
@@ -97,7 +97,14 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    minutes = planned_minutes(trials, size, results=options.results)
+    before = _recorded(options.results)
+    measured = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
+    minutes = [
+        median(seconds) / 60 if seconds else _scaled(trial.config, size)
+        for trial, seconds in zip(trials, measured, strict=True)
+    ]
+    shared = _shared(trials, size)
+    parts = [*minutes, shared]
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -109,10 +116,10 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(known, minutes.trials),
-        minutes=minutes.total,
-        shared_minutes=minutes.shared,
-        minutes_source=minutes.source,
+        configurations=_configurations(known, minutes),
+        minutes=None if None in parts else math.fsum(part for part in parts if part is not None),
+        shared_minutes=shared,
+        minutes_source=_source(minutes, shared, measured=sum(map(bool, measured))),
         over_budget=over_budget and len(problems) == 1,
         notes=list(known.notes),
     )
@@ -172,55 +179,22 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     return problems
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedMinutes:
-    """Processor minutes of a plan, of each trial and `shared` by all; None where unknown.
-
-    Attributes:
-        known: Number of trials that are known from records.
-    """
-
-    trials: Sequence[float | None]
-    known: int
-    shared: float | None
-
-    @property
-    def total(self) -> float | None:
-        """Of all together; None where one is missing."""
-        parts = [*self.trials, self.shared]
-        return None if None in parts else math.fsum(part for part in parts if part is not None)
-
-    @property
-    def source(self) -> str:
-        """Where the minutes are from, in words."""
-        missing = sum(each is None for each in self.trials)
-        parts = []
-        if self.known:
-            parts.append(f"{self.known} trials as measured on this machine")
-        if len(self.trials) > self.known + missing:
-            parts.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
-        if missing or self.shared is None:
-            parts.append("- where nothing is known before a first trial has ended")
-        return "processor minutes: " + "; ".join(parts)
-
-
-def planned_minutes(
-    trials: Sequence[PlannedTrial], size: DataSize | None, *, results: Path
-) -> PlannedMinutes:
-    """Return the minutes of planned trials, from the records in `results` if possible."""
-    before = _recorded(results)
-    known = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
-    minutes = [
-        median(seconds) / 60 if seconds else _scaled(trial.config, size)
-        for trial, seconds in zip(trials, known, strict=True)
-    ]
-    return PlannedMinutes(trials=minutes, known=sum(map(bool, known)), shared=_shared(trials, size))
+def _source(minutes: Sequence[float | None], shared: float | None, *, measured: int) -> str:
+    """Where the minutes of trials are from, in words; `measured` of them from records."""
+    missing = minutes.count(None)
+    parts = []
+    if measured:
+        parts.append(f"{measured} trials as measured on this machine")
+    if len(minutes) > measured + missing:
+        parts.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
+    if missing or shared is None:
+        parts.append("- where nothing is known before a first trial has ended")
+    return "processor minutes: " + "; ".join(parts)
 
 
 def _recorded(results: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for path in sorted((results.expanduser() / "trials").glob("*.json")):
-        record = TrialRecord.read(path)
+    for record in records_in(results).values():
         here = record.environment.get("system") == machine.platform()
         same = here and record.environment.get("cores") == str(os.cpu_count())
         seconds = record.metrics.get("processor_seconds")

@@ -234,20 +234,20 @@ class SweepOptions:
         """Where sweeps with results beside each other share features and votes."""
         return self.results.expanduser().absolute().parent
 
-    @property
-    def own_file(self) -> bool:
-        """Whether a file of the user's replaces the sweep's data set."""
-        return bool(self.overrides.get("data.name") == "own")
-
 
 # --- sizes and lines ------------------------------------------------------------------------------
 
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     """Return the sweep at the requested size, with the chosen lines."""
-    sized = sweep if options.preset is None else resized(sweep, preset_of(sweep, options.preset))
+    sized, name = sweep, options.preset
+    if name is not None:
+        if name not in sweep.presets:
+            hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
+            raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
+        sized = resized(sweep, sweep.presets[name])
     sized = resized(sized, sweep.smoke) if options.smoke else sized
-    if options.own_file:
+    if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
     return replace(
         sized,
@@ -255,14 +255,6 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         search=options.search or sized.search,
         stop=options.stop or sized.stop,
     )
-
-
-def preset_of(sweep: Sweep, name: str) -> Preset:
-    """Return the size of this name."""
-    if name not in sweep.presets:
-        hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
-        raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
-    return sweep.presets[name]
 
 
 def resized(sweep: Sweep, size: Preset) -> Sweep:

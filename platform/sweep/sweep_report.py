@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from labeldp.platform.records.recorder import ledger_json
@@ -58,7 +57,13 @@ def report(sweep: OpenSweep) -> SweepOutcome:
     labels = {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
     facts = {**totals, **labels}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
-    records, counts = folder.records(), _counts(sweep)
+    records, now = folder.records(), recorder.records
+    failed = [record for record in now.values() if not record.finished]
+    left = plan.total - len({**sweep.skipped, **now})
+    try:
+        releases = sentences(read_folder(folder.path).lines)
+    except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
+        releases = []
     found = finding(list(records.values()), ledger=facts, choose_by=plan.choose_by)
     page = write_report(
         list(records.values()),
@@ -66,14 +71,19 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         title=plan.sweep.name,
         ledger=facts,
         choose_by=plan.choose_by,
-        releases=_releases(folder.path),
-        left=counts["left"],
+        releases=releases,
+        left=left,
     )
     complete = recorder.replay({**sweep.skipped, **recorder.records})
     rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
     tracked = complete and _close(sweep, page, facts, ledger_json(charges))
     return SweepOutcome(
-        **counts,
+        trials=plan.total,
+        finished=len(now) - len(failed),
+        failed=len(failed),
+        skipped=len(sweep.skipped),
+        over_budget=sum(record.over_budget for record in failed),
+        left=left,
         experiment=plan.sweep.name,
         tracking_uri=shown(tracker.uri),
         parent_run_id=tracker.parent_run_id,
@@ -94,27 +104,6 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         spoiled=found.spoiled,
         league=sweep.data.public.provenance.words,
     )
-
-
-def _counts(sweep: OpenSweep) -> dict[str, Any]:
-    now = sweep.recorder.records
-    failed = [record for record in now.values() if not record.finished]
-    return {
-        "trials": sweep.plan.total,
-        "finished": len(now) - len(failed),
-        "failed": len(failed),
-        "skipped": len(sweep.skipped),
-        "over_budget": sum(record.over_budget for record in failed),
-        "left": sweep.plan.total - len({**sweep.skipped, **now}),
-    }
-
-
-def _releases(folder: Path) -> list[str]:
-    """The ledger in words; the sweep ends without them where it can't be read from the disk."""
-    try:
-        return sentences(read_folder(folder).lines)
-    except ValueError:
-        return []
 
 
 def _close(sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str) -> bool:

@@ -6,8 +6,8 @@ Only the end of a process (a lost node, a killed worker) is left to Tune, which 
 again.
 
 Nor does Tune end a trial that falls behind: the evaluation and the audit would end with it. The
-scheduler puts the trial's name on a board. The trial looks there after a rung, and ends as it would
-after its last epoch.
+scheduler gives the trial's name to the keeper. The trial looks there after a rung, and ends as it
+would after its last epoch.
 """
 
 import contextlib
@@ -29,7 +29,6 @@ from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
-from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.score_figures import (
@@ -68,46 +67,22 @@ class TrialOutcome:
     reliability: Reliability = field(default_factory=list)
 
 
-class StopBoard:
-    """Names of trials that should stop; an actor in a sweep."""
-
-    def __init__(self) -> None:
-        self._stopped: set[str] = set()
-
-    def stop(self, digest: str) -> None:
-        """Add a trial."""
-        self._stopped.add(digest)
-
-    def stopped(self, digest: str) -> bool:
-        """Whether a trial should stop."""
-        return digest in self._stopped
-
-
 @dataclass(frozen=True, kw_only=True)
 class EarlyStops:
-    """The rule that stops trials early, and the board between the scheduler and the trials."""
+    """The rule that stops trials early; the actor `keeper` has the names of those that should."""
 
     rule: AshaStop
     by: ChooseBy
-    actor: Any
-
-    @classmethod
-    def start(cls, rule: AshaStop, by: ChooseBy) -> "EarlyStops":
-        """Start a board beside the driver."""
-        return cls(rule=rule, by=by, actor=beside_driver(StopBoard).remote())
+    keeper: Any
 
     def stop(self, digest: str) -> None:
-        """Put a trial on the board, and wait until it is there."""
-        ray.get(self.actor.stop.remote(digest), timeout=_WAIT_SECONDS)
+        """Name a trial that should stop, and wait until the keeper has it."""
+        ray.get(self.keeper.stop.remote(digest), timeout=_WAIT_SECONDS)
 
     def stopped(self, digest: str) -> bool:
-        """Whether a trial is on the board."""
-        found: bool = ray.get(self.actor.stopped.remote(digest), timeout=_WAIT_SECONDS)
+        """Whether a trial should stop."""
+        found: bool = ray.get(self.keeper.stopped.remote(digest), timeout=_WAIT_SECONDS)
         return found
-
-    def end(self) -> None:
-        """End the actor."""
-        ray.kill(self.actor)
 
 
 class ModelNotKept(ValueError):
@@ -190,11 +165,11 @@ def run_trial(
     trial repeats its earlier epochs. Without `checkpoints` it can't be resumed and keeps no model,
     without `stops` it is not stopped early.
     """
-    clock = _Clock()
+    begun = _Clock()
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    epochs = _resume(trainer, checkpoints, vault=vault, clock=clock)
+    epochs, clock = _resume(trainer, checkpoints, vault=vault) or ([], begun)
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
     rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
@@ -204,7 +179,12 @@ def run_trial(
         epochs.append(trainer.epoch())
         figures, rung = asdict(epochs[-1]), len(epochs) in rungs
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
-            figures |= _judged(config, trainer, stops.by, data=data, vault=vault)
+            if stops.by.estimated:
+                figures |= estimate(config, trainer, data=data, vault=vault)[0]
+            elif data.bounds is not None:
+                figures |= _errors(trainer, data)
+            else:
+                figures |= test_figures(trainer.predict(data.test_features), data.test_labels)[0]
         on_epoch(figures, rung)
         stopped = rung and stops is not None and stops.stopped(vault.trial)
         # A later stage's request follows from a network, to the last digit: one that is trained
@@ -221,8 +201,24 @@ def run_trial(
                 }
             )
     measured, reliability = _measured(config, trainer, data=data, vault=vault, clock=clock)
-    if checkpoints is not None and config.models.keep:
-        _keep(config, trainer, data=data, measured=measured, checkpoints=checkpoints)
+    predictor = trainer.predictor() if config.models.keep else None
+    if checkpoints is not None and predictor is not None:
+        origin = Origin(
+            method=config.method,
+            epsilon=measured["epsilon"],
+            delta=measured["delta"],
+            num_classes=data.num_classes,
+            classes=data.class_names,
+            data_name=data.name,
+            fingerprint=data.fingerprint,
+            trial=checkpoints.digest,
+            seed=config.seed,
+            noise=config.noise.kind,
+            provenance=data.provenance,
+            bounds=data.bounds,
+        )
+        model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
+        checkpoints.keep_model(model)
     return TrialOutcome(
         metrics=measured,
         release_keys=vault.keys,
@@ -231,40 +227,8 @@ def run_trial(
     )
 
 
-def _keep(
-    config: TrialConfig,
-    trainer: Trainer,
-    *,
-    data: PublicData,
-    measured: Mapping[str, float],
-    checkpoints: Checkpoints,
-) -> None:
-    predictor = trainer.predictor()
-    if predictor is None:
-        return
-    origin = Origin(
-        method=config.method,
-        epsilon=measured["epsilon"],
-        delta=measured["delta"],
-        num_classes=data.num_classes,
-        classes=data.class_names,
-        data_name=data.name,
-        fingerprint=data.fingerprint,
-        trial=checkpoints.digest,
-        seed=config.seed,
-        noise=config.noise.kind,
-        provenance=data.provenance,
-        bounds=data.bounds,
-    )
-    model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
-    checkpoints.keep_model(model)
-
-
 class _Clock:
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
         self._begun = time.perf_counter() - seconds
         self._processor = time.process_time() - processor_seconds
 
@@ -278,28 +242,23 @@ class _Clock:
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels, clock: _Clock
-) -> list[EpochMetrics]:
-    """Restore a trainer's kept state, if there is one; returns the epochs that led to it."""
+    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels
+) -> tuple[list[EpochMetrics], _Clock] | None:
+    """Restore a trainer's kept state, if there is one; returns the epochs and time up to it."""
     state = None if checkpoints is None else checkpoints.find()
     # A state that grew from other releases than those just read belongs to a ledger that is gone:
     # continuing from it would use labels that this ledger does not know to be paid for.
     if state is None or not set(vault.keys) <= set(state.get("release_keys", ())):
-        return []
+        return None
     trainer.load_state_dict(state["trainer"])
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-    clock.begin(float(state["seconds"]), float(state["processor_seconds"]))
-    return [EpochMetrics(**metrics) for metrics in state["epochs"]]
+    clock = _Clock(float(state["seconds"]), float(state["processor_seconds"]))
+    return [EpochMetrics(**metrics) for metrics in state["epochs"]], clock
 
 
 def _measured(
-    config: TrialConfig,
-    trainer: Trainer,
-    *,
-    data: PublicData,
-    vault: TrialLabels,
-    clock: _Clock,
+    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels, clock: _Clock
 ) -> tuple[dict[str, float], Reliability]:
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
@@ -336,16 +295,6 @@ def _measured(
         **estimated,
     }
     return found, reliability
-
-
-def _judged(
-    config: TrialConfig, trainer: Trainer, by: ChooseBy, *, data: PublicData, vault: TrialLabels
-) -> dict[str, float]:
-    if by.estimated:
-        return estimate(config, trainer, data=data, vault=vault)[0]
-    if data.bounds is not None:
-        return _errors(trainer, data)
-    return test_figures(trainer.predict(data.test_features), data.test_labels)[0]
 
 
 def _errors(trainer: Any, data: PublicData) -> dict[str, float]:

@@ -22,9 +22,10 @@ from labeldp.platform.sweep.cluster import capacity
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.search import SearchBook
-from labeldp.platform.sweep.sweep import CannotFit, Resources
+from labeldp.platform.sweep.sweep import CannotFit, Resources, ensembles_of
 from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
-from labeldp.platform.vault.teacher_pool import train_missing
+from labeldp.platform.vault.teacher_pool import pool_size, train_ensemble
+from labeldp.trainers.methods.pate import TeacherVotes
 
 #: Restarts of a trial whose worker died. An error that a trial raises is final.
 WORKER_DEATHS_ALLOWED = 3
@@ -37,15 +38,24 @@ TELL_SECONDS = 30.0
 def run(sweep: OpenSweep) -> None:
     """Train the teachers whose votes are missing, then run the trials that are left."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
-    trained, reused = train_missing(
-        left if sweep.unfinished else [],
-        home=sweep.home,
-        authority=sweep.authority,
-        data=ray.put(sweep.data.public),
-        each=sweep.teacher,
-        available=sweep.capacity,
-        progress=sweep.progress,
-    )
+    data, trained, reused = ray.put(sweep.data.public), 0, 0
+    for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
+        begun = time.monotonic()
+        now = train_ensemble(
+            TeacherVotes(config=ensemble, performance=performance),
+            data=data,
+            shards=sweep.home.shards(sweep.authority, ensemble),
+            batch=ensemble.batch,
+            journal=sweep.home.journal(ensemble)(),
+            actors=pool_size(sweep.teacher, sweep.capacity),
+            each=sweep.teacher,
+            say=sweep.progress.say,
+        )
+        trained, reused = trained + now, reused + ensemble.teachers - now
+        sweep.progress.say(
+            f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {now} trained in "
+            f"{time.monotonic() - begun:.1f} s, {ensemble.teachers - now} reused"
+        )
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
         sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
@@ -58,7 +68,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     folder = recorder.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
-    stops = None if rule is None else EarlyStops.start(rule, sweep.plan.choose_by)
+    by = sweep.plan.choose_by
+    stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if hand_out else dict(sweep.left),
@@ -94,8 +105,6 @@ def _run_trials(sweep: OpenSweep) -> None:
         _fit(tuner, recorder, hand_out)
     finally:
         ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
-        if stops is not None:
-            stops.end()
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 
@@ -181,7 +190,7 @@ class HandOut(Searcher):
 
 
 class AshaByGroup(FIFOScheduler):
-    """One ASHA for each group of trials; the board lists trials that it stops."""
+    """One ASHA for each group of trials; the keeper has the names of those that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
@@ -198,7 +207,7 @@ class AshaByGroup(FIFOScheduler):
         """Write nothing."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """Let a trial continue; one that should stop finds its name on the board."""
+        """Let a trial continue; one that should stop finds its name with the keeper."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
             rung = {"epoch": result["rung/epoch"], "accuracy": result["rung/accuracy"]}

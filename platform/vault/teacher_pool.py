@@ -16,19 +16,10 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.sweep.cluster import Capacity, known_nodes
-from labeldp.platform.sweep.sweep import (
-    CannotFit,
-    PlannedTrial,
-    Resources,
-    Unfinished,
-    ensembles_of,
-)
-from labeldp.platform.vault.label_home import LabelHome
+from labeldp.platform.sweep.sweep import CannotFit, Resources, Unfinished
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.vote_store import VoteJournal
-from labeldp.trainers.methods.pate import TeacherVotes
 
 #: Actors that are requested where an autoscaler adds machines, up to its own cap. Those beyond the
 #: cap wait and end with the last batch; a driver could not keep more than these at work.
@@ -60,44 +51,6 @@ class Batch:
 
 #: A batch with its votes [n, Q], or without any where it failed.
 _Result = tuple[Batch, NDArray[np.uint8] | None]
-
-
-def train_missing(
-    trials: Sequence[PlannedTrial],
-    *,
-    home: LabelHome,
-    authority: bytes,
-    data: Any,
-    each: Resources,
-    available: Capacity,
-    progress: SweepProgress,
-) -> tuple[int, int]:
-    """Train what is missing of every ensemble of the trials that are going to run.
-
-    The home requires the driver's token, `authority`, for shards. `data` refers to the public data,
-    and `each` are the resources of one actor, which the driver has found to fit. Returns how many
-    teachers were trained, and how many had voted before.
-    """
-    trained, reused = 0, 0
-    for ensemble, performance in ensembles_of(trials).items():
-        begun = monotonic()
-        now = train_ensemble(
-            TeacherVotes(config=ensemble, performance=performance),
-            data=data,
-            shards=home.shards(authority, ensemble),
-            batch=ensemble.batch,
-            journal=home.journal(ensemble)(),
-            actors=pool_size(each, available),
-            each=each,
-            say=progress.say,
-        )
-        progress.say(
-            f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {now} trained in "
-            f"{monotonic() - begun:.1f} s, {ensemble.teachers - now} reused"
-        )
-        trained += now
-        reused += ensemble.teachers - now
-    return trained, reused
 
 
 def pool_size(each: Resources, available: Capacity) -> int:

@@ -23,20 +23,15 @@ from labeldp.trainers.methods.any_model import named_estimator, some_of
 WINDOWS = (1.0, 7.0, 30.0)
 
 
-def without_noise(features: pd.DataFrame, labels: NDArray[np.bool_]) -> two_parties.ReleasedModel:
-    """Return the model of true labels: the bias alone."""
+def without_noise(
+    features: pd.DataFrame, labels: NDArray[np.bool_], new: pd.DataFrame
+) -> NDArray[np.float64]:
+    """Return probabilities [N, 2] by the model of true labels: the bias alone."""
     rows, preprocessing = two_parties.prepared(features, "id")
     some = some_of(len(rows), seed=0)
     model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)
-    return two_parties.ReleasedModel(
-        estimator=model,
-        preprocessing=preprocessing,
-        classes=("no", "yes"),
-        id_column="id",
-        ledger=(),
-        epsilon=np.inf,
-        delta=0.0,
-    )
+    found: NDArray[np.float64] = model.predict_proba(preprocessing(new.drop(columns="id")))
+    return found
 
 
 def main() -> None:
@@ -73,8 +68,9 @@ def main() -> None:
                 missing="no",
             )
             released = two_parties.fit_release(features, [two_parties.read_release(folder)])
-            for name, model in (("true", without_noise(features, labels)), ("released", released)):
-                found = model.predict_proba(new)[:, 1]
+            true = without_noise(features, labels, new)
+            for name, both in (("true", true), ("released", released.predict_proba(new))):
+                found = both[:, 1]
                 print(
                     f"{window:6g}  {labels.sum() / bought.sum():4.0%}  {name:8s}"
                     f"  {found.mean() / truth.mean():14.2f}"

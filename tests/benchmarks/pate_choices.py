@@ -1,27 +1,33 @@
-"""PATE's choices at one price: nearest labels beside probes as teachers, and students.
+"""PATE's choices at one price: nearest labels beside probes, and VAT beside the plain student.
 
     python -m tests.benchmarks.pate_choices teachers mnist
+    python -m tests.benchmarks.pate_choices students mnist
 
 reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md: the epsilon that
-the ledger charged, right answers, and test accuracy, mean and range over seeds of shards, queries,
+the vault charged, right answers, and test accuracy, mean and range over seeds of shards, queries,
 noise and training.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.releases import LABEL
+from labeldp.mechanisms.pate.aggregators import count_votes
+from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, load
+from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import (
     AggregatorKind,
     EnsembleConfig,
@@ -30,84 +36,138 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.settings.training import LearnerConfig, VatConfig
 
 SEEDS = 3
-EPSILONS = (0.2, 0.5, 1.0)
-#: As sweeps/pate_mnist.py has it, but GNMax, which answers each of its queries.
-_TEACHERS = PateConfig(
+EPSILONS = (0.1, 0.2, 0.5, 1.0)
+#: GNMax answers each of its queries; the student is one probe.
+_PROBES = PateConfig(
     aggregator=AggregatorKind.GNMAX,
     ensemble=EnsembleConfig(teachers=800, queries=500),
     answers=500,
-    student=StudentConfig(kind=StudentKind.SELF_TRAINED),
     students=1,
 )
 #: Neighbors, and queries of a label at most.
-_NEIGHBORS = ((800, None), (200, 20), (200, 5), (100, 3), (50, 2))
+_NEIGHBORS = ((800, None), (400, 4), (100, 1), (50, 1))
+#: Of the students: 100 nearest labels, by pixels, answer 100 queries.
+_FEW = PateConfig(
+    aggregator=AggregatorKind.GNMAX,
+    ensemble=EnsembleConfig(
+        kind=TeacherKind.NEIGHBORS, teachers=100, queries=100, queries_per_label=1
+    ),
+    epsilon=0.5,
+    answers=100,
+    students=1,
+)
+_CNN: Mapping[str, Any] = {"model": ModelName.SMALL_CNN, "width": 16, "batch_size": 20}
+STUDENTS = {
+    "plain": StudentConfig(
+        kind=StudentKind.NETWORK, network=LearnerConfig(**_CNN, epochs=100, learning_rate=0.05)
+    ),
+    "VAT": StudentConfig(
+        kind=StudentKind.VAT,
+        vat=VatConfig(
+            **_CNN,
+            epochs=8,
+            steps_per_epoch=125,
+            unlabeled_ratio=6,
+            learning_rate=0.1,
+            average_decay=0.98,
+            radius=0.4,
+        ),
+    ),
+}
 
 
-def teachers() -> Iterator[tuple[str, PateConfig]]:
-    """Yield probes and nearest labels at each epsilon."""
-    for epsilon in EPSILONS:
-        probes = replace(_TEACHERS, epsilon=epsilon)
-        yield f"{epsilon:g} | 800 probes", probes
-        for count, most in _NEIGHBORS:
-            nearest = replace(
-                probes.ensemble,
-                kind=TeacherKind.NEIGHBORS,
-                teachers=count,
-                queries_per_label=most,
-            )
-            limit = "all" if most is None else f"{most}"
-            yield (
-                f"{epsilon:g} | {count} neighbors, {limit} queries of a label",
-                replace(probes, ensemble=nearest),
-            )
+@dataclass
+class Answers:
+    """The answers of one ensemble, drawn and charged by a vault; nothing else is measured."""
+
+    vault: LabelVault
+    counts: NDArray[Any]
+    seed: int
+    persons: None = None
+
+    def release(self, *requested: Any, **how: Any) -> Any:
+        """Return a prior's release; none is requested here."""
+        raise NotImplementedError
+
+    def answers(
+        self, ensemble: EnsembleConfig, requests: Sequence[PateAnswers], *_: Any, **__: Any
+    ) -> NDArray[np.int64]:
+        """Return the answers [Q, 2] of the only round."""
+        (request,) = requests
+        noise = SeededNoise(seed=self.seed)
+        return self.vault.release_from_votes(request, self.counts, noise=noise).values
 
 
-def measured(config: PateConfig, data: LabelledData, *, seed: int) -> Mapping[str, float]:
-    """Train the teachers, ask them, and train the students, as one fit in this process."""
-    config = replace(config, ensemble=replace(config.ensemble, seed=seed))
-    public = data.public
-    labels = FitLabels(
-        SecretLabels(training=data.train_labels, num_classes=public.num_classes),
-        side=PublicSide(rows=public.fingerprint, classes="", num_labels=len(data.train_labels)),
-        shared=SharedVault(),
-        noise=SeededNoise(seed=seed),
-    )
+def teachers() -> Iterator[tuple[str, EnsembleConfig]]:
+    """Yield probes and nearest labels."""
+    yield "800 probes | 500", _PROBES.ensemble
+    for count, most in _NEIGHBORS:
+        nearest = replace(
+            _PROBES.ensemble,
+            kind=TeacherKind.NEIGHBORS,
+            teachers=count,
+            queries_per_label=most,
+        )
+        yield f"{count} nearest labels | {most or nearest.queries}", nearest
+
+
+def measured(
+    runs: Mapping[tuple[Any, ...], PateConfig], data: LabelledData, *, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Yield figures of all runs of one ensemble, which votes once."""
+    public, truth = data.public, data.train_labels
     how = Performance(device=Device.CPU)
-    labels.teach(config.ensemble, data=public, performance=how, tell=lambda line: None)
-    trainer: Any = config.start(data=public, labels=labels, seed=seed, performance=how)
-    for _ in range(config.epochs):
-        trainer.epoch()
-    released = labels.answers(
-        config.ensemble, config.rounds, delta=config.delta, publish_cost=False
+    (ensemble,) = {replace(each.ensemble, seed=seed) for each in runs.values()}
+    vault = LabelVault(labels=truth, num_classes=public.num_classes)
+    votes = TeacherVotes(config=ensemble, performance=how)(
+        range(ensemble.teachers), vault.partition(ensemble.teachers, seed=seed), public
     )
-    known = released[:, LABEL] >= 0
-    truth = data.train_labels[config.ensemble.query_positions(len(data.train_labels))]
-    return {
-        "epsilon": labels.epsilon(delta=config.delta)[0],
-        "right": 100 * float((released[known, LABEL] == truth[known]).mean()),
-        "accuracy": 100 * trainer.evaluate(),
-    }
+    counts = count_votes(votes, num_classes=public.num_classes)
+    for name, config in runs.items():
+        own = replace(config, ensemble=ensemble)
+        labels = Answers(LabelVault(labels=truth, num_classes=public.num_classes), counts, seed)
+        trainer: Any = own.start(data=public, labels=labels, seed=seed, performance=how)
+        for _ in range(own.epochs):
+            trainer.epoch()
+        answers = labels.answers(ensemble, own.rounds)[:, LABEL]
+        known = truth[ensemble.query_positions(len(truth))]
+        yield {
+            "run": name,
+            "epsilon": labels.vault.epsilon(delta=own.delta),
+            "right": 100 * float((answers == known).mean()),
+            "accuracy": 100 * trainer.evaluate(),
+        }
 
 
 def main() -> None:
     """Print a row for each choice."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("choice", choices=["teachers"])
+    parser.add_argument("choice", choices=["teachers", "students"])
     parser.add_argument("data", help="name of a set of images")
+    parser.add_argument("--features", type=Path, help="folder that keeps features between runs")
     given = parser.parse_args()
     torch.set_num_threads(1)
     data = load(given.data)
-    data = replace(data, public=described_by_features(data.public))
-    for name, config in teachers():
-        seeds = pd.DataFrame([measured(config, data, seed=seed) for seed in range(SEEDS)])
-        epsilon, right, accuracy = seeds["epsilon"].max(), seeds["right"], seeds["accuracy"]
-        print(f"| {name} | {epsilon:.3f} | {right.mean():.1f} | {_spread(accuracy)} |", flush=True)
+    if given.choice == "students":
+        few = {(name,): replace(_FEW, student=student) for name, student in STUDENTS.items()}
+        _print_rows([row for s in range(SEEDS) for row in measured(few, data, seed=s)])
+        return
+    data = replace(data, public=described_by_features(data.public, folder=given.features))
+    for name, ensemble in teachers():
+        runs = {
+            (name, each): replace(_PROBES, ensemble=ensemble, epsilon=each) for each in EPSILONS
+        }
+        _print_rows([row for s in range(SEEDS) for row in measured(runs, data, seed=s)])
 
 
-def _spread(values: "pd.Series[float]") -> str:
-    return f"{values.mean():.2f} ({values.min():.2f}\N{EN DASH}{values.max():.2f})"
+def _print_rows(found: list[dict[str, Any]]) -> None:
+    for (name, *_), seeds in pd.DataFrame(found).groupby("run", sort=False):
+        epsilon, right, values = seeds["epsilon"].max(), seeds["right"], seeds["accuracy"]
+        spread = f"{values.mean():.1f} ({values.min():.1f}\N{EN DASH}{values.max():.1f})"
+        print(f"| {name} | {epsilon:.3g} | {right.mean():.1f} | {spread} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,9 @@ from ray._private.dict import flatten_dict
 
 from labeldp.platform.records import checkpoints, tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.cluster import Capacity
-from labeldp.platform.sweep.configuration import AshaStop
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.trial import EarlyStops, StopBoard, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, tune_trial
 from labeldp.platform.sweep.trial_runs import HandOut
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome
@@ -67,7 +65,8 @@ def _run_trials(sweep: OpenSweep) -> None:
     keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints), str(recorder.folder.models)))
     hand_out = trial_runs.hand_out_of(sweep)
     rule = sweep.plan.sweep.stop
-    stops = None if rule is None else _stops(rule, sweep.plan.choose_by)
+    by = sweep.plan.choose_by
+    stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
     plans = {} if hand_out else dict(sweep.left)
     for config in _configs(sweep, hand_out):
@@ -98,7 +97,3 @@ def _configs(sweep: OpenSweep, hand_out: HandOut | None) -> Iterator[dict[str, A
         return
     while isinstance(config := hand_out.suggest("next"), dict):
         yield config
-
-
-def _stops(rule: AshaStop, by: ChooseBy) -> EarlyStops:
-    return EarlyStops(rule=rule, by=by, actor=Here(StopBoard()))

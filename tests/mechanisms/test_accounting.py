@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from labeldp.mechanisms.accounting import (
     Event,
     GaussianEvent,
     PureEvent,
+    RandomizedResponseEvent,
     RenyiEvent,
     epsilon_from_rdp,
     epsilon_of,
@@ -106,3 +108,26 @@ def test_bad_curves_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         epsilon_from_rdp(orders, rdp, delta)
+
+
+def test_bad_events_are_refused() -> None:
+    wrong: list[Any] = [0.0, -1.0, math.nan, True, "1"]
+    for epsilon in wrong:
+        with pytest.raises(ValueError, match="epsilon is"):
+            PureEvent(epsilon=epsilon)
+        with pytest.raises(ValueError, match="epsilon is"):
+            pure_rdp(epsilon, [2.0])
+    with pytest.raises(ValueError, match="num_classes is 1"):
+        RandomizedResponseEvent(epsilon=1.0, num_classes=1)
+    assert RandomizedResponseEvent(epsilon=1.0, num_classes=2).num_classes == 2
+
+
+def test_a_curve_is_converted_on_its_own_orders_as_asked() -> None:
+    orders, rdp, delta = (3.0, 5.0), (0.3, 0.5), 1e-3
+    mironov = min(rdp[i] - math.log(delta) / (orders[i] - 1) for i in (0, 1))
+    found = epsilon_from_rdp(orders, rdp, delta, "mironov")
+    assert found == pytest.approx((mironov, 5.0))
+    assert epsilon_from_rdp(orders, rdp, delta)[0] < mironov - 0.1
+    event = RenyiEvent(orders=orders, rdp=rdp)
+    together = epsilon_of([event, event], delta=delta, conversion=Conversion.MIRONOV)
+    assert together == pytest.approx(mironov + 0.5)

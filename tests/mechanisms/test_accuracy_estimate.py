@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
@@ -266,3 +267,47 @@ def test_empty_choices_and_invalid_epsilons_are_refused() -> None:
     for kind in (CorrectCount, MostCorrect):
         with pytest.raises(ValueError, match="epsilon is 0"):
             kind(epsilon=0)
+
+
+def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> None:
+    """Exact quantiles where one kind of noise is all there is; the chosen one pays for all."""
+    normal = [AccuracyEstimate(accuracy=each, sampling_error=0.01) for each in (0.5, 0.7, 0.6)]
+    best = BestOf.among(normal, confidence=0.9)
+    width = 0.01 * stats.norm.isf(0.1 / 3 / 2)
+    assert (best.place, best.estimate) == (1, normal[1])
+    assert (best.low, best.high) == pytest.approx((0.7 - width, 0.7 + width), rel=1e-12)
+    laplace = AccuracyEstimate(accuracy=0.5, sampling_error=0.0, count_scale=0.02)
+    width = stats.laplace(scale=0.02).isf(0.025)
+    assert laplace.interval() == pytest.approx((0.5 - width, 0.5 + width), rel=1e-12)
+    assert AccuracyEstimate(accuracy=0.999, sampling_error=0.1).interval()[1] == 1.0
+    for bad in ({"sampling_error": -0.1}, {"sampling_error": 0.1, "count_scale": -0.1}):
+        with pytest.raises(ValueError, match=r"is -0\.1"):
+            AccuracyEstimate(accuracy=0.5, **bad)
+
+
+@pytest.mark.parametrize("right", [0, 3, 9, 20])
+def test_a_sampling_error_is_the_wider_side_of_clopper_and_pearson(right: int) -> None:
+    """With noise, of the share nearest to a half within two standard deviations."""
+    share = right / 20
+    interval = stats.binomtest(right, 20).proportion_ci(method="exact")  # to eight digits
+    side = max(share - interval.low, interval.high - share)
+    exact = AccuracyEstimate.from_mean(share, examples=20, count_scale=0.0)
+    assert exact.sampling_error == pytest.approx(side / stats.norm.isf(0.025), rel=1e-7)
+    noisy = AccuracyEstimate.from_mean(share, examples=20, count_scale=0.1)
+    nearest = float(np.clip(0.5, share - 0.2 * 2**0.5, share + 0.2 * 2**0.5))
+    moved = AccuracyEstimate.from_mean(nearest, examples=20, count_scale=0.0)
+    assert noisy.sampling_error == pytest.approx(moved.sampling_error, rel=1e-12)
+    of_count = AccuracyEstimate.from_count(right, examples=20, mechanism=CorrectCount(epsilon=0.5))
+    assert of_count.count_scale == pytest.approx(2 / 20)
+
+
+def test_an_estimate_from_a_release_has_its_noise_divided_by_its_gain() -> None:
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=4)
+    values = np.array([0, 1, 2, 3] * 25)
+    found = AccuracyEstimate.from_release(values, np.zeros(100, dtype=np.int64), mechanism)
+    agreement = mechanism.agreement
+    noise = agreement.noise_std / 10
+    shared = AccuracyEstimate.from_mean(0.25, examples=100, count_scale=noise / 2**0.5)
+    assert found.accuracy == pytest.approx((0.25 - agreement.wrong) / agreement.gain)
+    error = np.hypot(shared.sampling_error, noise) / agreement.gain
+    assert found.sampling_error == pytest.approx(error, rel=1e-12)

@@ -144,6 +144,14 @@ def test_bad_amounts_are_refused(
         to_levels(np.array(amounts), bounds=bounds)
 
 
+def test_a_wrong_level_is_refused_without_being_shown() -> None:
+    levels, generator = np.array([0, 77]), np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+        AmountChannel(epsilon=1.0).release(levels, np.full(BINS, 1 / BINS), generator=generator)
+    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+        AmountSums(noise_std=1.0).release(levels, np.eye(2), generator=generator)
+
+
 @pytest.mark.parametrize("prior", [np.full(BINS, np.nan), np.full(BINS, 1.0), np.full(5, 0.2)])
 def test_a_prior_of_no_probabilities_is_refused(prior: NDArray[np.float64]) -> None:
     with pytest.raises(ValueError, match="prior"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
+from labeldp.mechanisms.randomness import SecureGenerator
 
 
 def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
@@ -16,9 +17,12 @@ def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
     np.testing.assert_array_equal(counts, [[2, 0, 1], [0, 0, 0], [0, 1, 1]])
 
 
-def test_seeded_noise_is_discrete_laplace_of_half_of_epsilon() -> None:
-    mechanism, labels = ClusterHistograms(epsilon=1.0, num_classes=2), np.zeros(20_000, dtype=int)
-    counts = mechanism.release(labels, np.arange(20_000), generator=np.random.default_rng(0))
+@pytest.mark.parametrize("secure", [False, True])
+def test_noise_is_discrete_laplace_of_half_of_epsilon(secure: bool) -> None:
+    mechanism, labels = ClusterHistograms(epsilon=1.0, num_classes=2), torch.zeros(20_000).long()
+    bits = np.random.default_rng(0)
+    generator = SecureGenerator(bits=bits) if secure else bits
+    counts = mechanism.release(labels, torch.arange(20_000), generator=generator).numpy()
     expected = math.sqrt(2 * math.exp(-0.5)) / (1 - math.exp(-0.5))
     assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)
 

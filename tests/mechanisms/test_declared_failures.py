@@ -58,7 +58,8 @@ NO_MECHANISMS = {
     "mechanisms.release_store.Charge": "a line of the ledger, with the failures that were charged",
     "trainers.trainer.PlannedCharge": "a plan, with the failures that its mechanism declares",
     "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
-    "mechanisms.accuracy_estimate._OfPredictions": "what two mechanisms have in common",
+    "mechanisms.accounting.PureMechanism": "what pure mechanisms have in common",
+    "mechanisms.accounting.GaussianMechanism": "what two mechanisms have in common",
     "mechanisms.label_channels.PurePerLabel": "what three mechanisms have in common",
 }
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.label_moments import L2_SENSITIVITY, ROUNDING, LabelMoments
+from labeldp.mechanisms.accounting import L2_SENSITIVITY
+from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))

@@ -119,6 +119,9 @@ def test_a_class_ruled_out_stays_out(kind: Kind) -> None:
     prior = kind(np.log([0.2, 0.2, 0.6]))
     expected = np.array([[1, 0, 0], [0.5, 0.5, 0]])
     np.testing.assert_allclose(np.asarray(posterior(certain, prior)), expected)
+    unlikely = kind(np.array([[-2000.0, -2001.0]]))  # whose exponentials are all 0
+    odds = np.asarray(posterior(unlikely, kind(np.zeros(2))))
+    np.testing.assert_allclose(odds, [[1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))]])
     with pytest.raises(ValueError, match=r"row 1 has -inf.*contradict"):
         posterior(certain, kind(np.array([[0.0, 0, 0], [-np.inf, -np.inf, 0]])))
     with pytest.raises(ValueError, match="row 0 has nan"):

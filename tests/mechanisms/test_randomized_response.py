@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomized_response import (
     NoNoise,
+    PublishedClasses,
     RandomizedResponse,
     debiased_loss,
+    debiased_loss_weights,
     epsilon_from_keep_probability,
     happens,
     keep_probability,
@@ -60,6 +62,48 @@ def test_probabilities_and_epsilon_at_their_ends() -> None:
         keep_probability(epsilon=-1.0, num_classes=3)
     with pytest.raises(ValueError, match=r"keep_probability is 1\.5"):
         epsilon_from_keep_probability(keep_probability=1.5, num_classes=3)
+
+
+def test_a_single_class_is_refused() -> None:
+    for ask in (
+        lambda: keep_probability(epsilon=1.0, num_classes=1),
+        lambda: epsilon_from_keep_probability(keep_probability=0.9, num_classes=1),
+        lambda: debiased_loss_weights(epsilon=1.0, num_classes=1),
+        lambda: NoNoise(num_classes=1),
+    ):
+        with pytest.raises(ValueError, match="num_classes is 1; it must be at least 2"):
+            ask()
+
+
+def test_audits_know_how_often_a_label_is_one_of_two() -> None:
+    mechanism = RandomizedResponse(epsilon=1.5, num_classes=10)
+    channel = mechanism.family.channel(1.5)
+    wrong = (1 - mechanism.keep_probability) / 9
+    assert channel.largest == 1.5
+    assert channel.informative == pytest.approx(mechanism.keep_probability + wrong, rel=1e-12)
+
+
+def test_labels_and_classes_without_noise_are_what_they_are_at_no_bounded_price() -> None:
+    plain, generator = NoNoise(num_classes=4), np.random.default_rng()
+    labels = torch.tensor([2, 0, 2])
+    assert plain.release(labels, generator=generator).tolist() == [2, 0, 2]
+    table = np.full((3, 4), -math.inf)
+    table[[0, 1, 2], [2, 0, 2]] = 0
+    np.testing.assert_array_equal(plain.log_likelihood(labels.numpy()), table)
+    classes = PublishedClasses(num_classes=4)
+    assert classes.release(labels.numpy(), generator=generator).tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert plain.event.epsilon == classes.event.epsilon == math.inf
+    with pytest.raises(ValueError, match=r"labels\[0\] is none of the classes"):
+        plain.release(np.array([7]), generator=generator)
+    noisy = RandomizedResponse(epsilon=1.0, num_classes=4).release(labels, generator=generator)
+    for each in (plain, RandomizedResponse(epsilon=1.0, num_classes=4)):
+        assert all(isinstance(made, torch.Tensor) for made in (noisy, each.log_likelihood(noisy)))
+    assert isinstance(plain.release(labels, generator=generator), torch.Tensor)
 
 
 def test_under_a_prior_as_well() -> None:

@@ -66,6 +66,15 @@ def test_top_k_is_the_paper_s_on_thousands_of_priors_in_several_blocks() -> None
     some = np.arange(0, 6000, 17)
     assert k[some].tolist() == [slow_top_k(prior, 2.0) for prior in priors[some]]
     assert len(set(k.tolist())) > 3
+    # A block draws its own noise once: the blocks by themselves release the same labels.
+    labels, rows = generator.integers(0, 100, 6000), 2**18 // 100
+    whole, one = np.random.default_rng(4), np.random.default_rng(4)
+    noisy = mechanism.release(labels, priors, generator=whole)
+    for start in range(0, 6000, rows):
+        block = slice(start, start + rows)
+        part = mechanism.release(labels[block], priors[block], generator=one)
+        np.testing.assert_array_equal(part, noisy[block])
+    assert whole.random() == one.random()
 
 
 def test_released_labels_follow_the_transition_probabilities() -> None:
@@ -91,6 +100,18 @@ def test_of_equally_good_numbers_and_equally_likely_classes_the_lowest_are_taken
     many, labels = np.tile(prior, (50, 1)), np.tile([3, 4], 50)
     noisy = mechanism.release(labels, many, generator=np.random.default_rng(5))
     assert (noisy == 1).all()
+    some = 0  # rows whose k rounding puts between equal classes, below a likelier one
+    for epsilon in np.linspace(0.1, 3.0, 30):
+        weights = np.array([1.0, *[math.exp(-epsilon)] * 5])
+        rows = np.array([np.roll(weights, shift) for shift in range(6)])
+        rows = np.concatenate([rows / (rows.sum() / 6), rows[:, ::-1] / (rows[0].sum())])
+        mechanism = RRWithPrior(epsilon=float(epsilon))
+        for row, k, outputs in zip(
+            rows, mechanism.top_k(rows), mechanism.outputs(rows), strict=True
+        ):
+            assert np.flatnonzero(outputs).tolist() == sorted(np.argsort(-row, kind="stable")[:k])
+            some += 1 < k < 6
+    assert some
 
 
 def test_temperature_sharpens_and_flattens() -> None:
@@ -101,7 +122,19 @@ def test_temperature_sharpens_and_flattens() -> None:
     squared = prior**2 / (prior**2).sum()
     np.testing.assert_allclose(tempered(logits + 40.0, temperature=0.5), squared, atol=1e-12)
     np.testing.assert_array_equal(tempered(logits, temperature=1e-310), [[1.0, 0.0, 0.0, 0.0]])
+    both = np.concatenate([logits, logits[:, ::-1]])  # each row by itself
+    np.testing.assert_allclose(tempered(both, temperature=1.0).sum(axis=1), 1.0, atol=1e-15)
     assert tempered(torch.zeros(2, 3), temperature=2.0).dtype == torch.float64
+
+
+def test_tensors_give_tensors_and_rows_that_miss_1_count_as_if_they_did_not() -> None:
+    mechanism, prior = RRWithPrior(epsilon=1.0), np.array([[0.9, 0.06, 0.04], [0.3, 0.3, 0.4]])
+    tensor, noisy = torch.tensor(prior), np.array([0, 1])
+    for ask in (mechanism.top_k, mechanism.outputs, mechanism.keep_probability):
+        assert isinstance(ask(tensor), torch.Tensor)
+        np.testing.assert_allclose(ask(tensor).numpy(), ask(prior * (1 + 5e-5)), rtol=1e-12)
+    seen = mechanism.log_likelihood(torch.tensor(noisy), tensor)
+    np.testing.assert_array_equal(seen.numpy(), mechanism.log_likelihood(noisy, prior))
 
 
 @pytest.mark.parametrize(
@@ -134,5 +167,6 @@ def test_other_bad_input_is_refused() -> None:
     for row in ([math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]):
         with pytest.raises(ValueError, match="logits row 1"):
             tempered(np.array([[0.0, 0.0], row]), temperature=1.0)
-    with pytest.raises(ValueError, match="logits has shape"):
-        tempered(np.zeros(3), temperature=1.0)
+    for shape in ((3,), (0, 3)):
+        with pytest.raises(ValueError, match="logits has shape"):
+            tempered(np.zeros(shape), temperature=1.0)

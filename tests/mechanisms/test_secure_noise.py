@@ -16,9 +16,11 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.published_cost import release_epsilon
 from labeldp.mechanisms.randomness import (
     LATTICE,
+    Digits,
     RealNoise,
     SecureEntropy,
     SecureGenerator,
+    below,
     discrete_laplace,
     exponential,
     floors,
@@ -102,6 +104,15 @@ def test_words_have_1_to_64_digits(word_bits: int) -> None:
         source(word_bits=word_bits)
 
 
+def test_numbers_are_compared_on_the_digits_that_they_have() -> None:
+    left, right = (Digits(400, generator=source(seed, word_bits=1)) for seed in (1, 2))
+    order = np.arange(400)
+    ends = [(left.interval(i, 60), right.interval(399 - i, 60)) for i in range(400)]
+    assert below(left, order, right, order[::-1]).tolist() == [
+        ours < theirs for ours, theirs in ends
+    ]
+
+
 def test_decisions_are_those_of_the_real_numbers() -> None:
     """Words of one digit leave everything to be decided later, on more digits: by the oracle."""
     for seed in range(5):
@@ -132,6 +143,11 @@ def test_decisions_near_a_tie_are_those_of_the_real_numbers(whole: int) -> None:
             offset = whole + Fraction(beside, 2**60) - Fraction(scale) * first
             found = floors(noise, scale=scale, offset=offset)
             assert found[0] == whole - (beside < 0)
+            noisy = [whole + Fraction(scale) * value for value in (first, second)]
+            near = float(noisy[0])
+            for threshold in (near, math.nextafter(near, beside * math.inf), near + beside):
+                at_least = reaches(np.full(2, whole), noise, scale=scale, threshold=threshold)
+                assert at_least.tolist() == [value >= Fraction(threshold) for value in noisy]
         if second > first:
             scale = float(2 / (second - first))
             counts = np.array([[whole + 2, whole]])
@@ -240,6 +256,9 @@ def test_a_published_cost_lies_on_a_public_lattice() -> None:
     off = (sums - value) / noise_std - noise  # to the nearest multiple, so half a step at most
     assert np.abs(off).max() * LATTICE <= 0.5001
     assert stats.kstest((sums - value) / noise_std, stats.norm.cdf).pvalue > LEVEL
+
+
+def test_a_published_cost_has_the_law_of_plain_noise() -> None:
     votes = np.tile([[248, 2], [235, 15]], (500, 1))
     arguments: dict[str, Any] = {
         "noise_std": 40.0,

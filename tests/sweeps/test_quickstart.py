@@ -14,10 +14,10 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, kept_model
-from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.sweep.overrides import read_yaml
+from labeldp.platform.sweep.configuration import config_hash
 from tests.faults.processes import alive, wait_until
 from tests.faults.sweep_runs import Driver
+from tests.platform.sweep.examples import from_yaml
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
@@ -154,7 +154,7 @@ def test_every_trial_is_tracked_with_everything(completed: Start, results: Path)
         names = {file.path for file in client.list_artifacts(run.info.run_id)}
         assert names >= ARTIFACTS | ({"run_card.md"} if record.finished else set())
         file = client.download_artifacts(run.info.run_id, "config.yaml")
-        config = with_changes(TrialConfig(), read_yaml(Path(file)))
+        config = from_yaml(Path(file).read_text())
         assert config_hash(config, data_fingerprint=fingerprint) == digest
         assert (kept_model(results / "models", digest) is not None) == record.finished
         if not record.finished:

@@ -44,7 +44,7 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 from labeldp.trainers.trainer import PlannedCharge, Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import ON_CPU, SeededVault, small_table
@@ -156,20 +156,25 @@ METHODS = {
     ),
 }
 _NETWORK = LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1)
-_FIXMATCH = FixMatchConfig(
-    model=ModelName.MLP,
-    width=16,
-    epochs=2,
-    steps_per_epoch=20,
-    batch_size=8,
-    unlabeled_ratio=2,
-    learning_rate=0.1,
-    average_decay=0.5,
-)
+_FEW_LABELS: Mapping[str, Any] = {
+    "model": ModelName.MLP,
+    "width": 16,
+    "epochs": 2,
+    "steps_per_epoch": 20,
+    "batch_size": 8,
+    "unlabeled_ratio": 2,
+    "learning_rate": 0.1,
+    "average_decay": 0.5,
+}
+_FIXMATCH = FixMatchConfig(**_FEW_LABELS)
 PATE = {
     f"PATE, {kind}": _pate(
         StudentConfig(
-            kind=kind, forest=ForestSettings(trees=10), network=_NETWORK, fixmatch=_FIXMATCH
+            kind=kind,
+            forest=ForestSettings(trees=10),
+            network=_NETWORK,
+            fixmatch=_FIXMATCH,
+            vat=VatConfig(**_FEW_LABELS),
         )
     )
     for kind in StudentKind

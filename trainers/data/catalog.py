@@ -1,8 +1,9 @@
 """The data sets that `load` knows by name, each by one record: files, reader, download.
 
 A set is added by a record here and a test. It may lie on disk in more than one published layout.
-Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version none are, and for
-KMNIST's those of the compressed files, which are checked as they come.
+Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version no MD5s are, and
+for KMNIST's those of the compressed files, which are checked as they come. For files in an archive
+of which nothing is known for certain, neither is checked; their readers check every row.
 
 >>> find("mnits")
 Traceback (most recent call last):
@@ -13,12 +14,16 @@ ValueError: unknown data set 'mnits'; did you mean mnist or kmnist?
 import contextlib
 import hashlib
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,6 +34,14 @@ from labeldp.trainers.data.files import (
     file_size,
     first_line,
     open_regular,
+    whole_file,
+)
+from labeldp.trainers.data.logs import (
+    read_bank,
+    read_criteo_attribution,
+    read_criteo_display,
+    read_housing,
+    read_movielens_amounts,
 )
 from labeldp.trainers.data.published import (
     Batch,
@@ -50,11 +63,11 @@ class PublishedFile:
     """A file as its authors publish it.
 
     Attributes:
-        size: Bytes.
+        size: Bytes; None if unknown.
     """
 
     path: str
-    size: int
+    size: int | None = None
     md5: str | None = None
 
     def problem(self, root: Path) -> str | None:
@@ -64,7 +77,7 @@ class PublishedFile:
             size = file_size(path)
         except (DatasetMissing, FileRefused) as error:
             return str(error)
-        if size != self.size:
+        if self.size not in (None, size):
             return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
         if self.md5 is None:
             return None
@@ -101,6 +114,40 @@ def file_by_file(url: str) -> Download:
             download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
 
     return download
+
+
+def from_archive(url: str, *, sha256: str | None = None) -> Download:
+    """Download a `.zip` or `.tar.gz`, and take the files out of it by their names alone."""
+
+    def download(root: Path, files: Sequence[PublishedFile]) -> None:
+        with TemporaryDirectory(dir=root) as folder:
+            archive = Path(folder) / "archive"
+            _torchvision_datasets().utils.download_url(url, folder, filename=archive.name)
+            with open(archive, "rb") as opened:
+                found = hashlib.file_digest(opened, "sha256").hexdigest()
+            if sha256 not in (None, found):
+                raise ValueError(f"{url} has SHA-256 {found}, the published archive {sha256}")
+            for file in files:
+                path = root / file.path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with _member(archive, path.name) as member, whole_file(path) as written:
+                    shutil.copyfileobj(member, written)
+
+    return download
+
+
+@contextlib.contextmanager
+def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open the file of an archive that has this name, in whatever folder."""
+    packed: Any = zipfile.ZipFile if zipfile.is_zipfile(archive) else tarfile.open
+    with packed(archive) as opened:
+        names = opened.namelist() if isinstance(opened, zipfile.ZipFile) else opened.getnames()
+        found = [each for each in names if each.rpartition("/")[2] == name]
+        if not found:
+            raise ValueError(f"there is no {name} in the archive")
+        how = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
+        with how(found[0]) as member:
+            yield member
 
 
 def _torchvision_datasets() -> Any:
@@ -240,6 +287,12 @@ def folder_layout(folder: str, read: Callable[[Path], Splits]) -> Layout:
     )
 
 
+def archive_layout(folder: str, *names: str, read: Callable[[Path], Splits]) -> Layout:
+    """Return files whose size and digest nobody has published; the function gets their folder."""
+    files = tuple(PublishedFile(path=f"{folder}/{name}") for name in names)
+    return Layout(folder=folder, files=files, read=lambda root: read(root / folder))
+
+
 def batch_layout(
     folder: str,
     read: Callable[[Path], Batch],
@@ -355,6 +408,53 @@ _RECORDS = (
         by_hand=(
             "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
         ),
+    ),
+    DataSet(
+        name="movielens_1m_amounts",
+        description="the same ratings as amounts, by traits of users and movies (GroupLens)",
+        layouts=(
+            archive_layout(
+                *("ml-1m", "ratings.dat", "users.dat", "movies.dat"), read=read_movielens_amounts
+            ),
+        ),
+        download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),
+    ),
+    DataSet(
+        name="california_housing",
+        description="amounts: value of houses in 20,640 districts in 1990 (Pace, Barry 1997)",
+        layouts=(archive_layout("california_housing", "cal_housing.data", read=read_housing),),
+        download=from_archive(
+            "https://ndownloader.figshare.com/files/5976036",
+            # As scikit-learn states it.
+            sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
+        ),
+    ),
+    DataSet(
+        name="bank_marketing",
+        description="45,211 calls of a bank: did the customer subscribe? (UCI, CC BY 4.0)",
+        layouts=(archive_layout("bank_marketing", "bank-full.csv", read=read_bank),),
+        download=from_archive(
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip"
+        ),
+    ),
+    DataSet(
+        name="criteo_display",
+        description="100,000 advertisements: was it clicked? (Criteo's sample of its challenge)",
+        layouts=(archive_layout("criteo_display", "dac_sample.txt", read=read_criteo_display),),
+        download=from_archive(
+            "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
+        ),
+    ),
+    DataSet(
+        name="criteo_attribution",
+        description="first 300,000 of 16 million advertisements: a conversion? (CC BY-NC-SA 4.0)",
+        layouts=(
+            archive_layout(
+                *("criteo_attribution", "criteo_attribution_dataset.tsv.gz"),
+                read=read_criteo_attribution,
+            ),
+        ),
+        download=from_archive("http://go.criteo.net/criteo-research-attribution-dataset.zip"),
     ),
     DataSet(
         name="own",

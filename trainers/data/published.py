@@ -25,7 +25,7 @@ from labeldp.trainers.data.preprocessing import Places
 from labeldp.trainers.data.splits import Splits, held_out
 
 _PIXELS = 3 * 32 * 32
-_AGAIN = "it is cut off or damaged: fetch it again"
+AGAIN = "it is cut off or damaged: fetch it again"
 #: IDX's code for the only type of element that these sets have.
 _UNSIGNED_BYTE = 8
 
@@ -51,7 +51,7 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     if size != expected:
         raise DataFileError(
             f"{path} has {size:,} bytes, but its header announces {'x'.join(map(str, shape))} "
-            f"entries, {expected:,} bytes: {_AGAIN}"
+            f"entries, {expected:,} bytes: {AGAIN}"
         )
     return np.fromfile(path, dtype=np.uint8, offset=header).reshape(shape)
 
@@ -82,7 +82,7 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     if size == 0 or size % record:
         raise DataFileError(
             f"{path} has {size:,} bytes, not a whole number of records of {record:,} bytes "
-            f"({size // record:,} records and {size % record:,} bytes): {_AGAIN}"
+            f"({size // record:,} records and {size % record:,} bytes): {AGAIN}"
         )
     records = np.fromfile(path, dtype=np.uint8).reshape(-1, record)
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
@@ -101,7 +101,7 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     except Exception as error:  # damaged pickles raise nearly anything
         raise DataFileError(
             f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version "
-            f"({first_line(error)}): {_AGAIN}"
+            f"({first_line(error)}): {AGAIN}"
         ) from error
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         raise DataFileError(
@@ -204,12 +204,12 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
     # adult.test starts with a remark, and writes a point behind labels.
     table = _table(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
     labels = table[len(ADULT_COLUMNS)].str.removesuffix(".")
-    _refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
+    refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
     columns: dict[str, NDArray[Any]] = {}
     for place, (name, numeric) in enumerate(ADULT_COLUMNS.items()):
         if numeric:
             whole = table[place].str.fullmatch("[0-9]+").astype(bool)
-            _refuse_row(path, ~whole, f"has no number in column {name!r}")
+            refuse_row(path, ~whole, f"has no number in column {name!r}")
         columns[name] = table[place].to_numpy(dtype=np.float64 if numeric else str)
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
 
@@ -224,16 +224,16 @@ def _table(path: Path, *, columns: int, **how: Any) -> Any:
     except FileNotFoundError as error:
         raise DatasetMissing(f"{path} is missing") from error
     except ValueError as error:  # pandas' and Unicode's own kinds derive from it
-        raise DataFileError(f"{path} can't be read ({first_line(error)}): {_AGAIN}") from error
+        raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
     if table.shape[1] != columns:
-        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {_AGAIN}")
+        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {AGAIN}")
     return table
 
 
-def _refuse_row(path: Path, bad: Any, what: str) -> None:
+def refuse_row(path: Path, bad: Any, what: str) -> None:
     """Refuse the first bad row; what it holds is not shown."""
     if bad.any():
-        raise DataFileError(f"{path} row {np.asarray(bad).argmax()} {what}: {_AGAIN}")
+        raise DataFileError(f"{path} row {np.asarray(bad).argmax()} {what}: {AGAIN}")
 
 
 STARS = ("1", "2", "3", "4", "5")
@@ -249,7 +249,7 @@ def read_movielens(folder: Path) -> Splits:
     # user::movie::stars::seconds, between whose colons lie empty fields.
     table = _table(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
-    _refuse_row(
+    refuse_row(
         path,
         ~np.all([*whole, table[4].isin(STARS)], axis=0),
         "is not user::movie::stars::seconds with 1 to 5 whole stars (other versions of MovieLens "
@@ -257,7 +257,7 @@ def read_movielens(folder: Path) -> Splits:
     )
     ids, stars = table[[0, 2]].to_numpy(dtype=np.int64), table[4].to_numpy(dtype=np.int64) - 1
     if len(stars) < 2:
-        raise DataFileError(f"{path} holds {len(stars)} rating: {_AGAIN}")
+        raise DataFileError(f"{path} holds {len(stars)} rating: {AGAIN}")
     test = held_out(len(stars))
     fitted = Places.fit(ids[~test])
     return Splits(
@@ -297,10 +297,10 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     except Exception as error:  # damaged files raise nearly anything
         raise DataFileError(
             f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
-            f"({first_line(error)}): {_AGAIN}"
+            f"({first_line(error)}): {AGAIN}"
         ) from error
     images, digits = content["X"], content["y"][:, 0]
     if images.dtype != np.uint8:
         raise DataFileError(f"{path}: X holds {images.dtype}; uint8 is what SVHN's pixels are")
-    _refuse_row(path, ~np.isin(digits, range(1, _ZERO + 1)), "has none of the labels 1 to 10")
+    refuse_row(path, ~np.isin(digits, range(1, _ZERO + 1)), "has none of the labels 1 to 10")
     return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), digits.astype(np.int64) % _ZERO

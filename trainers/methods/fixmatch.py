@@ -11,6 +11,7 @@ mean.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,7 @@ from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.learner import Classifying, CropAndFlip
 from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
+from labeldp.trainers.settings.training import FewLabelsConfig, FixMatchConfig, WeakBranch
 
 
 def fixmatch_loss(
@@ -87,12 +88,12 @@ class ShuffledStream:
         self._rest = state["rest"].cpu().clone()
 
 
-class FixMatch(Classifying):
-    """A network that is trained on some labels and all examples."""
+class FewLabels(Classifying):
+    """A network in training on some labels and all examples; a subclass has the loss of a step."""
 
     def __init__(
         self,
-        config: FixMatchConfig,
+        config: FewLabelsConfig,
         *,
         data: PublicData,
         examples: NDArray[np.integer[Any]],
@@ -107,7 +108,6 @@ class FixMatch(Classifying):
         self.config = config
         self._features = data.train_features.to(self.device)
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
-        self._views = _views(config, data, self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
         average = partial(moving_average, decay=config.average_decay)
         self._build(config, data, initial, average=average, decay_all=False)
@@ -116,6 +116,10 @@ class FixMatch(Classifying):
         self._generator = torch.Generator().manual_seed(streams[2])
         published_steps = max(1, len(self._features) // config.batch_size)
         self.steps_per_epoch = config.steps_per_epoch or published_steps
+
+    @abstractmethod
+    def _loss(self, step: int) -> Tensor:
+        """Return the loss of a step, counted from 0 over all epochs."""
 
     def _losses(self) -> Iterator[Tensor]:
         first = (self.epoch_number - 1) * self.steps_per_epoch
@@ -131,11 +135,30 @@ class FixMatch(Classifying):
         steps = self.config.epochs * self.steps_per_epoch
         return self.config.learning_rate * cosine_factor(step, steps=steps)
 
-    def _loss(self, step: int) -> Tensor:
-        config, generator = self.config, self._generator
+    def _next(self, step: int) -> tuple[Tensor, Tensor]:
+        """Set the rate of a step; return its places among the labels, and its examples without."""
+        config = self.config
         self._optimizer.learning_rate = self._rate(step)
         chosen = self._take(self._labeled, config.batch_size)
-        others = self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
+        return chosen, self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
+
+    def _take(self, stream: ShuffledStream, size: int) -> Tensor:
+        return stream.take(size).to(self.device, non_blocking=True)
+
+
+class FixMatch(FewLabels):
+    """A network that is trained on some labels and all examples, by views of these."""
+
+    config: FixMatchConfig
+
+    def __init__(self, config: FixMatchConfig, *, data: PublicData, **given: Any) -> None:
+        """Set up the first step; `given` are as for `FewLabels`."""
+        super().__init__(config, data=data, **given)
+        self._views = _views(config, data, self.device)
+
+    def _loss(self, step: int) -> Tensor:
+        config, generator = self.config, self._generator
+        chosen, others = self._next(step)
         unlabeled = self._features[others]
         labeled = self._views.weak(self._features[self._rows[chosen]], generator)
         weak = self._views.weak(unlabeled, generator)
@@ -156,9 +179,6 @@ class FixMatch(Classifying):
             temperature=config.temperature,
             unlabeled_weight=config.unlabeled_weight,
         )
-
-    def _take(self, stream: ShuffledStream, size: int) -> Tensor:
-        return stream.take(size).to(self.device, non_blocking=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -36,6 +36,7 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.neighbors import nearest
 from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.vat import Vat
 from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
@@ -162,6 +163,9 @@ def start_student(
     match StudentKind(config.kind):
         case StudentKind.FIXMATCH:
             return FixMatch(config.fixmatch, **given)
+        case StudentKind.VAT:
+            assert isinstance(config, StudentConfig)
+            return Vat(config.vat, **given)
         case StudentKind.NETWORK:
             return OnLabels(config.network, **given)
     return _ClosedFormStudent(config, **given)

@@ -31,7 +31,7 @@ from labeldp.trainers.models.predictors import (
 )
 from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
@@ -167,7 +167,7 @@ class Classifying(Training):
 
     def _build(
         self,
-        config: LearnerConfig | FixMatchConfig,
+        config: LearnerConfig | FewLabelsConfig,
         data: PublicData,
         seed: int,
         *,

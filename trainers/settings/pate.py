@@ -33,7 +33,7 @@ from labeldp.trainers.settings.base import (
     settings,
 )
 from labeldp.trainers.settings.methods import PriorSettings
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
@@ -72,7 +72,8 @@ class StudentKind(StrEnum):
 
     SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
     features as further labels, and fits again; public features are free. Each student of an
-    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same.
+    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same. VAT
+    is a network that also learns from all features, by virtual adversarial training.
     """
 
     PROBE = "probe"
@@ -80,6 +81,7 @@ class StudentKind(StrEnum):
     FOREST = "forest"
     NETWORK = "network"
     FIXMATCH = "fixmatch"
+    VAT = "vat"
 
 
 @settings
@@ -202,9 +204,18 @@ class StudentConfig(_Models):
         0.8,
         "Share of the half whose guesses are taken in the last round of self-training.",
     )
+    vat: VatConfig = key(VatConfig(), "Of virtual adversarial training.")
+
+    @property
+    def epochs(self) -> int:
+        """Calls of `epoch` until it is trained."""
+        return self.vat.epochs if self.kind is StudentKind.VAT else super().epochs
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that this student cannot learn from."""
+        if self.kind is StudentKind.VAT:
+            data.require_numbers(user="virtual adversarial training")
+            self.vat.check_data(data)
         self._check_model(data, self.kind, "student.kind")
 
 

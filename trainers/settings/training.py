@@ -84,8 +84,8 @@ class WeakBranch(StrEnum):
 
 
 @settings
-class FixMatchConfig(_Trained):
-    """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10."""
+class FewLabelsConfig(_Trained):
+    """How a network is trained on few labels and all examples; the defaults are FixMatch's."""
 
     model: Model = key(ModelName.WIDE_RESNET28, _MODEL)
     width: Count | None = key(None, _WIDTH)
@@ -95,9 +95,7 @@ class FixMatchConfig(_Trained):
     )
     batch_size: Count = key(64, "Labeled examples in a step.")
     unlabeled_ratio: Count = key(7, "Unlabeled examples for each labeled one (mu).")
-    threshold: Fraction = key(0.95, "Probability that a pseudo-label needs.")
-    unlabeled_weight: NonNegative = key(1.0, "Of the loss on pseudo-labels (lambda_u).")
-    temperature: Positive = key(1.0, "Divides weak logits before the threshold is applied.")
+    unlabeled_weight: NonNegative = key(1.0, "Of the loss on examples without a label.")
     learning_rate: Positive = key(
         0.03, "At the start; it falls along 7/16 of half a period of a cosine."
     )
@@ -108,6 +106,27 @@ class FixMatchConfig(_Trained):
     average_decay: Fraction = key(
         0.999, "Of the moving average of the weights, which makes the predictions."
     )
+
+
+@settings
+class VatConfig(FewLabelsConfig):
+    """Settings of virtual adversarial training with entropy minimization."""
+
+    model: Model = key(ModelName.MLP, _MODEL)
+    radius: Positive = key(
+        0.2,
+        "Root mean square of the perturbation, over the numbers of an example, in standard "
+        "deviations of a pixel or column; the published lengths are about 0.2.",
+    )
+    entropy_weight: NonNegative = key(1.0, "Of the entropy of predictions without a label.")
+
+
+@settings
+class FixMatchConfig(FewLabelsConfig):
+    """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10."""
+
+    threshold: Fraction = key(0.95, "Probability that a pseudo-label needs.")
+    temperature: Positive = key(1.0, "Divides weak logits before the threshold is applied.")
     weak_branch: WeakBranch = key(WeakBranch.JOINT, "JOINT as published, or a cheaper variant.")
     padding: Whole = key(4, "Pixels that a random crop may move an image.")
     flip: Flag = key(True, "Mirror half of the images; wrong for digits and letters.")

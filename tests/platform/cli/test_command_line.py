@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +13,6 @@ import pytest
 from labeldp.platform.cli.command_line import VERBS, Verb, main
 from tests.platform.cli.asked import refusal, words
 
-QUICKSTART = str(Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py")
 PROMISED = (
     "audit memorization, audit moments, audit observational, audit one-run, audit vote-leakage, "
     "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, calibrate subset, "
@@ -76,7 +74,6 @@ def test_contract_of_every_command(
             "epsilon pate --votes none.npy --aggregator gnmax --sigma2 1 --delta 1e-5",
             ["--votes", "none.npy", "No such file"],
         ),
-        (f"plan {QUICKSTART} --config none.yaml", ["none.yaml", "No such file"]),
         ("report quickstart", ["mlflow.db does not exist here", "--tracking-uri"]),
         ("data check mnits", ["'mnits'", "did you mean mnist"]),
         ("epsilom", ["epsilom", "epsilon"]),

@@ -15,15 +15,14 @@ QUICKSTART = str(SWEEPS / "quickstart.py")
 
 
 def test_a_plan_names_what_stands_in_the_way(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = ("data.name=mnist", "performance.device=cuda")
     found = answer(capsys, "plan", QUICKSTART, *asked, code=ExitCode.CANNOT_FIT)
     assert not found["fits"] and "labeldp data fetch mnist" in " ".join(found["problems"])
     found = answer(capsys, "plan", QUICKSTART, "audit.canaries=100000", code=ExitCode.CANNOT_FIT)
     assert not found["fits"] and "100000" in " ".join(found["problems"])
-    (tmp_path / "settings.yaml").write_text("trainer:\n  epsilon: 3\n  noise: laplace\n")
-    found = answer(capsys, "plan", QUICKSTART, "--config", "settings.yaml")
+    found = answer(capsys, "plan", QUICKSTART, "trainer.epsilon=3", "trainer.noise=laplace")
     assert set(found) >= {"trials", "epsilons", "releases", "gpu_hours", "fits", "problems"}
     assert (found["epsilons"], found["releases"], found["gpu_hours"]) == ([3.0], 1, 0.0)
     assert (found["fits"], found["problems"]) == (True, [])

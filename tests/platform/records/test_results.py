@@ -100,7 +100,7 @@ def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> N
     assert not folder.identity()
     folder.identify(fingerprint="f")
     folder.identify(parent_run_id="p", fingerprint=None)
-    told = {"sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
+    told = {"format": 1, "sweep": "small", "fingerprint": "f", "parent_run_id": "p"}
     assert json.loads((folder.path / "sweep.json").read_text()) == told
     assert ResultsFolder(folder.path, sweep="small").identity().to_json() == told
     with pytest.raises(ValueError, match="finger_print"):

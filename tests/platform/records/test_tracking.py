@@ -1,7 +1,5 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from filelock import FileLock
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
@@ -130,13 +129,9 @@ def test_a_store_that_is_never_let_go_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
-    held = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)  # as another process does while it opens a store
-    try:
+    with FileLock(tmp_path / "mlflow.db.lock"):  # as another process does while it opens a store
         with pytest.raises(TrackingUnusable, match=r"another process has been opening it for 0 s"):
             Tracker.probe(uri)
-    finally:
-        os.close(held)
 
 
 @pytest.mark.parametrize("copied", [False, True])

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
@@ -118,3 +120,18 @@ def an_outcome(**changes: Any) -> SweepOutcome:
         "tracked": True,
     }
     return SweepOutcome(**{**facts, **changes})
+
+
+def from_yaml(text: str) -> TrialConfig:
+    """The configuration that `to_yaml` wrote."""
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                walk(f"{prefix}{name}.", value)
+            else:
+                flat[f"{prefix}{name}"] = value
+
+    walk("", yaml.safe_load(text))
+    return with_changes(TrialConfig(), flat)

@@ -1,7 +1,6 @@
-"""configuration: overrides, YAML, near misses, wrong types and values, hashes, canaries, keys."""
+"""configuration: overrides, near misses, wrong types and values, hashes, canaries, keys."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,20 +17,19 @@ from labeldp.platform.sweep.configuration import (
     to_yaml,
     with_changes,
 )
-from labeldp.platform.sweep.overrides import parse_overrides, read_yaml
+from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.settings.methods import Noise
+from tests.platform.sweep.examples import from_yaml
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_every_method_is_built_changed_and_written(method: str, tmp_path: Path) -> None:
+def test_every_method_is_built_changed_and_written(method: str) -> None:
     config = with_changes(TrialConfig(), {"method": method, "seed": 3})
     assert type(config.trainer) is METHODS[method]
     assert config.seed == 3 and config.trainer == METHODS[method]()
-    file = tmp_path / "config.yaml"
-    file.write_text(to_yaml(config))
-    assert with_changes(TrialConfig(), read_yaml(file)) == config
+    assert from_yaml(to_yaml(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -54,16 +52,6 @@ def test_arguments_are_typed_as_in_yaml(argument: str, expected: object) -> None
     (value,) = parse_overrides([argument]).values()
     assert value == expected
     assert type(value) is type(expected)
-
-
-@pytest.mark.parametrize("text", ["a: [1", "- 1\n- 2\n", "seed: 1\nseed: 2\n", "\x00\x01"])
-def test_yaml_that_cannot_be_used(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "settings.yaml"
-    with pytest.raises(ConfigurationError, match=f"{file} cannot be read: No such file"):
-        read_yaml(file)
-    file.write_text(text)
-    with pytest.raises(ConfigurationError, match=str(file)):
-        read_yaml(file)
 
 
 @pytest.mark.parametrize("text", ["007", "1_000", "0x10", "1:30", "+5", "-0", "10", "-3"])

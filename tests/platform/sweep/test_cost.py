@@ -1,7 +1,7 @@
 """cost: what a sweep costs before it starts, against sums by hand, and the budget."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -26,6 +26,7 @@ from labeldp.platform.sweep.cost import (
     held_out_mechanism,
 )
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
 
@@ -189,9 +190,11 @@ def check_left(
     trials: Sequence[PlannedTrial],
     charges: Sequence[Charge],
     budget: Budget | None,
-    **held_out: Any,
+    held_out: int = 0,
+    read: Collection[str] = (),
 ) -> None:
-    check_what_is_left(trials, charges, num_classes=10, num_labels=40, budget=budget, **held_out)
+    size = DataSize(num_classes=10, num_labels=40, held_out=held_out, has_test_split=True)
+    check_what_is_left(trials, charges, size, budget=budget, read=read)
 
 
 def test_spent_epsilon_stays_spent_and_a_stored_release_costs_nothing() -> None:

@@ -23,13 +23,11 @@ from labeldp.trainers.data.files import memory_bytes
 pytestmark = pytest.mark.timeout(60)
 
 SWEEP = Sweep(name="endless", base=TrialConfig(), smoke=Preset())
-QUICKSTART = str(Path(__file__).parents[3] / "sweeps" / "quickstart.py")
 
 #: Verb and what it reads, at `{}`; the ending says how.
 VERBS = {
     "votes.npy": "epsilon pate --votes {} --aggregator gnmax --sigma2 4 --delta 1e-5",
     "confidences.csv": "audit memorization --confidences {} --canary-labels {} --true-labels {}",
-    "settings.yaml": f"plan {QUICKSTART} --config {{}}",
     "sweep.py": "plan {}",
     "own.npz": "data check {}",
     "own.parquet": "data check {}",

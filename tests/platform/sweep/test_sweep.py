@@ -17,7 +17,6 @@ from labeldp.platform.sweep.sweep import (
     SweepOptions,
     Variant,
     plan_trials,
-    preset_of,
     resized,
     sized_sweep,
 )
@@ -119,7 +118,7 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
     found = [(name, epochs) for name, _, epochs in settings(resized(sweep, preset))]
     assert found == [("one", 4), ("other", 7)]
     with pytest.raises(ConfigurationError, match=r"no preset 'hom'; did you mean home\?"):
-        preset_of(sweep, "hom")
+        sized_sweep(sweep, options(preset="hom"))
 
 
 # --- options --------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
             config,
             on_epoch=lambda figures, rung: seen.append((figures["epoch"], rung)),
             checkpoints=states,
-            stops=Stops(rule=rule, by=ChooseBy.TEST, actor=None),
+            stops=Stops(rule=rule, by=ChooseBy.TEST, keeper=None),
         )
 
     first = start()

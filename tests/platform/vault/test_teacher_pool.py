@@ -30,12 +30,8 @@ from labeldp.platform.vault.teacher_pool import (
     EnsembleIncomplete,
     pool_size,
     train_ensemble,
-    train_missing,
 )
 from labeldp.platform.vault.vote_store import VoteJournal
-from labeldp.trainers.methods.pate import TeacherVotes
-from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.faults.processes import family, titled, wait_until
 from tests.platform.sweep.examples import a_cluster
 from tests.platform.vault.simulated_teachers import (
@@ -211,40 +207,6 @@ def test_actors_that_die_as_they_start_are_made_again_but_not_for_ever(simulate:
     assert simulate({}, stillborn=TRIES).made > TRIES  # of two, neither failed so often
     with pytest.raises(EnsembleIncomplete, match=f"died {TRIES} times as it started"):
         simulate({}, stillborn=99)
-
-
-def test_every_ensemble_of_the_trials_is_trained_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    performance = Performance(device=Device.CPU)
-    ensembles = {EnsembleConfig(teachers=each, queries=80): performance for each in (20, 30)}
-    asked, said = list[dict[str, Any]](), list[str]()
-
-    def trained(vote: TeacherVotes, **given: Any) -> int:
-        asked.append({"vote": vote, **given})
-        return vote.config.teachers - 5  # five have voted before
-
-    monkeypatch.setattr(teacher_pool, "ensembles_of", {"trials": ensembles}.get)
-    monkeypatch.setattr(teacher_pool, "train_ensemble", trained)
-    home = SimpleNamespace(
-        shards=lambda *given: given, journal=lambda ensemble: lambda: ("journal", ensemble)
-    )
-    same: Any = {"data": "data", "each": QUARTER}
-    progress: Any = SimpleNamespace(say=said.append)
-    given: Any = {"home": home, "authority": b"token", "available": a_cluster((2, 0)), **same}
-    trials: Any = "trials"
-    assert train_missing(trials, progress=progress, **given) == (15 + 25, 5 + 5)
-    for found, ensemble in zip(asked, ensembles, strict=True):
-        assert found == {
-            "vote": TeacherVotes(config=ensemble, performance=performance),
-            "shards": (b"token", ensemble),
-            "batch": ensemble.batch,
-            "journal": ("journal", ensemble),
-            "actors": 8,
-            "say": progress.say,
-            **same,
-        }
-    assert [line.split()[-2] for line in said] == ["5", "5"]
 
 
 # On Ray

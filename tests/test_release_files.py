@@ -1,0 +1,95 @@
+"""What a stranger reads before installing: licenses, citation, versions that are promised."""
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import labeldp
+from docs import leaderboard, licenses
+from labeldp.platform.cli.sweep_command import command_of, plan_options
+from labeldp.platform.records.results import FORMAT, ResultsFolder, ResultsFolderError, read_results
+from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.plan import prepare
+from tests.source_tree import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_licenses_are_those_of_the_packages_here() -> None:
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
+    rows = dict(re.findall(r"^\| ([a-z][\w.-]*) \| (.*) \|$", licenses.page(), re.M))
+    listed = dict(re.findall(r"^\| ([a-z][\w.-]*) \| (.*) \|$", licenses.PAGE.read_text(), re.M))
+    assert rows.pop("package") == listed.pop("package")
+    assert rows.keys() == listed.keys() >= {"torch", "ray", "mlflow", "cryptography", "timm"}
+    same = [name for name in rows if rows[name].split(" |")[0] == pinned.get(name)]
+    assert len(same) > 100 and {name: rows[name] for name in same}.items() <= listed.items()
+    assert not [name for name, row in listed.items() if re.search(r"\bA?GPL", row)]
+
+
+def test_the_citation_names_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == PROJECT["version"] == labeldp.__version__
+    assert cited["license"] == PROJECT["license"] and cited["cff-version"] == "1.2.0"
+    assert all({"type", "title", "authors"} <= each.keys() for each in cited["references"])
+
+
+def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path, sweep="small")
+    folder.identify(num_labels=5)
+    known = json.loads((tmp_path / "sweep.json").read_text())
+    assert known["format"] == FORMAT
+    (tmp_path / "sweep.json").write_text(json.dumps({**known, "format": FORMAT + 1}))
+    with pytest.raises(ResultsFolderError, match=f"of format {FORMAT + 1}, and this labeldp"):
+        read_results(tmp_path)
+    with pytest.raises(ResultsFolderError, match="use the version that wrote it"):
+        ResultsFolder(tmp_path, sweep="small")
+
+
+BOARD = leaderboard.FILE
+
+
+def test_the_leaderboard_is_made_of_its_entries_and_ours_stand_in_the_pages() -> None:
+    found = leaderboard.entries(BOARD.read_text())
+    assert BOARD.with_suffix(".md").read_text() == leaderboard.page(found)
+    ours = [(entry, entry.run) for entry in found if entry.run]
+    assert len(ours) > 20 and len(found) - len(ours) > 30
+    for entry, run in ours:
+        lines = (ROOT / "docs" / run.page).read_text().splitlines()
+        for result in entry.results:
+            value = re.compile(rf"(?<![\d.]){result[1]:g}0*(?!\d)")
+            assert any(value.search(line) for line in lines), (entry.method, result)
+        _, file, *arguments = shlex.split(run.command)
+        sweep = load_sweep(str(ROOT / file))
+        given = command_of(sweep).make_context("sweep", arguments).params
+        assert prepare(sweep, plan_options(sweep, given))[1], run.command
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"results": [[1.0, 101.0]]}, "an accuracy is above 100%"),
+        ({"results": [[2.0, 90.0], [1.0, 80.0]]}, "each stands once, in rising order"),
+        ({"results": []}, "at least 1 item"),
+        ({"run": None}, "either a source, or a run of ours"),
+        ({"source": "A paper, Table 1"}, "either a source, or a run of ours"),
+        ({"adjacency": "one person"}, "one label is substituted"),
+        ({"league": "any"}, "no outside data"),
+        ({"delta": 0.5}, "less than 0.01"),
+        ({"method": "a | b"}, "match pattern"),
+        ({"notes": "more"}, "Extra inputs are not permitted"),
+        ({"run": {"command": "rm -r .", "hours": 0, "commit": "main"}}, "run.command"),
+    ],
+)
+def test_entries_of_others_are_checked(change: dict[str, Any], problem: str) -> None:
+    listed = json.loads(BOARD.read_text())
+    entry = next(each for each in listed if "run" in each)
+    changed = json.dumps([{**entry, **change}])
+    assert leaderboard.entries(json.dumps([entry]))
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        leaderboard.entries(changed)
