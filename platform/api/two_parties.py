@@ -18,7 +18,7 @@ another order, or of some of them, add up person by person.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -625,7 +625,7 @@ class ReleasedModel:
 
 
 def fit_release(
-    features: pd.DataFrame | Sequence[pd.DataFrame],
+    features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
     estimator: Any = None,
@@ -636,7 +636,8 @@ def fit_release(
     Args:
         features: The table of the requests; rows may have another order, and others may be there.
             Or one table for each release, in their order: then an id may be in several, as of a
-            person who came again with other features.
+            person who came again with other features. Of an iterator one is in memory at a time,
+            and of each no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
@@ -650,31 +651,28 @@ def fit_release(
                 "releases that share a table of features are of different rows. If rows of an id "
                 "came in several weeks, give a table for each release, in their order"
             )
-        tables = [features] * len(releases)
+        tables: Iterable[pd.DataFrame] = [features] * len(releases)
     else:
-        tables = list(features)
-    if len(tables) != len(releases):
-        raise ValueError(
-            f"{len(tables)} tables of features are given for {len(releases)} releases; give one "
-            "for all of them, or one for each in their order"
-        )
+        tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
-    parts = [_rows_of(*pair) for pair in zip(releases, tables, strict=True)]
-    rows, preprocessing = prepared(pd.concat(parts, ignore_index=True), first.id_column)
-    model = estimator
-    if model is None:
-        model = named_estimator("boosting", rows=len(rows), seed=seed)
-    if first.question is not None or first.clusters is not None:
-        starts = np.cumsum([0, *map(len, parts[:-1])])
-        chosen, soft = [], []
-        for release, part, start in zip(releases, parts, starts, strict=True):
-            # As its request prepared it: rows of other weeks would shift its scales.
-            own = rows if len(parts) == 1 else prepared(part, first.id_column)[0]
-            some = some_of(len(part), seed=seed)
-            chosen.append(start + some)
-            soft.append(release.soft_labels_of(own, some))
-        fitted = fit_to_soft_labels(model, rows[np.concatenate(chosen)], np.concatenate(soft))
+    sums = first.question is not None or first.clusters is not None
+    kept, soft = [], []
+    for release, table in _paired(releases, tables):
+        part = _rows_of(release, table)
+        if not sums:
+            kept.append(part)
+            continue
+        some = some_of(len(part), seed=seed)
+        # As its request prepared it: rows of other weeks would shift its scales.
+        own = prepared(part, first.id_column)[0]
+        soft.append(release.soft_labels_of(own, some))
+        kept.append(part.iloc[some])
+    rows, preprocessing = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    count = sum(len(each.ids) for each in releases)
+    model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
+    if sums:
+        fitted = fit_to_soft_labels(model, rows, np.concatenate(soft))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
@@ -698,6 +696,22 @@ def fit_release(
         origin=origin,
     )
     return ReleasedModel(trained=trained, id_column=first.id_column, ledger=ledger)
+
+
+def _paired(
+    releases: Sequence[PartyRelease], tables: Iterable[pd.DataFrame]
+) -> Iterator[tuple[PartyRelease, pd.DataFrame]]:
+    """Each release with its table, or a refusal where there are not as many."""
+    count = 0
+    for table in tables:
+        if count < len(releases):
+            yield releases[count], table
+        count += 1
+    if count != len(releases):
+        raise ValueError(
+            f"{count} tables of features are given for {len(releases)} releases; give one for all "
+            "of them, or one for each in their order"
+        )
 
 
 def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
@@ -740,6 +754,12 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
 
 
 # ------------------------------------------------------------------------------------------- files
+
+
+def parts_of(folder: str | Path, *, name: str = _REQUEST) -> list[Path]:
+    """Return the folders of a request (or release) that was written in parts, or it alone."""
+    place = Path(folder)
+    return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
 
 
 def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:

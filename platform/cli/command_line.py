@@ -435,6 +435,7 @@ VERBS = (
         option("--classes", "all classes, as the labels are written", "A,B", required=True),
         number("--epsilon", "expected epsilon; the party with the labels decides", default=1.0),
         number("--delta", "of --method moments", default=1e-5),
+        whole("--rows-at-once", "request a large .parquet in parts of so many rows"),
         option("--after", "release of the first round, with --method stages", "DIR", multiple=True),
         _ESTIMATOR,
         whole("--seed", default=0),

@@ -22,7 +22,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -64,6 +64,8 @@ _MOST_BYTES = 1 << 62
 _LARGEST_BLOCK = 1 << 30
 #: A first line that is longer is not taken for names of columns.
 _LONGEST_HEADER = 1 << 20
+#: Rows of a Parquet file that are read together.
+_PART_BATCH = 1 << 16
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
 _MISSING = (
@@ -368,13 +370,20 @@ def _explained(file: Path, size: int, error: Exception) -> str:
     )
 
 
-def parquet_table(file: Path) -> Any:
-    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory."""
+def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
+    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
+
+    With `columns` it has those of them that the file has.
+    """
     from pyarrow import lib, parquet
 
     try:
         with open_regular(file) as opened:
             footer = parquet.read_metadata(opened)
+            if columns is not None:
+                opened.seek(0)
+                kept = [name for name in footer.schema.to_arrow_schema().names if name in columns]
+                return parquet.read_table(opened, columns=kept)
             groups = (footer.row_group(place) for place in range(footer.num_row_groups))
             # A number takes 8 bytes when it is read, however few it takes in the file.
             unpacked = 8 * footer.num_rows * footer.num_columns
@@ -387,6 +396,28 @@ def parquet_table(file: Path) -> Any:
         raise DataFileError(
             f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
         ) from error
+
+
+def parquet_parts(file: Path, sizes: Iterable[int]) -> Iterator[Any]:
+    """Yield consecutive rows of a Parquet file as tables of these sizes; the last may be smaller.
+
+    No more than a part of it is in memory. Rows after the last size are left out.
+    """
+    from pyarrow import Table, lib, parquet
+
+    try:
+        with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+            batches = parquet.ParquetFile(opened).iter_batches(_PART_BATCH)
+            kept = Table.from_batches([next(batches)])
+            for size in sizes:
+                while len(kept) < size and (more := next(batches, None)) is not None:
+                    kept = lib.concat_tables([kept, Table.from_batches([more])])
+                if not len(kept):
+                    return
+                yield kept.slice(0, size)
+                kept = kept.slice(size)
+    except (lib.ArrowException, StopIteration) as error:
+        raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
 
 
 def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
