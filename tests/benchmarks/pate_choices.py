@@ -85,6 +85,7 @@ class Answers:
     vault: LabelVault
     counts: NDArray[Any]
     seed: int
+    persons: None = None
 
     def release(self, *requested: Any, **how: Any) -> Any:
         """Return a prior's release; none is requested here."""
