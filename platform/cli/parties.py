@@ -87,7 +87,16 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    table, place = _table(labels, how["id_column"], how["label_column"], only=True), Path(request)
+    place, columns = Path(request), [how["id_column"], how["label_column"]]
+    if how["person_column"]:
+        columns.append(how["person_column"])
+        if len(two_parties.parts_of(place)) > 1:
+            raise ValueError(
+                f"{place} is a request in parts, and a person with rows in several would pay for "
+                "each; ask for one in a single part (without --rows-at-once), or leave out "
+                "--person-column"
+            )
+    table = _table(labels, *columns, only=True)
     answers: list[two_parties.Answered] = []
     for part in two_parties.parts_of(place):
         to = out if part == place or out is None else f"{out}/{part.name}"
@@ -100,19 +109,21 @@ def release(
         )
         answers.append(found)
     found = _together(answers, folder=None if dry_run else out)
+    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    of_whom = ""
+    if found.persons is not None:
+        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
-        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
-        f"{price(found.epsilon, found.delta)} for each",
-        f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
+        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
+        f"labels{of_whom}, {price(found.epsilon, found.delta)} for {each}",
+        f"the {payer} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
         f"paid {price(found.total_epsilon, found.total_delta)}",
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
     if found.new and found.known:
-        lines.append(
-            f"{found.known:,} of {found.rows:,} ids are known to {found.vault} from earlier "
-            "requests and pay on top"
-        )
+        lines.append(f"{known} are known to {found.vault} from earlier requests and pay on top")
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
