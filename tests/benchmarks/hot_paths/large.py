@@ -16,8 +16,8 @@ _ROWS, _AT_ONCE = 16_000, 4_000
     "large-table",
     "request, release and fit of 16,000 rows x 40 columns of Parquet in 4 parts",
     "the same in one part; tests.benchmarks.large_table --rows 10000000 is the full size",
-    mark=0.25,
-    most_megabytes=900,
+    mark=0.45,
+    most_megabytes=250,
     rounds=3,
 )
 def _large(scratch: Path) -> Work:
