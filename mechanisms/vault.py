@@ -35,6 +35,7 @@ from labeldp.mechanisms.ledger import (
     check_indices,
     ledger_of,
 )
+from labeldp.mechanisms.persons import Persons, event_of_persons
 from labeldp.mechanisms.randomness import (
     NoiseSource,
     OsEntropy,
@@ -116,10 +117,18 @@ class LabelVault:
         num_classes: int,
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
+        persons: Persons | None = None,
     ) -> None:
-        """Lock the labels [N] away; releases and charges are kept in memory without a store."""
+        """Lock the labels [N] away; releases and charges are kept in memory without a store.
+
+        With the public number 0..P-1 of each label's person [N], all charges are to persons: a
+        release costs what all labels of a person together may reveal.
+        """
         _validate.whole(num_classes=num_classes, minimum=2)
         self._labels = _validate.labels(labels, num_classes=num_classes, secret=True)
+        if persons is not None and persons.shape != self._labels.shape:
+            raise ValueError(f"persons has shape {persons.shape} for {len(self._labels)} labels")
+        self.persons = persons
         self._labels.setflags(write=False)
         self.num_classes = num_classes
         self.budget = budget
@@ -129,9 +138,11 @@ class LabelVault:
         # An adversary who knows all labels but one could try each value of the last one against a
         # plain digest, so the address depends on the labels through a secret of the store only.
         digest = hashlib.blake2b(self._labels.tobytes(), key=self._store.salt(), digest_size=16)
+        if persons is not None:  # another grouping is another ledger
+            digest.update(persons.astype(np.int64).tobytes())
         self._labels_digest = digest.hexdigest()
         self._store.bind(self._labels_digest)
-        self._ledger = PrivacyLedger(num_labels=len(self._labels))
+        self._ledger = PrivacyLedger(num_labels=self.num_people)
         self._in_ledger: set[str] = set()
         self.charges()
 
@@ -147,6 +158,11 @@ class LabelVault:
     def num_labels(self) -> int:
         """How many labels are inside."""
         return len(self._labels)
+
+    @property
+    def num_people(self) -> int:
+        """How many the ledger counts: persons, or labels where each is a person's only one."""
+        return len(self._labels) if self.persons is None else int(self.persons.max()) + 1
 
     def release(
         self,
@@ -243,8 +259,8 @@ class LabelVault:
             raise ArithmeticError("a label is in two shards, and would change two votes")
         return tuple(Shard(indices=part, labels=labels[part]) for part in parts)
 
-    @staticmethod
     def _charge(
+        self,
         mechanism: Mechanism,
         *,
         private_digest: str,
@@ -252,11 +268,15 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Charge:
-        description = describe(mechanism, noise)
+        description, event, paying = describe(mechanism, noise), mechanism.event, indices
+        if self.persons is not None:
+            touched = self.persons if indices is None else self.persons[indices]
+            event = event_of_persons(mechanism, touched, public)
+            paying = None if indices is None else np.unique(touched)
         return Charge(
             key=address(private_digest, description, indices, public),
-            event=mechanism.event,
-            indices=indices,
+            event=event,
+            indices=paying,
             mechanism=description,
             failure_probability=_declared(mechanism),
         )
@@ -322,7 +342,7 @@ class LabelVault:
                     "of releases that this vault made"
                 )
         read = (charge for charge in charges if charge.key in keys)
-        return ledger_of(read, num_labels=self.num_labels).epsilon(delta=delta)
+        return ledger_of(read, num_labels=self.num_people).epsilon(delta=delta)
 
     def charges(self) -> Sequence[Charge]:
         """Return the lines of the ledger, in order, other vaults' on the same store among them."""

@@ -119,6 +119,8 @@ def _tables(folder: Path) -> None:
     rows.to_csv(folder / "rows.csv", index=False)
     rows.to_parquet(folder / "rows.parquet")
     np.savez(folder / "ROWS.npz", features=rows.to_numpy())
+    shop = pd.DataFrame({"age": random.normal(size=40), "spent": random.uniform(0, 500, size=40)})
+    shop.to_csv(folder / "shop.csv", index=False)
 
 
 def _audit_files(folder: Path) -> None:

@@ -14,10 +14,11 @@ else.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
 
@@ -26,8 +27,11 @@ class ExtensionError(ValueError):
     """Another package's addition that can't be used; the message names it and the package."""
 
 
-class Registry(MutableMapping[str, Thing], Generic[Thing]):
-    """Name -> thing: those that come with labeldp, then those that other packages add."""
+class Registry(UserDict[str, Thing]):
+    """Name -> thing: those that come with labeldp, then those that other packages add.
+
+    What is set is so in this process alone.
+    """
 
     def __init__(
         self,
@@ -42,13 +46,11 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
         `group` is that of the entry points, `kind` a noun for messages. `wrong` describes the error
         in a name and the thing that a package adds by it; None if there is none.
         """
-        self._things = dict(own)
+        super().__init__(own)
         self._group, self._kind, self._wrong = group, kind, wrong
 
-    def __getitem__(self, name: str) -> Thing:
-        """Return a thing, whose package is imported now; ExtensionError if it can't be used."""
-        if name in self._things:
-            return self._things[name]
+    def __missing__(self, name: str) -> Thing:
+        """Return another package's, which is imported now; ExtensionError if it can't be used."""
         found = self._added()[name]
         brought_by = sorted({_package(point) for point in found})
         if len(found) > 1:
@@ -73,24 +75,16 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
 
     def __contains__(self, name: object) -> bool:
         """Whether somebody has one of that name; nothing is imported."""
-        return name in self._things or name in self._added()
+        return name in self.data or name in self._added()
 
     def __iter__(self) -> Iterator[str]:
         """Names, those of labeldp first; nothing is imported."""
-        yield from self._things
-        yield from (name for name in self._added() if name not in self._things)
+        yield from self.data
+        yield from (name for name in self._added() if name not in self.data)
 
     def __len__(self) -> int:
         """How many names there are."""
         return sum(1 for _ in self)
-
-    def __setitem__(self, name: str, thing: Thing) -> None:
-        """Add one in this process alone."""
-        self._things[name] = thing
-
-    def __delitem__(self, name: str) -> None:
-        """Take it away again."""
-        del self._things[name]
 
     def added(self) -> dict[str, str]:
         """Name -> package, of what other packages add; nothing is imported."""

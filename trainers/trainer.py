@@ -28,6 +28,13 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
 class LabelSource(Protocol):
     """A source of releases for a trainer: a `LabelVault`, or a client of one."""
 
+    @property
+    def persons(self) -> NDArray[np.intp] | None:
+        """Numbers of the persons of the rows [N], who pay for all of their labels.
+
+        None where every label is a person's only one.
+        """
+
     def release(
         self,
         mechanism: Mechanism,

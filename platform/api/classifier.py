@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
@@ -39,6 +40,7 @@ from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.settings.methods import PriorSource
 
 
 def network_fits() -> Any:
@@ -84,6 +86,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
         device: "auto", "cpu" or "cuda".
         verbose: Print progress on standard error.
+        max_labels_per_person: With `groups`, the most labels of each person that a method uses
+            which releases labels one by one; they share epsilon. Others of the person are left out,
+            by chance. Sums (`moment_labels`) use all.
         keep: Columns of a DataFrame that are features although they look like identifiers (`id`,
             or text that is different in nearly every row); such columns are left out otherwise,
             with a warning that names them.
@@ -121,7 +126,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         verbose: bool = False,
         keep: Sequence[str] | None = None,
         estimator: Any = None,
+        max_labels_per_person: int = 1,
     ) -> None:
+        self.max_labels_per_person = max_labels_per_person
         self.method = method
         self.epsilon = epsilon
         self.delta = delta
@@ -136,7 +143,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.keep = keep
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
 
         Args:
@@ -145,6 +152,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             rows: A name for each row's label [N], a number or text with the same meaning in every
                 fit. With names the ledger adds up label by label; without, as if one label had been
                 in every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
+            groups: A name for each row's person [N], where persons have several rows: epsilon then
+                holds for all labels of a person together (docs/persons.md).
         """
         _validate.positive(epsilon=self.epsilon)
         _validate.number(delta=self.delta)
@@ -154,7 +163,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         rows_of_x, labels = self._checked(X, y)
         classes = fitting.stated_classes(self.classes, labels)
         places = fitting.places_of(labels, classes)
-        method, reason = self._method(len(classes))
+        method, reason = self._method(len(classes), persons=groups is not None)
         if self.estimator is not None and (
             self.settings or method.name not in fitting.FOR_ESTIMATORS
         ):
@@ -162,6 +171,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 f"method {method.name!r} and settings={self.settings!r} are of its own model; with "
                 f"estimator= take one of {', '.join(fitting.FOR_ESTIMATORS)}, and no settings"
             )
+        grouped, every = self._grouped(groups, method, len(places)), rows_of_x
+        if grouped is not None:
+            rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)
+        most = 1 if grouped is None else grouped.most
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         if self.estimator is None:
@@ -169,20 +182,25 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         else:
             read = fitting.number_rows
         data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
-        config = self._configuration(method, data)
+        rows_used, *shape = data.train_features.shape
+        config = self._configuration(method, rows=rows_used, shape=shape, most=most)
         if method.name != "no_privacy":
             fitting.check_price(
-                config, epsilon=self.epsilon, delta=self.delta, num_classes=len(classes)
+                config,
+                epsilon=self.epsilon / most,
+                delta=self.delta / most,
+                num_classes=len(classes),
             )
         near = self._labels(
             SecretLabels(training=places, num_classes=len(classes)),
-            rows_of_x,
+            every,
             rows,
             classes=repr(classes.tolist()),
             fingerprint=data.fingerprint,
             audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
             if self.canaries
             else None,
+            groups=grouped,
         )
         with self._paying(near):
             if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
@@ -197,14 +215,14 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 predictor, figures = fitting.fit_estimator(
                     self.estimator,
                     method.name,
-                    epsilon=self.epsilon,
+                    epsilon=self.epsilon / most,
                     delta=config.trainer.delta if not method.pure else 0.0,
                     data=data,
                     labels=near,
                     seed=config.seed,
                 )
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
-        self._paid(near, delta=config.trainer.delta)
+        self._paid(near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
             name: value for name, value in figures.items() if not is_owners(name)
@@ -244,7 +262,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         ]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
-        self._id_column = fitted.id_column
+        self._id_column, self._unit = fitted.id_column, fitted.ledger[0].unit
         rows = (X if is_table(X) else X[0]).drop(columns=fitted.id_column)
         validate_data(self, rows, skip_check_array=True)
         self._columns = tuple(map(str, rows.columns))
@@ -296,7 +314,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         check_classification_targets(y)
         return rows, y
 
-    def _method(self, num_classes: int) -> tuple[NamedMethod, str]:
+    def _method(self, num_classes: int, *, persons: bool) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -306,17 +324,44 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 )
             return found, "chosen by the user"
         name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        if persons and self.delta > 0:
+            name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
         if self.estimator is not None and name not in fitting.FOR_ESTIMATORS:
             name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
-    def _configuration(self, method: NamedMethod, data: Any) -> TrialConfig:
+    def _grouped(self, groups: Any, method: NamedMethod, count: int) -> Groups | None:
+        """The persons of the rows, and which rows are used: all for sums, without which few are."""
+        if groups is None:
+            return None
+        if method.method == "pate" or self.canaries:
+            what = "PATE's teachers share labels row by row: a person would change many votes"
+            if self.canaries:
+                what = "canaries are wrong labels of single rows, which prove nothing of persons"
+            raise ValueError(f"groups are given, and {what}; leave them out, or take moment_labels")
+        trainer = self._configuration(method, rows=count, shape=(1,)).trainer
+        prior, planned = trainer.prior, trainer.planned_charge(num_classes=2, seed=0)
+        stages = planned is not None and max(each.releases for each in planned.chain()) > 1
+        if stages and self.max_labels_per_person > 1:
+            raise ValueError(
+                f"max_labels_per_person is {self.max_labels_per_person}, but {method.name} takes "
+                "labels in stages, and a person's would be in several: take 1, or subset"
+            )
+        of_sums = method.method in ("prior_labels", "staged_moments") and (
+            prior is not None and prior.source in (PriorSource.MOMENTS, PriorSource.SMOOTH_SUMS)
+        )
+        every = of_sums or method.name == "no_privacy"
+        return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
+
+    def _configuration(
+        self, method: NamedMethod, *, rows: int, shape: Sequence[int], most: int = 1
+    ) -> TrialConfig:
         changes = fitting.fit_changes(
             method,
-            rows=len(data.train_features),
-            shape=data.train_features.shape[1:],
-            epsilon=self.epsilon,
-            delta=self.delta,
+            rows=rows,
+            shape=shape,
+            epsilon=self.epsilon / most,
+            delta=self.delta / most,
             named_columns=bool(self._columns),
         )
         changes["performance.device"] = str(self.device).lower()

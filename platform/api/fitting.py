@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
 from labeldp.platform.api.label_release import mechanism_for
@@ -162,7 +161,7 @@ def fit_changes(
         "trainer.dropout": 0.5,
     }
     if method.method == "pate":
-        usual = _pate(rows, epsilon=epsilon, delta=delta)
+        usual = _pate(rows, epsilon=epsilon)
     elif method.method == "convex":
         usual = {"trainer.epsilon": epsilon}
     if delta > 0:
@@ -180,20 +179,16 @@ def fit_changes(
     return changes
 
 
-def _pate(rows: int, *, epsilon: float, delta: float) -> dict[str, Any]:
+def _pate(rows: int, *, epsilon: float) -> dict[str, Any]:
     """PATE that costs epsilon whatever the votes are: the budget sets its noise."""
     teachers = max(1, min(_MOST_TEACHERS, rows // _LABELS_EACH))
     answers = max(1, min(_MOST_ANSWERS, rows))
-    # A label moves one vote, and so two counts, as it does in a one-hot label: K answers are K
-    # releases.
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
     return {
+        "trainer.epsilon": epsilon,
         "trainer.aggregator": "gnmax",
         "trainer.ensemble.teachers": teachers,
         "trainer.ensemble.queries": answers,
         "trainer.answers": answers,
-        "trainer.sigma2": noise_std * math.sqrt(answers),
-        "trainer.publish_cost": False,
         "trainer.student.kind": "probe",
         "trainer.students": 1,
     }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.channels import StaircaseChannel
+from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
@@ -59,16 +60,20 @@ class LabelRelease:
         values: Sets of classes bool [N, K], noisy labels [N] as 0..K-1, or noisy vectors [N, K].
         classes: Their names in order.
         ledger: Its price.
+        kept: With persons, the rows that `values` are of, out of `count`; the others are rows
+            without a label, whose likelihood is flat.
     """
 
     mechanism: Any
     values: NDArray[Any]
     classes: tuple[Hashable, ...]
     ledger: tuple[PaidRelease, ...]
+    kept: NDArray[np.intp] | None = None
+    count: int = 0
 
     @property
     def epsilon(self) -> float:
-        """Price of each label, at `delta`."""
+        """Price of each label, or of each person, at `delta`."""
         return self.ledger[0].epsilon
 
     @property
@@ -79,7 +84,12 @@ class LabelRelease:
     @property
     def log_likelihood(self) -> NDArray[np.float64]:
         """Log-likelihood of the release of each row by class [N, K], up to a term of the row."""
-        return np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
+        known = np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
+        if self.kept is None:
+            return known
+        found = np.zeros((self.count, len(self.classes)))
+        found[self.kept] = known
+        return found
 
     def soft_labels(self, prior: Any = None) -> NDArray[np.float64]:
         """Return the posterior of each label [N, K] under a prior [K] or [N, K]; flat if None.
@@ -98,7 +108,11 @@ class LabelRelease:
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
         """
         places = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
-        evidence = logits.new_tensor(self.mechanism.log_likelihood(self.values[places]))
+        if self.kept is None:
+            known = self.mechanism.log_likelihood(self.values[places])
+        else:
+            known = self.log_likelihood[places]
+        evidence = logits.new_tensor(known)
         return -(logits.log_softmax(1) + evidence).logsumexp(1).mean()
 
 
@@ -125,6 +139,8 @@ def privatize(
     classes: Sequence[Hashable],
     method: str = "subset",
     delta: float = 0.0,
+    groups: Any = None,
+    max_labels_per_person: int = 1,
 ) -> LabelRelease:
     """Release each label by itself, with the operating system's entropy, for training elsewhere.
 
@@ -134,16 +150,28 @@ def privatize(
         classes: All classes, which are public; labels and classes are compared as text.
         method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
         delta: All of these methods are pure, and hold at delta 0.
+        groups: The person of each label [N]; epsilon then holds for all labels of a person.
+        max_labels_per_person: Of each person so many labels are released and share epsilon; which
+            ones is left to chance. The others are rows without a label.
     """
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")
     numbers = class_numbers(labels, classes)
-    mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
-    vault = LabelVault(labels=numbers, num_classes=len(classes))
-    release = vault.release(mechanism, noise=SecureEntropy())
-    lines = tuple(
-        line_of(charge, num_labels=len(numbers), delta=delta) for charge in vault.charges()
+    persons, kept, most = None, None, 1
+    if groups is not None:
+        grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
+        persons, kept, most = grouped.used, grouped.kept, grouped.most
+    mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(classes))
+    vault = LabelVault(
+        labels=numbers if kept is None else numbers[kept], num_classes=len(classes), persons=persons
     )
+    release = vault.release(mechanism, noise=SecureEntropy())
+    own: Any = {"num_labels": vault.num_people, "unit": "label" if groups is None else "person"}
     return LabelRelease(
-        mechanism=mechanism, values=release.values, classes=tuple(classes), ledger=lines
+        mechanism=mechanism,
+        values=release.values,
+        classes=tuple(classes),
+        ledger=tuple(line_of(charge, delta=delta, **own) for charge in vault.charges()),
+        kept=kept,
+        count=len(numbers),
     )

@@ -1,9 +1,11 @@
 """What estimators with private labels share: one ledger for all fits, and a guarantee in words."""
 
+import hashlib
 import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms.guess_risk import guess_after, percent
+from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
 from labeldp.platform.api.process_ledger import (
@@ -57,28 +60,45 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         classes: str,
         fingerprint: str,
         audit: AuditSettings | None = None,
+        groups: Groups | None = None,
     ) -> FitLabels:
-        """Lock the labels of a fit away. `names` [N] or None: whose they are; `classes`: a text."""
+        """Lock the labels of a fit away.
+
+        `names` [N] or None: whose they are, where no `groups` say it; `classes`: a text.
+        """
+        if groups is not None and names is not None:
+            raise ValueError("rows= names labels and groups= persons, who pay; give groups= alone")
         vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
         names = None if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
         transformed, self._split = callers()
+        self._unit = "label" if groups is None else "person"
+        self._people = People.of(
+            rows_of_x,
+            names if groups is None else groups.names,
+            transformed=transformed,
+            persons=None if groups is None else groups.persons,
+        )
+        side = PublicSide(
+            rows=fitting.digest_of(fingerprint, rows_of_x),
+            classes=classes,
+            num_labels=len(labels.training),
+            people=names,
+        )
+        if groups is not None:
+            labels = replace(labels, persons=groups.used)
+            rows = hashlib.sha256(self._people.rows.tobytes()).hexdigest()
+            side = replace(side, rows=rows).of_persons(groups)
         near = FitLabels(
             labels,
             audit=audit,
             fingerprint=fingerprint,
-            side=PublicSide(
-                rows=fitting.digest_of(fingerprint, rows_of_x),
-                classes=classes,
-                num_labels=len(labels.training),
-                people=names,
-            ),
+            side=side,
             shared=vault,
             noise=self._noise(),
         )
         self._id_column: str | None = None
-        self._people = People.of(rows_of_x, names, transformed=transformed)
         self._source = None if self.vault is None else vault.name
         self._on_disk = vault.folder is not None
         self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
@@ -114,10 +134,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         """Set the attributes of the price, at `delta` where releases are not pure."""
         self._seed_of_noise = self.noise_seed
         self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        count = near.home.num_labels()
+        own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": self._unit}
         self.ledger_: list[PaidRelease] = [
-            line_of(charge, num_labels=count, delta=delta, new=near.is_new(charge))
-            for charge in near.charges()
+            line_of(charge, **own, new=near.is_new(charge)) for charge in near.charges()
         ]
 
     @property
@@ -143,8 +162,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
         if self._id_column is not None:
+            each = "each label" if self._unit == "label" else "all labels of each person"
             return (
-                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for each label "
+                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for {each} "
                 "of the release; what else their owner released is not counted here; features are "
                 "not protected"
             )
@@ -160,6 +180,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
         seeded = self._vault_seeded or self._in_process().seeded
         void = "; noise of some of those came from a seed, which removes it"
+        whole = "" if self._unit == "label" else "; it holds for all labels of a person together"
         risk = ""
         if math.isfinite(total):
             after = percent(guess_after(0.5, epsilon=total, delta=at))
@@ -167,7 +188,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
         return (
             f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{every} for {scope}{void if seeded else ''}{risk}; features are not protected"
+            f"{every} for {scope}{void if seeded else ''}{whole}{risk}; features are not protected"
             f"{left_out}"
         )
 

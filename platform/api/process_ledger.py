@@ -33,7 +33,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.report.wording import price, what_of
@@ -70,21 +72,37 @@ class People:
         rows: Digests of their features [N].
         names: Digests of their names [N]; None where the fit has none.
         unknown: Whether the features were transformed, so that their digests identify nobody.
+        persons: Place among the names of each row's person [N], where persons pay for all of their
+            rows; None where each row is a label that pays.
     """
 
     rows: Digests
     names: Digests | None = None
     unknown: bool = False
+    persons: Persons | None = None
 
     @classmethod
-    def of(cls, rows: Any, names: NDArray[Any] | None, *, transformed: bool) -> "People":
+    def of(
+        cls,
+        rows: Any,
+        names: NDArray[Any] | None,
+        *,
+        transformed: bool,
+        persons: Persons | None = None,
+    ) -> "People":
         """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
         named = None if names is None else _digests(str(name).encode() for name in names)
         return cls(
             rows=row_digests(rows),
             names=named,
             unknown=named is None and (transformed or _centered(rows)),
+            persons=persons,
         )
+
+    def pairs(self) -> Digests:
+        """Digests of each row with its person [N]."""
+        assert self.names is not None and self.persons is not None
+        return self.rows ^ (self.names * _NAMED_ROW)[self.persons]
 
 
 class ProcessLedger:
@@ -119,7 +137,13 @@ class ProcessLedger:
                     self._count(people.rows[touched], column)
                 else:
                     self._named = True
-                    self._count(people.rows[touched] ^ _NAMED_ROW, column)
+                    rows = touched
+                    if people.persons is not None:
+                        paying = np.zeros(len(people.names), dtype=bool)
+                        paying[touched] = True
+                        rows = paying[people.persons]
+                        self._count(people.pairs()[rows], column)
+                    self._count(people.rows[rows] ^ _NAMED_ROW, column)
                     self._count(people.names[touched] ^ _NAME, column)
 
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
@@ -137,6 +161,8 @@ class ProcessLedger:
             kinds = [self._kinds[place][0] for place in kept]
         if not kept:
             return Total()
+        if (times[:, kept] < 0).any():
+            return Total(math.inf, delta, summed=math.inf)
         histories = _largest(np.unique(times[:, kept], axis=0))
 
         def prices(history: NDArray[np.int32]) -> list[Charge]:
@@ -187,6 +213,8 @@ class ProcessLedger:
 
     def _times_of(self, people: People) -> NDArray[np.int32]:
         """Charges that each of these people may have had [N or 1, E]."""
+        if people.persons is not None:
+            return self._times_of_persons(people)
         if people.unknown:  # each of them may have any key
             times = self._times.to_numpy(dtype=np.int32)
             if self._named or not len(times):  # one person has several keys, or none
@@ -197,6 +225,21 @@ class ProcessLedger:
                 named = np.maximum(named, self._of(people.names ^ _NAME))
             times = self._of(people.rows) + named
         return np.asarray(times + np.array(self._of_all, dtype=np.int32), dtype=np.int32)
+
+    def _times_of_persons(self, people: People) -> NDArray[np.int32]:
+        """Charges of these persons [P, E]; below 0 where nothing bounds what they come to.
+
+        What other fits took of single labels, or under other names, adds up over the rows of a
+        person. That holds for pure releases; of others more than one may reveal any multiple.
+        """
+        assert people.names is not None and people.persons is not None
+        others = self._of(people.rows) + self._of(people.rows ^ _NAMED_ROW)
+        others += np.array(self._of_all, dtype=np.int32) - self._of(people.pairs())
+        found = np.zeros((len(people.names), others.shape[1]), dtype=np.int32)
+        np.add.at(found, people.persons, others)
+        pure = np.array([isinstance(kind.event, PureEvent) for kind, _ in self._kinds], dtype=bool)
+        unbounded = (found > 1) & ~pure
+        return np.where(unbounded, -1, found + self._of(people.names ^ _NAME))
 
 
 #: Of this process. Fits add to it, with a vault and without.
@@ -308,6 +351,7 @@ class PaidRelease:
     Attributes:
         key: Of the release; empty for labels that were published without one.
         delta: At which it holds; 0 where it is pure.
+        labels: Number of labels, or of persons: what pays is a `unit`.
         seeded: Whether a seed, or an unknown source, made its noise, so that it can be removed.
         new: Whether this fit paid for it; otherwise an earlier one did, and it was read for free.
     """
@@ -319,19 +363,23 @@ class PaidRelease:
     delta: float
     seeded: bool
     new: bool
+    unit: str = "label"
 
     def __str__(self) -> str:
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
         seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
         what = what_of(self.mechanism) if self.key else self.mechanism
         cost = price(self.epsilon, self.delta)
-        return f"{what}: {cost} for each of {self.labels:,} labels, {paid}{seeded}"
+        return f"{what}: {cost} for each of {self.labels:,} {self.unit}s, {paid}{seeded}"
 
 
-def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) -> PaidRelease:
+def line_of(
+    charge: Charge, *, num_labels: int, delta: float, new: bool = True, unit: str = "label"
+) -> PaidRelease:
     """Return a charge of the ledger as a line.
 
-    `num_labels`: N, where `indices` is None. `delta`: at which it is stated where it is not pure.
+    `num_labels`: N, or the number of persons, where `indices` is None. `delta`: at which it is
+    stated where it is not pure.
     """
     at = delta_of_total([charge], delta=delta)
     return PaidRelease(
@@ -342,4 +390,5 @@ def line_of(charge: Charge, *, num_labels: int, delta: float, new: bool = True) 
         delta=at,
         seeded=charge.noise is NoiseKind.SEEDED,
         new=new,
+        unit=unit,
     )

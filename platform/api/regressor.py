@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.amounts import LEVELS, to_levels
+from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.vault.label_home import SecretLabels
@@ -51,6 +52,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         estimator: A regressor of scikit-learn's kind; boosted trees with this loss if None. Tell
             it its loss, and state the same loss here.
         random_state: Of training. Never of the noise, which is the operating system's entropy.
+        max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
         vault: As in `LabelPrivateClassifier`.
         noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
 
@@ -75,7 +77,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         random_state: Any = None,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
+        max_labels_per_person: int = 1,
     ) -> None:
+        self.max_labels_per_person = max_labels_per_person
         self.epsilon = epsilon
         self.bounds = bounds
         self.delta = delta
@@ -87,15 +91,22 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.vault = vault
         self.noise_seed = noise_seed
 
-    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
 
-        `rows` names each amount's row [N], as in `LabelPrivateClassifier.fit`.
+        `rows` names each amount's row [N] and `groups` its person, as in
+        `LabelPrivateClassifier.fit`.
         """
         method = self._method()
         bounds = self._bounds()
         rows_of_x, amounts = self._checked(X, y)
-        levels = to_levels(amounts, bounds=bounds)
+        levels, every = to_levels(amounts, bounds=bounds), rows_of_x
+        grouped, most = None, 1
+        if groups is not None:
+            few = None if method is AmountRelease.SUMS else self.max_labels_per_person
+            grouped = Groups.of(groups, count=len(levels), most=few)
+            most = grouped.most
+            rows_of_x, levels = grouped.rows_of(rows_of_x), grouped.rows_of(levels)
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
         numbers = data.train_features
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -106,15 +117,16 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             )
         labels = self._labels(
             SecretLabels(training=levels, num_classes=LEVELS),
-            rows_of_x,
+            every,
             rows,
             classes=f"amounts in {bounds}",
             fingerprint=data.fingerprint,
+            groups=grouped,
         )
         with self._paying(labels):
             try:
                 found = requested(
-                    labels, numbers, release=method, epsilon=self.epsilon, delta=self.delta
+                    labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
                 )
                 of_mean = AmountLoss(self.loss).of_mean
                 self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)

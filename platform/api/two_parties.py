@@ -18,7 +18,7 @@ another order, or of some of them, add up person by person.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import (
     Budget,
@@ -37,6 +37,7 @@ from labeldp.mechanisms.ledger import (
     delta_of_total,
     stated,
 )
+from labeldp.mechanisms.persons import Groups, shares_of_persons
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
@@ -122,6 +123,14 @@ class Request:
             return (steps / steps.sum(1, keepdims=True),), 1.0
         return (), 1.0
 
+    def only(self, kept: NDArray[np.intp]) -> "Request":
+        """Return a request for these of its labels."""
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = np.unique(clusters[kept], return_inverse=True)[1].astype(np.uint32)
+        prior = None if self.prior is None else self.prior[kept]
+        return replace(self, ids=self.ids[kept], clusters=clusters, prior=prior)
+
     def isolated(self) -> float:
         """Return the largest share of one row in a direction or a group, 0 without either."""
         if self.clusters is not None:
@@ -136,26 +145,37 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyRelease(LabelRelease):
-    """A release with the ids that it speaks of [N], and the question that it answers."""
+    """A release with the ids that it speaks of [N], and the question that it answers.
+
+    `shares` [N] shortened the rows of the question, where persons have several.
+    """
 
     ids: NDArray[np.str_]
     id_column: str
     question: SumQuestion | None
     clusters: NDArray[np.uint32] | None
     length: float
+    shares: NDArray[np.float32] | None = None
 
     def soft_labels_of(
         self, rows: NDArray[np.floating], places: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Return soft labels [n, K] of prepared rows [n, D], `places` [n] of the ids, from sums."""
+        """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
         if self.clusters is not None:
             # One person's worth keeps noise from ruling a class out.
             counts, groups = self.values, self.clusters[places]
             return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
-        assert self.question is not None
-        noise_std = self.mechanism.noise_std
-        return self.question.soft_labels(
-            rows, self.values, count=len(self.ids), noise_std=noise_std, length=self.length
+        question, shares = self.question, self.shares
+        assert question is not None
+        if shares is not None:
+            question, shares = question.shortened(rows, shares), shares[places]
+        return question.soft_labels(
+            rows[places],
+            self.values,
+            count=len(self.ids),
+            noise_std=self.mechanism.noise_std,
+            length=self.length,
+            shares=shares,
         )
 
 
@@ -322,7 +342,8 @@ class Answered:
 
     Attributes:
         rows: Labels that it is of.
-        epsilon, delta: Its price for each label.
+        persons: Whose labels they are, where persons pay for all of theirs; otherwise None.
+        epsilon, delta: Its price for each label, or person.
         new: Whether it was drawn and charged now; an equal request reads the same release again.
         known: Ids that earlier requests for other lists of ids had named, which pay on top.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
@@ -346,6 +367,7 @@ class Answered:
     vault: str | None
     bytes: int = 0
     folder: str | None = None
+    persons: int | None = None
 
 
 def answer(
@@ -361,6 +383,8 @@ def answer(
     delta: float = USUAL_DELTA,
     missing: str | None = None,
     relabel: bool = False,
+    person_column: str | None = None,
+    max_labels_per_person: int = 1,
 ) -> Answered:
     """Draw, charge and write the requested release, or state its price.
 
@@ -379,30 +403,52 @@ def answer(
         missing: Class of ids without a row; None to refuse such a request. Whether an id has a row
             is as secret as its label then.
         relabel: State that labels may have changed, so that every release is drawn and paid anew.
+        person_column: Of the labels' table: whose label each is. Prices then hold for all labels of
+            a person together. `missing` takes ids whose row has no label, since one without a row
+            has no person either.
+        max_labels_per_person: Of each person so many labels are used by other methods than moments;
+            they share epsilon, and the others are left out.
 
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
     """
     numbers, absent = _joined(labels, request, id_column, label_column, missing)
-    method = request.method
-    mechanism = mechanism_for(
-        method, epsilon=epsilon, delta=delta, num_classes=len(request.classes)
-    )
-    public, length = request.public()
-    shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
+    method, groups, most = request.method, None, 1
     side = PublicSide(
         rows=hashlib.sha256("\n".join(request.ids.tolist()).encode()).hexdigest(),
         classes=repr(request.classes),
         num_labels=len(numbers),
         people=request.ids,
     )
+    if person_column is not None:
+        groups = Groups.of(
+            _persons(labels, request, id_column, person_column),
+            count=len(numbers),
+            most=None if method == "moments" else max_labels_per_person,
+        )
+        side, numbers, most = side.of_persons(groups), groups.rows_of(numbers), groups.most
+        request = request if groups.kept is None else request.only(groups.kept)
+    mechanism = mechanism_for(
+        method, epsilon=epsilon / most, delta=delta, num_classes=len(request.classes)
+    )
+    public, length = request.public()
+    shares = None
+    if groups is not None and method == "moments":
+        shares = shares_of_persons(public[0], groups.persons)
+        public = (public[0] * shares[:, None],)
+    shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
     with shared.alone():
         if relabel and to is not None:
             shared.relabel()
         # A dry run does not state that labels may have changed: it changes nothing.
         store = MemoryStore() if relabel and to is None else shared.store(side)
         try:
-            own = LabelVault(labels=numbers, num_classes=len(request.classes), store=store)
+            own = LabelVault(
+                labels=numbers,
+                num_classes=len(request.classes),
+                store=store,
+                persons=None if groups is None else groups.used,
+            )
         except OtherLabels as error:
             raise OtherLabels(
                 "an earlier request for these ids had other labels; nothing was released. Take "
@@ -418,7 +464,8 @@ def answer(
                 raise BudgetExceeded(
                     budget=limit, spent=spent, requested=total, request=f"{method} at {epsilon:g}"
                 )
-        line = line_of(charge, num_labels=len(numbers), delta=delta, new=new)
+        unit = "label" if groups is None else "person"
+        line = line_of(charge, num_labels=own.num_people, delta=delta, new=new, unit=unit)
         found = Answered(
             rows=len(numbers),
             method=method,
@@ -431,6 +478,7 @@ def answer(
             isolated=request.isolated(),
             absent=absent,
             vault=None if shared.folder is None else str(shared.folder),
+            persons=None if groups is None else own.num_people,
         )
         if to is None:
             return found
@@ -442,7 +490,8 @@ def answer(
         "id_column": request.id_column,
         "rows": len(numbers),
         "request": request.digest,
-        "asked_epsilon": epsilon,
+        "asked_epsilon": epsilon / most,
+        **({} if groups is None else {"unit": unit, "payers": line.labels}),
         "epsilon": line.epsilon,
         "delta": line.delta,
         "mechanism": line.mechanism,
@@ -453,9 +502,31 @@ def answer(
         arrays |= request.question.arrays()
     if request.clusters is not None:
         arrays["clusters"] = request.clusters
+    if shares is not None:
+        arrays["shares"] = shares
     written = _write(folder, _RELEASE, facts, request.ids, arrays)
     sign_folder(folder)
     return replace(found, bytes=written, folder=str(folder))
+
+
+def _persons(
+    labels: pd.DataFrame, request: Request, id_column: str, person_column: str
+) -> NDArray[Any]:
+    """The person of each id of the request [N]."""
+    if person_column not in labels:
+        raise ValueError(
+            f"the labels have no column {person_column!r}; they have {', '.join(labels.columns)}"
+        )
+    ids = checked_ids(labels, id_column, what="the labels")
+    places = pd.Index(ids).get_indexer(request.ids)
+    if (places < 0).any():
+        raise ValueError(
+            f"{(places < 0).sum():,} of {len(places):,} ids of the request have no row in the "
+            "labels, so that their person is unknown; give each a row with its person, whose label "
+            "may be empty, and --missing CLASS"
+        )
+    persons: NDArray[Any] = labels[person_column].astype(object).to_numpy()
+    return np.asarray(persons[places])
 
 
 def _joined(
@@ -512,12 +583,15 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         if clusters is not None:
             _expect(place, clusters, np.uint32, (len(ids),))
             expected = int(clusters.max()) + 1
+        if (shares := arrays.get("shares")) is not None:
+            _expect(place, shares, np.float32, (len(ids),))
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
         line = PaidRelease(
             key=facts["request"],
             mechanism=facts["mechanism"],
-            labels=len(ids),
+            labels=int(facts.get("payers", len(ids))),
+            unit=str(facts.get("unit", "label")),
             epsilon=facts["epsilon"],
             delta=facts["delta"],
             seeded=False,
@@ -533,6 +607,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             question=question,
             clusters=clusters,
             length=float(facts["length"]),
+            shares=shares,
         )
 
 
@@ -550,7 +625,7 @@ class ReleasedModel:
 
 
 def fit_release(
-    features: pd.DataFrame | Sequence[pd.DataFrame],
+    features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
     estimator: Any = None,
@@ -561,7 +636,8 @@ def fit_release(
     Args:
         features: The table of the requests; rows may have another order, and others may be there.
             Or one table for each release, in their order: then an id may be in several, as of a
-            person who came again with other features.
+            person who came again with other features. Of an iterator one is in memory at a time,
+            and of each no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
@@ -575,31 +651,28 @@ def fit_release(
                 "releases that share a table of features are of different rows. If rows of an id "
                 "came in several weeks, give a table for each release, in their order"
             )
-        tables = [features] * len(releases)
+        tables: Iterable[pd.DataFrame] = [features] * len(releases)
     else:
-        tables = list(features)
-    if len(tables) != len(releases):
-        raise ValueError(
-            f"{len(tables)} tables of features are given for {len(releases)} releases; give one "
-            "for all of them, or one for each in their order"
-        )
+        tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
-    parts = [_rows_of(*pair) for pair in zip(releases, tables, strict=True)]
-    rows, preprocessing = prepared(pd.concat(parts, ignore_index=True), first.id_column)
-    model = estimator
-    if model is None:
-        model = named_estimator("boosting", rows=len(rows), seed=seed)
-    if first.question is not None or first.clusters is not None:
-        starts = np.cumsum([0, *map(len, parts[:-1])])
-        chosen, soft = [], []
-        for release, part, start in zip(releases, parts, starts, strict=True):
-            # As its request prepared it: rows of other weeks would shift its scales.
-            own = rows if len(parts) == 1 else prepared(part, first.id_column)[0]
-            some = some_of(len(part), seed=seed)
-            chosen.append(start + some)
-            soft.append(release.soft_labels_of(own[some], some))
-        fitted = fit_to_soft_labels(model, rows[np.concatenate(chosen)], np.concatenate(soft))
+    sums = first.question is not None or first.clusters is not None
+    kept, soft = [], []
+    for release, table in _paired(releases, tables):
+        part = _rows_of(release, table)
+        if not sums:
+            kept.append(part)
+            continue
+        some = some_of(len(part), seed=seed)
+        # As its request prepared it: rows of other weeks would shift its scales.
+        own = prepared(part, first.id_column)[0]
+        soft.append(release.soft_labels_of(own, some))
+        kept.append(part.iloc[some])
+    rows, preprocessing = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    count = sum(len(each.ids) for each in releases)
+    model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
+    if sums:
+        fitted = fit_to_soft_labels(model, rows, np.concatenate(soft))
     else:
         evidence = np.concatenate([each.log_likelihood for each in releases])
         fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
@@ -625,6 +698,22 @@ def fit_release(
     return ReleasedModel(trained=trained, id_column=first.id_column, ledger=ledger)
 
 
+def _paired(
+    releases: Sequence[PartyRelease], tables: Iterable[pd.DataFrame]
+) -> Iterator[tuple[PartyRelease, pd.DataFrame]]:
+    """Each release with its table, or a refusal where there are not as many."""
+    count = 0
+    for table in tables:
+        if count < len(releases):
+            yield releases[count], table
+        count += 1
+    if count != len(releases):
+        raise ValueError(
+            f"{count} tables of features are given for {len(releases)} releases; give one for all "
+            "of them, or one for each in their order"
+        )
+
+
 def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a release in the order of its request."""
     ids = checked_ids(table, release.id_column, what="the features")
@@ -638,13 +727,25 @@ def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
-    """Epsilon of the id that paid most for these releases, and the delta at which it holds."""
+    """Epsilon of the id that paid most for these releases, and the delta at which it holds.
+
+    Of persons with several ids this party knows none: as if one person paid for all releases.
+    """
     if len(releases) == 1:
         return releases[0].epsilon, releases[0].delta
+    units = {each.ledger[0].unit for each in releases}
+    if len(units) > 1:
+        raise ValueError(
+            "some of the releases were priced for single labels and some for all labels of a "
+            "person; no guarantee holds for both: ask for one kind"
+        )
     everybody = np.unique(np.concatenate([each.ids for each in releases]))
     ledger = PrivacyLedger(num_labels=len(everybody))
     for each in releases:
-        ledger.charge(each.mechanism.event, indices=np.searchsorted(everybody, each.ids))
+        if units == {"label"}:
+            ledger.charge(each.mechanism.event, indices=np.searchsorted(everybody, each.ids))
+        else:
+            ledger.charge(each.mechanism.event if each.delta else PureEvent(epsilon=each.epsilon))
     ledger.add_failures(each.mechanism for each in releases)
     at = delta_of_total(
         [each.mechanism for each in releases], delta=max(each.delta for each in releases)
@@ -653,6 +754,12 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
 
 
 # ------------------------------------------------------------------------------------------- files
+
+
+def parts_of(folder: str | Path, *, name: str = _REQUEST) -> list[Path]:
+    """Return the folders of a request (or release) that was written in parts, or it alone."""
+    place = Path(folder)
+    return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
 
 
 def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:

@@ -1,6 +1,8 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
-from labeldp.trainers.data.own_files import csv_table, parquet_table
+from labeldp.trainers.data.own_files import csv_table, parquet_parts, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
 
@@ -22,21 +24,40 @@ def request(
     after: Sequence[str],
     estimator: str | None,
     out: str,
+    rows_at_once: int | None = None,
     **how: Any,
 ) -> Answer:
-    """Write a request for labels of a table's rows; `how` is as in `write_request`."""
-    table = _table(features, how["id_column"])
-    written = two_parties.write_request(
-        table,
-        out,
-        classes=[name.strip() for name in classes.split(",")],
-        after=[two_parties.read_release(each) for each in after],
-        estimator=_estimator(estimator, len(table), how["seed"]),
-        **how,
-    )
-    directions = 0 if written.weights is None else written.weights.shape[1]
+    """Write a request for labels of a table's rows; `how` is as in `write_request`.
+
+    Of a large table it is written in parts of `rows_at_once`, each in a folder.
+    """
+    parts: Iterable[tuple[str, Any]] = [(out, None)]
+    if rows_at_once is not None:
+        if Path(features).suffix != ".parquet" or rows_at_once < 2 or after:
+            raise ValueError(
+                f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
+                "rows, and one round"
+            )
+        folder, tables = (
+            two_parties.new_folder(out),
+            parquet_parts(Path(features), repeat(rows_at_once)),
+        )
+        parts = ((f"{folder}/part{number:04}", each) for number, each in enumerate(tables))
+    rows, directions = 0, 0
+    for to, some in parts:
+        table = _table(features, how["id_column"]) if some is None else some.to_pandas()
+        written = two_parties.write_request(
+            table,
+            to,
+            classes=[name.strip() for name in classes.split(",")],
+            after=[two_parties.read_release(each) for each in after],
+            estimator=_estimator(estimator, len(table), how["seed"]),
+            **how,
+        )
+        rows += len(written.ids)
+        directions = 0 if written.weights is None else written.weights.shape[1]
     facts = {
-        "rows": len(written.ids),
+        "rows": rows,
         "method": written.method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
@@ -52,8 +73,7 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {len(written.ids):,} labels by {written.method}, "
-            f"{facts['bytes']:,} bytes",
+            f"{out}: a request for {rows:,} labels by {written.method}, {facts['bytes']:,} bytes",
             f"It shows the party with the labels: the ids, and {shows}.",
             f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
             f"--epsilon {how['epsilon']:g} -o release",
@@ -67,26 +87,43 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    found = two_parties.answer(
-        _table(labels, how["id_column"], how["label_column"]),
-        two_parties.read_request(request),
-        None if dry_run else out,
-        vault=vault or Path(labels).with_suffix(".vault"),
-        **how,
-    )
+    place, columns = Path(request), [how["id_column"], how["label_column"]]
+    if how["person_column"]:
+        columns.append(how["person_column"])
+        if len(two_parties.parts_of(place)) > 1:
+            raise ValueError(
+                f"{place} is a request in parts, and a person with rows in several would pay for "
+                "each; ask for one in a single part (without --rows-at-once), or leave out "
+                "--person-column"
+            )
+    table = _table(labels, *columns, only=True)
+    answers: list[two_parties.Answered] = []
+    for part in two_parties.parts_of(place):
+        to = out if part == place or out is None else f"{out}/{part.name}"
+        found = two_parties.answer(
+            table,
+            two_parties.read_request(part),
+            None if dry_run else to,
+            vault=vault or Path(labels).with_suffix(".vault"),
+            **{**how, "relabel": how["relabel"] and not answers},
+        )
+        answers.append(found)
+    found = _together(answers, folder=None if dry_run else out)
+    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    of_whom = ""
+    if found.persons is not None:
+        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
-        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} labels, "
-        f"{price(found.epsilon, found.delta)} for each",
-        f"the label that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
+        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
+        f"labels{of_whom}, {price(found.epsilon, found.delta)} for {each}",
+        f"the {payer} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
         f"paid {price(found.total_epsilon, found.total_delta)}",
     ]
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
     if found.new and found.known:
-        lines.append(
-            f"{found.known:,} of {found.rows:,} ids are known to {found.vault} from earlier "
-            "requests and pay on top"
-        )
+        lines.append(f"{known} are known to {found.vault} from earlier requests and pay on top")
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
@@ -106,12 +143,17 @@ def fit(
     *, features: Sequence[str], release: Sequence[str], estimator: str | None, seed: int, out: str
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
-    releases = [two_parties.read_release(each) for each in release]
-    tables = [_table(each, releases[0].id_column) for each in features]
-    rows = sum(len(each.ids) for each in releases)
+    folders = [part for each in release for part in two_parties.parts_of(each, name="release.json")]
+    releases = [two_parties.read_release(each) for each in folders]
+    rows, tables = sum(len(each.ids) for each in releases), iter(features)
+    read: Any = (_table(each, releases[0].id_column) for each in tables)
+    if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
+        sizes = [len(each.ids) for each in releases]
+        read = (each.to_pandas() for each in parquet_parts(Path(features[0]), sizes))
+    elif len(features) == 1:
+        read = next(read)
     learner = _estimator(estimator, rows, seed)
-    one_or_more = tables[0] if len(tables) == 1 else tables
-    model = two_parties.fit_release(one_or_more, releases, estimator=learner, seed=seed)
+    model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
     model.trained.save(out)
     origin, size = model.trained.origin, _bytes(Path(out))
     name, paid = (
@@ -124,6 +166,22 @@ def fit(
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
+    )
+
+
+def _together(answers: Sequence[two_parties.Answered], *, folder: str | None) -> Any:
+    """Return the answers to all parts of a request as one."""
+    last = answers[-1]
+    if len(answers) == 1:
+        return last
+    added = ("rows", "known", "absent", "bytes")
+    return replace(
+        last,
+        **{name: sum(getattr(each, name) for each in answers) for name in added},
+        new=any(each.new for each in answers),
+        isolated=max(each.isolated for each in answers),
+        total_epsilon=max(each.total_epsilon for each in answers),
+        folder=folder,
     )
 
 
@@ -161,13 +219,14 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str) -> pd.DataFrame:
-    """A `.csv` or `.parquet` file; columns named by `text` are read as text."""
+def _table(file: str, *text: str, only: bool = False) -> pd.DataFrame:
+    """A `.csv` or `.parquet` file; columns named by `text` are read as text, or alone."""
     path = Path(file)
     if path.suffix == ".csv":
         found: pd.DataFrame = csv_table(path, text=text).to_pandas()
     elif path.suffix == ".parquet":
-        found = parquet_table(path).to_pandas()
+        table = parquet_table(path, columns=text if only else None)
+        found = table.to_pandas()
     else:
         raise ValueError(f"{file} is neither a .csv nor a .parquet; save the table as one of them")
     return found

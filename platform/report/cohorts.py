@@ -46,11 +46,12 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     unseen = np.ones(len(everybody), dtype=bool)
     for number, (made, charge, side) in enumerate(lines, start=1):
         day, own = made.partition("T")[0], delta_of_total([charge], delta=asked)
+        unit = "person" if side.grouping else "label"
         labels = side.num_labels if charge.indices is None else len(charge.indices)
         words.append(
             f"- {number}, {day}: {what_of(str(charge.mechanism.get('name')))}, "
             f"{price(epsilon_of_prices([charge], delta=own), own)} for each of "
-            f"{counted(labels, 'label')}"
+            f"{counted(labels, unit)}"
         )
         if side.people is None:
             continue

@@ -136,6 +136,11 @@ class DataSettings:
         None,
         "The column, or array of an `.npz`, that holds `train` or `test`; `split` if not given.",
     )
+    group_column: Text | None = key(
+        None,
+        "The column of a table that names each row's person. One row of each person is used, so "
+        "that epsilon holds for all labels of a person.",
+    )
     drop: Text | None = key(None, "Columns of a table that are left out, separated by commas.")
     keep: Text | None = key(
         None,

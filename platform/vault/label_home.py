@@ -37,6 +37,7 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     private_costs,
 )
+from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import (
     Charge,
@@ -69,11 +70,15 @@ _PRICES = ("epsilon_", f"{PRIVATE_PREFIX}epsilon_")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretLabels:
-    """True labels of K classes: to train on [N], and to estimate accuracy with [H] or None."""
+    """True labels of K classes: to train on [N], and to estimate accuracy with [H] or None.
+
+    `persons` are the numbers of the persons of [N], where nothing is held out; they are public.
+    """
 
     training: NDArray[np.integer[Any]] = field(repr=False)
     held_out: NDArray[np.integer[Any]] | None = field(default=None, repr=False)
     num_classes: int
+    persons: Persons | None = None
 
 
 class LabelHome:
@@ -125,7 +130,11 @@ class LabelHome:
             # Training and held-out labels share none, so each pays for its own releases only.
             self._rows, self._held_out = np.split(rows, [len(self._truth)])
         self._vault = LabelVault(
-            labels=every, num_classes=labels.num_classes, store=store, budget=budget
+            labels=every,
+            num_classes=labels.num_classes,
+            store=store,
+            budget=budget,
+            persons=labels.persons,
         )
         self._votes_folder, self._fingerprint, self._authority = votes, fingerprint, authority
         self._temporary: TemporaryDirectory[str] | None = None
@@ -143,6 +152,14 @@ class LabelHome:
     def num_labels(self) -> int:
         """Return the number of labels to train on."""
         return len(self._truth)
+
+    def num_people(self) -> int:
+        """Return how many the ledger counts: persons, or labels."""
+        return self._vault.num_people
+
+    def persons(self) -> Persons | None:
+        """Return the number of the person of each label [N]; None where each has one label."""
+        return self._vault.persons
 
     def release(
         self,
@@ -491,6 +508,11 @@ class TrialLabels:
     noise: NoiseSource
     trial: str = ""
     keys: list[str] = field(default_factory=list)
+
+    @property
+    def persons(self) -> Persons | None:
+        """Numbers of the persons of the labels [N]; None where each has one label."""
+        return self.home.persons()
 
     def release(
         self,

@@ -7,6 +7,8 @@ depends on whether any did. The costs of all other fits add up (`PrivacyLedger.i
 label where fits name the label of each row, and as if one label had been in all of them where none
 do. The very same features under other names are taken for the same people, whatever their names
 are: a mistake in the names costs nobody their privacy.
+
+A vault counts labels or persons, never both: what single labels paid says too little of a person.
 """
 
 import hashlib
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
+from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.sweep.configuration import AuditSettings
@@ -56,7 +59,9 @@ class PublicSide:
 
     Digests of the features and of the classes in order, the number of labels, the name of each
     row's label, which means the same in every fit [N] (None where nobody names them), and the
-    canaries that an audit plants.
+    canaries that an audit plants. Where persons with several labels pay, they stand in place of the
+    labels; `grouping` is a digest of whose each row is, and `kept` the most rows of each that are
+    used.
     """
 
     rows: str
@@ -64,6 +69,8 @@ class PublicSide:
     num_labels: int
     people: NDArray[Any] | None = None
     planted: str = ""
+    grouping: str = ""
+    kept: int = 0
 
     def __post_init__(self) -> None:
         if self.people is None:
@@ -77,6 +84,16 @@ class PublicSide:
         if len(np.unique(self.people)) < self.num_labels:
             raise ValueError("rows names one label twice; every row has a label of its own")
 
+    def of_persons(self, groups: Groups) -> "PublicSide":
+        """Return the side on which these persons pay in place of single labels."""
+        return replace(
+            self,
+            num_labels=len(groups.names),
+            people=groups.names,
+            grouping=hashlib.sha256(groups.persons.tobytes()).hexdigest(),
+            kept=0 if groups.kept is None else groups.most,
+        )
+
     @property
     def names(self) -> NDArray[np.str_]:
         """`people` as texts [N]: a number and its digits are one name."""
@@ -88,6 +105,7 @@ class PublicSide:
         """A name for files."""
         people = None if self.people is None else self.names.tolist()
         facts = [self.rows, self.classes, self.num_labels, people, self.planted]
+        facts += [self.grouping, self.kept] if self.grouping else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
@@ -215,6 +233,7 @@ class SharedVault:
     def store(self, side: PublicSide) -> ReleaseStore:
         """Return the store of all fits with this public side since the last `relabel`."""
         self._refuse_a_fork()
+        self._refuse_other_persons(side)
         with self._lock:
             name = f"{side.key}-{self._edition()}"
             if self.folder is None:
@@ -225,7 +244,7 @@ class SharedVault:
             if side.people is not None:
                 with replacing(folder / "people.npy") as file:
                     np.save(file, side.people, allow_pickle=False)
-            names = ("rows", "classes", "num_labels", "planted")
+            names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
                 file.write(json.dumps(facts).encode())
@@ -249,6 +268,18 @@ class SharedVault:
                 refuse_if_gone(folder / "vault.db")
                 continue  # a fit that was cut off before its first request
             yield _side_of(folder), self._opened(folder)
+
+    def _refuse_other_persons(self, side: PublicSide) -> None:
+        """Refuse persons that others in the vault can't be added up with."""
+        for other, _ in self._places():
+            same_rows = other.rows == side.rows and other.grouping != side.grouping
+            if bool(other.grouping) != bool(side.grouping) or same_rows:
+                unit = "persons" if other.grouping else "single labels"
+                raise ValueError(
+                    f"this vault counts {unit}{' of other groups' if same_rows else ''}, and no "
+                    "total would hold for both; nothing was released. Take the same groups= in "
+                    "every fit, or another SharedVault"
+                )
 
     def _refuse_a_fork(self) -> None:
         """Refuse a copy of this process's memory: this one would never know its charges."""

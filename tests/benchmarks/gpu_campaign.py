@@ -80,6 +80,7 @@ class StepLabels:
     vault: LabelVault
     noise: NoiseSource
     keys: list[str] = field(default_factory=list)
+    persons: NDArray[np.intp] | None = None
 
     def release(
         self,

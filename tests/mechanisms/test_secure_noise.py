@@ -133,7 +133,7 @@ def test_decisions_are_those_of_the_real_numbers() -> None:
         assert labels.tolist() == [row.index(max(row)) for row in rows]
 
 
-@pytest.mark.parametrize("whole", [0, 1000])
+@pytest.mark.parametrize("whole", [0, 1, 1000])
 def test_decisions_near_a_tie_are_those_of_the_real_numbers(whole: int) -> None:
     """Double precision can not tell 2^-60 beside a bound, or a tie of two noisy counts."""
     for seed in range(40):

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import to_levels
+from labeldp.mechanisms.persons import Groups, kept_rows
 from labeldp.trainers.data.columns import (
     Columns,
     Numbers,
@@ -99,6 +100,8 @@ def _splits_of(
         return replace(part, labels=label_numbers(part.labels, names, where=file, column=column))
 
     rows = numbered(rows, where)
+    if rows.test is None and rows.split is None and rows.groups is not None:
+        rows = _one_of_each(rows, where)
     if rows.test is None:
         # Before the rows are split: here a message can name the row that the file has it in.
         matrix = rows.features
@@ -116,6 +119,8 @@ def _splits_of(
         _refuse_hold_out(where, source.hold_out)
         test = numbered(rows.test, source.test_path or where)
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
+    if train.groups is not None and test.groups is not None:
+        train = _one_of_each(train, where, apart_from=test)
     features = prepared(train.features, test.features, where=where, keep=source.keep, folder=folder)
     if bounds is not None:
         return Splits(**of_amounts(train.labels, test.labels, bounds=bounds), **features)
@@ -126,6 +131,36 @@ def _splits_of(
         class_names=names,
         **features,
     )
+
+
+def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None = None) -> OwnRows:
+    """Keep one row of each person, by chance: then epsilon for a label is for a person."""
+    given = np.asarray(rows.groups, dtype=object)
+    published = np.empty(0, object) if apart_from is None else np.asarray(apart_from.groups, object)
+    try:
+        every = Groups.of(
+            np.concatenate([given, published]), count=len(given) + len(published), most=None
+        )
+    except ValueError as error:
+        raise DataFileError(f"{where}: {error}") from None
+    own, public = np.split(every.persons, [len(given)])
+    both = np.intersect1d(own, public)
+    if len(both):
+        raise DataFileError(
+            f"{where}: {len(both)} persons have rows for training and rows for testing, whose "
+            "labels are public, so that epsilon would not hold for all of their "
+            "labels; mark all rows of a person alike"
+        )
+    kept = kept_rows(own, most=1, seed=0)
+    if left_out := len(own) - len(kept):
+        warnings.warn(
+            f"{where}: one row of each of {len(kept):,} persons is kept, and {left_out:,} rows are "
+            "left out, so that epsilon holds for all labels of a person; "
+            "LabelPrivateClassifier.fit(groups=) takes sums of all rows",
+            RowsLeftOut,
+            stacklevel=2,
+        )
+    return rows.only(np.isin(np.arange(len(own)), kept))
 
 
 def _amounts(
@@ -390,6 +425,10 @@ Fitted = TypeVar("Fitted", Numbers, Columns)
 LARGEST_SQUARED_NORM = 64
 #: Numbers in a chunk: 128 MB in double precision.
 _CHUNK_NUMBERS = 1 << 24
+
+
+class RowsLeftOut(UserWarning):
+    """Rows of persons with more than one row are not used; the message counts them."""
 
 
 class ColumnsLeftOut(UserWarning):

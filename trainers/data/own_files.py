@@ -22,7 +22,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -64,6 +64,8 @@ _MOST_BYTES = 1 << 62
 _LARGEST_BLOCK = 1 << 30
 #: A first line that is longer is not taken for names of columns.
 _LONGEST_HEADER = 1 << 20
+#: Rows of a Parquet file that are read together.
+_PART_BATCH = 1 << 16
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
 _MISSING = (
@@ -108,6 +110,7 @@ class OwnSource:
     labels: PathLike | None = None
     label_column: str | None = None
     split_column: str | None = None
+    group_column: str | None = None
     drop: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     test_path: PathLike | None = None
@@ -178,6 +181,7 @@ class OwnRows:
         labels: Whole numbers, or text [N]; never shown.
         split: `train` or `test` [N], if it is stated.
         test: Rows for testing where they are kept apart, with public labels.
+        groups: The person of each row [N], where persons have several rows.
     """
 
     features: RawFeatures
@@ -185,6 +189,7 @@ class OwnRows:
     split: NDArray[Any] | None = None
     stated: StatedClasses | None = None
     test: "OwnRows | None" = None
+    groups: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         if isinstance(self.features, dict):
@@ -200,7 +205,9 @@ class OwnRows:
             features = {name: column[chosen] for name, column in features.items()}
         elif isinstance(features, np.ndarray) and not chosen.all():
             features = features[chosen]
-        return OwnRows(features=features, labels=self.labels[chosen], stated=self.stated)
+        groups = None if self.groups is None else self.groups[chosen]
+        labels = self.labels[chosen]
+        return OwnRows(features=features, labels=labels, stated=self.stated, groups=groups)
 
 
 def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
@@ -232,7 +239,8 @@ def existing(path: PathLike, *, key: str) -> Path:
 def _read_table(file: Path, source: OwnSource) -> Any:
     if file.suffix.lower() == ".parquet":
         return parquet_table(file)
-    return csv_table(file, as_written=[source.label_column or LABEL, source.split_column or SPLIT])
+    names = [source.label_column or LABEL, source.split_column or SPLIT, source.group_column]
+    return csv_table(file, as_written=[name for name in names if name is not None])
 
 
 def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
@@ -251,6 +259,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
         "data.drop": source.drop,
         "data.keep": source.keep,
         "data.split_column": () if split_column is None else (split_column,),
+        "data.group_column": () if source.group_column is None else (source.group_column,),
     }
     for key, wanted in named.items():
         for name in wanted:
@@ -265,6 +274,8 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
         raise DataFileError(f"{file} has two columns of one name: {', '.join(names)}")
     if label_column == split_column:
         raise DataFileError(f"{file} column {label_column!r} can't be both labels and split")
+    if source.group_column in (label_column, split_column or SPLIT):
+        raise DataFileError(f"{file} column {source.group_column!r} can't be persons and more")
     try:
         columns = {
             name: column_values(name, table.column(place))
@@ -280,10 +291,11 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
         split = columns.pop(split_column or SPLIT).astype(str)
     else:
         split = None
+    groups = None if source.group_column is None else columns.pop(source.group_column)
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
     stated = _stated_in_table(table, file)
-    return OwnRows(features=columns, labels=labels, split=split, stated=stated)
+    return OwnRows(features=columns, labels=labels, split=split, stated=stated, groups=groups)
 
 
 def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key: str) -> None:
@@ -358,13 +370,20 @@ def _explained(file: Path, size: int, error: Exception) -> str:
     )
 
 
-def parquet_table(file: Path) -> Any:
-    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory."""
+def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
+    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
+
+    With `columns` it has those of them that the file has.
+    """
     from pyarrow import lib, parquet
 
     try:
         with open_regular(file) as opened:
             footer = parquet.read_metadata(opened)
+            if columns is not None:
+                opened.seek(0)
+                kept = [name for name in footer.schema.to_arrow_schema().names if name in columns]
+                return parquet.read_table(opened, columns=kept)
             groups = (footer.row_group(place) for place in range(footer.num_row_groups))
             # A number takes 8 bytes when it is read, however few it takes in the file.
             unpacked = 8 * footer.num_rows * footer.num_columns
@@ -377,6 +396,28 @@ def parquet_table(file: Path) -> Any:
         raise DataFileError(
             f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
         ) from error
+
+
+def parquet_parts(file: Path, sizes: Iterable[int]) -> Iterator[Any]:
+    """Yield consecutive rows of a Parquet file as tables of these sizes; the last may be smaller.
+
+    No more than a part of it is in memory. Rows after the last size are left out.
+    """
+    from pyarrow import Table, lib, parquet
+
+    try:
+        with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+            batches = parquet.ParquetFile(opened).iter_batches(_PART_BATCH)
+            kept = Table.from_batches([next(batches)])
+            for size in sizes:
+                while len(kept) < size and (more := next(batches, None)) is not None:
+                    kept = lib.concat_tables([kept, Table.from_batches([more])])
+                if not len(kept):
+                    return
+                yield kept.slice(0, size)
+                kept = kept.slice(size)
+    except (lib.ArrowException, StopIteration) as error:
+        raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
 
 
 def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
@@ -455,7 +496,7 @@ def _read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
 
 
 def _refuse_columns(file: Path, source: OwnSource) -> None:
-    for key in ("label_column", "drop", "keep"):
+    for key in ("label_column", "group_column", "drop", "keep"):
         if getattr(source, key):
             raise ValueError(
                 f"data.{key} is for tables with names (.csv, .parquet); {file.name} holds arrays"
@@ -612,6 +653,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         ("data.drop", source.drop),
         ("data.keep", source.keep),
         ("data.split_column", [source.split_column] if source.split_column else []),
+        ("data.group_column", [source.group_column] if source.group_column else []),
     ):
         for name in set(names) - set(table.column_names):
             missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
@@ -642,6 +684,8 @@ def _column_seen(
         return ColumnSeen(name=name, kind="labels", note="secret")
     if name in source.drop:
         return ColumnSeen(name=name, kind=_LEFT_OUT)
+    if name == source.group_column:
+        return ColumnSeen(name=name, kind="persons")
     says_split = name == SPLIT and set(map(str, column.unique().to_pylist())) <= {"train", "test"}
     if name == source.split_column or says_split:
         return ColumnSeen(name=name, kind="split")

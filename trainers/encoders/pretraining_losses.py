@@ -62,7 +62,9 @@ def coding_rate(views: Tensor) -> Tensor:
     # Both products have the same nonzero eigenvalues.
     gram = units @ units.mT if images < dimensions else units.mT @ units
     identity = torch.eye(gram.shape[1], device=views.device)
-    nats = torch.logdet(identity + dimensions / images / _PRECISION * gram).mean() / 2
+    # Half the logarithm of the determinant.
+    factor: Tensor = torch.linalg.cholesky(identity + dimensions / images / _PRECISION * gram)
+    nats = factor.diagonal(dim1=1, dim2=2).log().sum(1).mean()
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
     return 25 * (1 - agreement - nats / _AGREEMENT)
 

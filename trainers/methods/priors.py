@@ -20,7 +20,7 @@ conditioner public.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from torch import Tensor
 
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
+from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
@@ -133,6 +134,9 @@ def learned_moments(
     query = moment_query(
         directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
     )
+    if labels.persons is not None:
+        shares = shares_of_persons(query.weights, labels.persons)
+        query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
     scores = query.scores(moments, noise_std=mechanism.noise_std)
     return _smooth(project_to_simplex(scores.astype(np.float64)), settings)

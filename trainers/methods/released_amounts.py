@@ -26,6 +26,7 @@ from labeldp.mechanisms.amounts import (
     AmountSums,
     AmountTable,
 )
+from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.trainers.methods.any_model import some_of
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.settings.amounts import AmountRelease
@@ -98,19 +99,30 @@ def _requested_sums(
     labels: LabelSource, rows: NDArray[np.floating], mechanism: AmountSums
 ) -> Requested:
     noise_std = mechanism.noise_std
-    count = worthwhile(rows=len(rows), noise_std=noise_std)
+    payers = len(rows) if labels.persons is None else int(labels.persons.max()) + 1
+    count = worthwhile(rows=payers, noise_std=noise_std)
     asked, question = SumQuestion.asked(rows, count=count, seed=0)
     weights, length = question.no_longer_than_one(asked)
+    shares = None
+    if labels.persons is not None:
+        shares = shares_of_persons(weights, labels.persons)
+        weights, question = weights * shares[:, None], question.shortened(rows, shares)
     sums = labels.release(mechanism, weights).values
 
     def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
         from sklearn.base import clone
 
-        some = rows[some_of(len(rows), seed=seed)]
+        some = some_of(len(rows), seed=seed)
         mean = mean_of_sums(
-            question, some, sums, noise_std=noise_std, length=length, count=len(rows)
+            question,
+            rows[some],
+            sums,
+            noise_std=noise_std,
+            length=length,
+            count=len(rows),
+            shares=None if shares is None else shares[some],
         )
-        return clone(estimator).fit(some, mean)
+        return clone(estimator).fit(rows[some], mean)
 
     return Requested(fit=fit)
 
@@ -161,14 +173,18 @@ def mean_of_sums(
     noise_std: float,
     length: float,
     count: int,
+    shares: NDArray[np.floating] | None = None,
 ) -> Floats:
     """Return the mean amount of rows [n, D] from what `AmountSums` released [M, 1].
 
     A Gaussian process along the functions of the question, with a constant of its own. Its scale
-    and the amounts' own variance are those under which the sums are likeliest.
+    and the amounts' own variance are those under which the sums are likeliest. `shares` [n]
+    shortened these rows of the weights.
     """
     known, noise = np.asarray(sums[:, 0], np.float64) * length, (noise_std * length) ** 2
     values, weights = question.read(rows)
+    if shares is not None:
+        weights *= shares[:, None]
     squares = count * np.square(weights, dtype=np.float64).mean(0)
     shares = question.functions.strengths / question.functions.strengths.sum()
     smooth = (question.mixing * shares) @ question.mixing.T

@@ -22,7 +22,7 @@ True
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
 from labeldp.trainers.trainer import LabelSource
@@ -63,7 +64,7 @@ _LARGEST = 7
 
 
 def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows to ask about, at this noise of a sum.
+    """Return how many functions of N rows (or persons) to ask about, at this noise of a sum.
 
     The more functions there are, the smaller is the share of each in a row of length 1. Twice the
     root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
@@ -255,36 +256,50 @@ class SumQuestion:
         noise_std: float,
         length: float,
         at: NDArray[np.floating] | None = None,
+        shares: Floats | None = None,
     ) -> NDArray[np.float64]:
         """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
 
         A logistic model along the weights: the sums are all that its likelihood takes of labels.
         The rows are all of the `count` rows that were requested, or a random sample of them. The
-        labels are those of the rows `at`, if they are given.
+        labels are those of the rows `at`, if they are given. `shares` [n] shortened these rows of
+        the weights (`shortened`).
         """
         num_classes, noise_std = sums.shape[1], noise_std * length
         known = np.asarray(sums, np.float64) * length
         # Together the classes are all labels, so that a part of the noise is known.
         known += (self.totals[:, None] - known.sum(1, keepdims=True)) / num_classes
         values, weights = self.read(rows)
-        linear, shares = self._linear(known, noise_std), np.float64(len(rows)) / count
+        each = np.ones((len(rows), 1), np.float32) if shares is None else shares[:, None]
+        linear, share = self._linear(known, noise_std), np.float64(len(rows)) / count
         guess = values @ linear + 1 / num_classes
         # The rest of the rows, by a linear model whose sums over all rows are known.
-        target = shares * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
-        target += weights.T @ guess
+        target = share * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
+        target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
         slopes, offsets = _logistic(
             weights,
+            each,
             target,
             rates / rates.sum(),
             strengths=self.functions.strengths,
             noise_variance=noise_std**2 * (1 - 1 / num_classes),
-            share=float(shares),
+            share=float(share),
         )
         if at is None:
             return np.asarray(softmax(weights @ slopes + offsets, axis=1))
         parts = (self.read(at[some])[1] @ slopes + offsets for some in _blocks(len(at)))
         return np.asarray(softmax(np.concatenate(list(parts)), axis=1))
+
+    def shortened(self, rows: NDArray[np.floating], shares: Floats) -> Self:
+        """Return the question whose weights are shorter, each of the rows [N, D] by its factor."""
+        mixing, totals = np.zeros_like(self.mixing), np.zeros_like(self.totals)
+        for some in _blocks(len(rows)):
+            values, weights = self.read(rows[some])
+            weights *= shares[some, None]
+            mixing += weights.T @ values
+            totals += weights.sum(0, dtype=np.float64)
+        return replace(self, mixing=mixing, totals=totals)
 
     def read(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Values of the functions at rows [N, M], and the weights requested for them."""
@@ -342,13 +357,18 @@ def labels_of_sums(
         arrays = question.arrays()
         return weights, *(arrays[name] for name in ARRAY_AXES)
 
+    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
     size = {
-        "count": worthwhile(rows=len(numbers), noise_std=mechanism.noise_std),
+        "count": worthwhile(rows=payers, noise_std=mechanism.noise_std),
         "seed": seed,
     }
     weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
     question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
     whole, length = question.no_longer_than_one(weights)
+    shares = None
+    if labels.persons is not None:
+        shares = shares_of_persons(whole, labels.persons)
+        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
     sums = labels.release(mechanism, whole).values
     fitted = some_of(len(numbers), seed=seed) if places is None else places
     return question.soft_labels(
@@ -358,6 +378,7 @@ def labels_of_sums(
         noise_std=mechanism.noise_std,
         length=length,
         at=numbers if places is None else None,
+        shares=None if shares is None else shares[fitted],
     )
 
 
@@ -394,6 +415,7 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
 
 def _logistic(
     weights: Floats,
+    each: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
@@ -403,20 +425,28 @@ def _logistic(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
 
+    The row of each counts for as much as `each` [n, 1] says, in the sums and in the likelihood.
+
     The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
     Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
     Returns its slopes [M, K] and offsets [K].
     """
     size, num_classes = len(weights), len(rates)
-    squares = np.square(weights, dtype=np.float32).mean(0, dtype=np.float64)
+    squared = np.square(weights, dtype=np.float32)
+    squares = squared.mean(0, dtype=np.float64)
     prior = strengths / strengths.sum() / squares
+    weighted = (each * squared).mean(0, dtype=np.float64)
+    twice = (each * each * squared).mean(0, dtype=np.float64)
+    rows = each.sum(dtype=np.float64)
     # Of a sum over all rows: what its labels' own chance adds to its variance, and its slope.
     variance = rates * (1 - rates)
-    chance = size / share * squares[:, None] * variance
-    slopes = (size / share * squares[:, None] * rates) ** 2 * (
+    chance = size / share * twice[:, None] * variance
+    curvature = size / share * weighted[:, None] * variance
+    slopes = (size / share * weighted[:, None] * rates) ** 2 * (
         (1 - rates) ** 2 + np.square(rates).sum() - rates**2
     )
-    found = (target / share - (weights.sum(0, dtype=np.float64) / share)[:, None] * rates) ** 2
+    sums = (each * weights).sum(0, dtype=np.float64)
+    found = (target / share - (sums / share)[:, None] * rates) ** 2
 
     def evidence(factor: float) -> float:
         spread = chance + noise_variance + factor * prior[:, None] * slopes
@@ -424,20 +454,21 @@ def _logistic(
 
     factor = max(np.geomspace(1e-3, 1e4, 71), key=evidence)
     # Noise in a sum weakens it by as much as a stronger prior would.
-    penalty = share / (factor * prior[:, None]) * (1 + noise_variance / chance)
-    scale = 1 / np.sqrt(share * chance + penalty)
-    offsets = 1 / np.sqrt(size * variance)
+    penalty = share / (factor * prior[:, None]) * (chance / curvature + noise_variance / curvature)
+    scale = 1 / np.sqrt(share * curvature + penalty)
+    offsets = 1 / np.sqrt(rows * variance)
 
     def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         whitened, shifts = np.split(point, [target.size])
         inner, shift = whitened.reshape(target.shape) * scale, shifts * offsets + np.log(rates)
         logits = weights @ inner.astype(np.float32) + shift.astype(np.float32)
         normalizer = logsumexp(logits, axis=1, keepdims=True)
-        chances = np.exp(logits - normalizer)
-        value = normalizer.sum(dtype=np.float64) - (target * inner).sum() - size * rates @ shift
+        chances = each * np.exp(logits - normalizer)
+        value = (each * normalizer).sum(dtype=np.float64) - (target * inner).sum()
+        value -= rows * rates @ shift
         value += (penalty * inner**2).sum() / 2
         slope = (weights.T @ chances - target + penalty * inner) * scale
-        offset = (chances.sum(0, dtype=np.float64) - size * rates) * offsets
+        offset = (chances.sum(0, dtype=np.float64) - rows * rates) * offsets
         return float(value), np.concatenate([slope.ravel(), offset])
 
     start = np.zeros(target.size + num_classes)

@@ -4,6 +4,16 @@ from importlib import import_module
 
 for _name in (
     *("posterior", "views", "training", "patches", "noise", "vault", "moments"),
-    *("accounting", "votes", "teachers", "audits", "records", "tracking", "start", "sweeps"),
+    *(
+        "accounting",
+        "votes",
+        "teachers",
+        "audits",
+        "records",
+        "tracking",
+        "start",
+        "sweeps",
+        "large",
+    ),
 ):
     import_module(f"{__name__}.{_name}")

@@ -159,6 +159,10 @@ def test_bad_input_is_refused() -> None:
         memorization_interval(rows, planted, planted)
     with pytest.raises(ValueError, match="true_labels has 19 labels; confidences has 20 rows"):
         memorization_interval(rows, planted, true[:19])
+    with pytest.raises(ValueError, match=r"true_labels\[0\] is none of the classes"):
+        memorization_interval(rows, planted, true + 77)
+    three = memorization_interval(np.full((20, 3), 1 / 3), np.zeros(20, int), np.ones(20, int))
+    assert three.paper.epsilon_low == three.paper.epsilon_high == three.corrected.epsilon_low == 0
     with pytest.raises(ValueError, match=r"2 classes.*needs at least 3"):
         memorization_interval(np.full((20, 2), 0.5), planted, true)
     with pytest.raises(ValueError, match=r"canaries is 4.*it takes 5 to prove that epsilon"):

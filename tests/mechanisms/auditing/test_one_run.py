@@ -139,6 +139,10 @@ def test_bad_input_is_refused() -> None:
         one_run_lower_bound(canaries=10, guesses=5, correct=6)
     with pytest.raises(ValueError, match="guesses 11 and canaries 10"):
         one_run_lower_bound(canaries=10, guesses=11, correct=6)
+    with pytest.raises(ValueError, match="guesses is -1"):
+        one_run_lower_bound(canaries=10, guesses=-1, correct=0)
+    with pytest.raises(ValueError, match="canaries is 0"):
+        one_run_lower_bound(canaries=0, guesses=0, correct=0)
     with pytest.raises(ValueError, match="it takes 5 to prove that epsilon is above 0, and 62"):
         one_run_lower_bound(canaries=4, guesses=4, correct=4)
     with pytest.raises(ValueError, match="delta is 1"):

@@ -261,7 +261,7 @@ def test_published_labels_have_no_bound() -> None:
         ({"method": "moment_label"}, X, Y, "did you mean moment_labels"),
         ({"settings": {"epoch": 3}}, X, Y, "unknown key 'trainer.epoch'"),
         ({"settings": {"epsilon": 3}}, X, Y, "the estimator's own parameter"),
-        ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "a fit costs epsilon"),
+        ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "with sigma2=0.5 .* cost"),
         ({"canaries": 300}, X, Y, "there are 400 training examples"),
     ],
 )

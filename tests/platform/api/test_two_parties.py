@@ -21,8 +21,10 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.api import two_parties
 from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
+from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import SharedVault
-from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data import own_files
+from labeldp.trainers.data.own_files import npz_arrays, parquet_parts
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -417,3 +419,57 @@ def test_the_party_with_labels_needs_no_torch_ray_or_mlflow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("method", ["moments", "subset"])
+def test_a_large_file_is_requested_and_learned_in_parts(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features, labels = both_tables()
+    features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=700)
+    labels.to_parquet(tmp_path / "labels.parquet", index=False)
+    read, whole = list[Any](), own_files.parquet_table
+
+    def only_labels(file: Path, *, columns: Any = None) -> Any:
+        read.append(columns)
+        return whole(file, columns=columns)
+
+    monkeypatch.setattr(parties, "parquet_table", only_labels)
+    asked: tuple[str, ...] = ("request", str(tmp_path / "features.parquet"), "--id-column", "id")
+    asked += ("--method", method, "--classes", "no,yes", "-o", str(tmp_path / "request"))
+    found = ran(capsys, *asked, "--rows-at-once", "1100")
+    assert found["rows"] == ROWS
+    parts = sorted((tmp_path / "request").iterdir())
+    assert [len(two_parties.read_request(part).ids) for part in parts] == [1100, 1100, 800]
+    owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
+    owner += ("--label-column", "bought", "--request", str(tmp_path / "request"))
+    owner += ("--epsilon", "3", "--budget", "3", "-o", str(tmp_path / "release"))
+    found = ran(capsys, *owner)
+    assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
+    assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
+    fitted = ran(
+        capsys,
+        *("fit", str(tmp_path / "features.parquet"), "--release", str(tmp_path / "release")),
+        *("--estimator", "logistic", "-o", str(tmp_path / "model")),
+    )
+    assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
+    assert read == [("id", "bought")], "features are never read as a whole"
+    ran(
+        capsys,
+        *("predict", str(tmp_path / "model"), str(tmp_path / "features.parquet")),
+        *("-o", str(tmp_path / "found.csv")),
+    )
+    chances = pd.read_csv(tmp_path / "found.csv")["probability_yes"]
+    bought = features.merge(labels, on="id", how="left").bought == "yes"
+    assert roc_auc_score(bought, chances) > 0.9
+    assert "--rows-at-once is 1" in refusal(capsys, *asked, "--rows-at-once", "1")
+
+
+def test_parts_of_a_file_have_the_sizes_that_are_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "some.parquet"
+    pd.DataFrame({"a": np.arange(200_000)}).to_parquet(file, row_group_size=30_000)
+    sizes = [1, 99_999, 70_000, 5]
+    parts = [part["a"].to_numpy() for part in parquet_parts(file, sizes)]
+    assert [len(part) for part in parts] == sizes
+    assert np.concatenate(parts).tolist() == list(range(sum(sizes)))
+    assert [len(part) for part in parquet_parts(file, [150_000, 150_000, 1])] == [150_000, 50_000]

@@ -29,7 +29,7 @@ from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
 from tests.platform.vault.homes import DRIVER, home_settings
 
 LABELS = np.arange(6) % 2
@@ -340,11 +340,15 @@ PATE = PateConfig(
     publish_cost=False,
     students=1,
 )
+NEAREST = replace(
+    PATE, ensemble=replace(PATE.ensemble, kind=TeacherKind.NEIGHBORS, queries_per_label=20)
+)
 CPU = Performance(device=Device.CPU)
 
 
+@pytest.mark.parametrize("config", [PATE, NEAREST], ids=["probes", "nearest labels"])
 def test_teachers_are_trained_here_and_answers_are_charged(
-    monkeypatch: pytest.MonkeyPatch,
+    config: PateConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, trained = TeacherVotes.__call__, list[Any]()
 
@@ -354,10 +358,10 @@ def test_teachers_are_trained_here_and_answers_are_charged(
 
     monkeypatch.setattr(TeacherVotes, "__call__", spy)
     data, labels, told = some_data(), near(noise=SeededNoise(seed=5)), list[str]()
-    labels.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
-    trainer = PATE.start(data=data, labels=labels, seed=0, performance=CPU)
+    labels.teach(config.ensemble, data=data, performance=CPU, tell=told.append)
+    trainer = config.start(data=data, labels=labels, seed=0, performance=CPU)
     trainer.epoch()
-    votes = labels.home.journal(PATE.ensemble)().path
+    votes = labels.home.journal(config.ensemble)().path
     assert votes.exists()
     for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
         each.home.end()

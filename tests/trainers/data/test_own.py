@@ -15,7 +15,12 @@ from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
-from labeldp.trainers.data.own_data import label_numbers, places_among, read_arrays
+from labeldp.trainers.data.own_data import (
+    RowsLeftOut,
+    label_numbers,
+    places_among,
+    read_arrays,
+)
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
 from labeldp.trainers.data.splits import held_out
 from tests.trainers.data_samples import images
@@ -512,3 +517,32 @@ def test_values_that_cannot_be_compared_are_not_classes() -> None:
     assert places_among([2, 1.0, np.int64(2)], [1, 2]).tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match=r"y row 1 is none of the stated classes 1, 2 \(2 of 3"):
         places_among([1, [2], None], [1, 2])
+
+
+@pytest.mark.parametrize("hold_out", [HoldOut.NONE, HoldOut.PUBLIC, None])
+def test_one_row_of_each_person_is_used_and_none_is_in_both_parts(
+    hold_out: HoldOut | None, tmp_path: Path
+) -> None:
+    people = np.repeat(["1", "2 ", "3", "4", "5", "6"], 10)
+    table = pd.DataFrame({"row": np.arange(60.0), "who": people, "label": np.arange(60) % 2})
+    if hold_out is None:
+        table["split"] = np.where(table.who.isin(["5", "6"]), "test", "train")
+    file = tmp_path / "mine.csv"
+    table.sample(frac=1, random_state=0).to_csv(file, index=False)
+    said: dict[str, Any] = {"group_column": "who", "classes": 2, "hold_out": hold_out}
+    with pytest.warns(RowsLeftOut, match="one row of each of . persons is kept, and .. rows are"):
+        data = own(file, **said)
+    kept, public = len(data.train_labels), len(data.public.test_labels)
+    assert data.public.train_features.shape[1] == 1  # persons are no feature
+    if hold_out is None:
+        assert (kept, public) == (4, 20)
+        table.loc[0, "split"] = "test"
+        table.to_csv(file, index=False)
+        with pytest.raises(DataFileError, match="1 persons have rows for training and rows for"):
+            own(file, **said)
+    else:
+        assert kept + public == 6 and (public > 0) == (hold_out is HoldOut.PUBLIC)
+        table.loc[3, "who"] = None
+        table.to_csv(file, index=False)
+        with pytest.raises(DataFileError, match=r"row 3 of groups .* names no person"):
+            own(file, **said)

@@ -1,0 +1,197 @@
+"""Several labels of one person, all of which may differ at once: what a release then costs.
+
+Epsilon is meant for a whole person. Two rules bound what a person's labels can change together:
+
+* **Sums** (`LabelMoments`, `AmountSums`): the rows of a person are shortened until all of them
+  together move the sums by no more than one row of length 1 may (`shares_of_persons`).
+* **All others** add up: k labels of a person cost k times as much as one. `kept_rows` bounds k.
+
+Persons are public: who has which rows is protected no more than features are.
+
+>>> persons, names = numbered([7, "7 ", 7.0, "anna"])
+>>> persons.tolist(), names.tolist()
+([0, 0, 0, 1], ['7', 'anna'])
+>>> weights = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.6, 0.0]])
+>>> shares = shares_of_persons(weights, persons)
+>>> [round(float(share), 3) for share in shares]
+[0.447, 0.447, 0.447, 1.0]
+"""
+
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.amounts import AmountSums
+from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
+from labeldp.mechanisms.randomness import LATTICE
+
+Persons = NDArray[np.intp]
+
+#: Rows of a person up to which their directions are compared, pair by pair.
+_COMPARED = 512
+#: Numbers at a time.
+_NUMBERS_AT_ONCE = 10_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Groups:
+    """Persons with several rows, who pay for all of their labels together.
+
+    Attributes:
+        persons: Number of each row's person [N].
+        names: Of the persons [P].
+        kept: Places of the rows whose labels are used [M]; None for all.
+    """
+
+    persons: Persons
+    names: NDArray[np.str_]
+    kept: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, groups: Any, *, count: int, most: int | None) -> "Groups":
+        """Return the persons of N rows, of whom `most` rows each are used, or all."""
+        persons, names = numbered(groups)
+        if len(persons) != count:
+            raise ValueError(f"groups names {len(persons)} persons for {count} rows; one for each")
+        if most is None:
+            return cls(persons=persons, names=names)
+        _validate.whole(max_labels_per_person=most, minimum=1)
+        return cls(persons=persons, names=names, kept=kept_rows(persons, most=most, seed=0))
+
+    @property
+    def used(self) -> Persons:
+        """Numbers of the persons of the rows that are used [M]."""
+        return self.persons if self.kept is None else self.persons[self.kept]
+
+    @property
+    def most(self) -> int:
+        """The most labels of a person that share epsilon; sums take all for the price of one."""
+        return 1 if self.kept is None else int(np.bincount(self.used).max())
+
+    def rows_of(self, rows: Any) -> Any:
+        """Return those of N rows that are used."""
+        if self.kept is None:
+            return rows
+        return rows.iloc[self.kept] if hasattr(rows, "iloc") else rows[self.kept]
+
+
+def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
+    """Return the number 0..P-1 of each row's person [N], and the names by number [P].
+
+    Names that differ only in type or white space are one: two persons that count as one are
+    protected together, while one that counts as two is not.
+    """
+    given = np.asarray(names, dtype=object) if not hasattr(names, "to_numpy") else names.to_numpy()
+    if given.ndim != 1:
+        raise ValueError(f"groups has shape {given.shape}; it must name the person of each row [N]")
+    texts = [_name(value) for value in given.tolist()]
+    missing = [row for row, text in enumerate(texts) if not text]
+    if missing:
+        raise ValueError(
+            f"row {missing[0]} of groups (and {len(missing) - 1} more) names no person, so that it "
+            "is unknown whose other labels it protects; leave the row out, or name it: by a name "
+            "of its own only if no other row is that person's"
+        )
+    found, numbers = np.unique(np.array(texts, dtype=str), return_inverse=True)
+    return numbers.astype(np.intp), found
+
+
+def _name(value: Any) -> str:
+    if type(value).__name__ in ("NoneType", "NAType", "NaTType") or value != value:
+        return ""
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)  # a gap makes whole numbers floats in a file
+    return " ".join(unicodedata.normalize("NFKC", str(value)).split())
+
+
+def kept_rows(persons: Persons, *, most: int, seed: int) -> Persons:
+    """Return the places of at most `most` rows of each person, chosen by a public seed."""
+    order = np.random.default_rng(seed).permutation(len(persons))
+    order = order[np.argsort(persons[order], kind="stable")]
+    ordered = persons[order]
+    place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return np.sort(order[place < most])
+
+
+def shares_of_persons(weights: NDArray[Any], persons: Persons) -> NDArray[np.float32]:
+    """Return the factor of each row [N] that bounds its person's share in the sums.
+
+    `weights` [N, M] have no row longer than 1. Labels that all differ change the sums as far as
+    rows whose signs are chosen one by one, which is the root of the sum of |row . row'| at most.
+    """
+    lengths, counts = _lengths(weights, persons), np.bincount(persons)
+    room = 1 - _rounded(counts, weights.shape[1])
+    worst = int(room.argmin())
+    if room[worst] < 0.5:
+        raise ValueError(
+            f"a person has {counts[worst]:,} rows, so many that rounding them is a large part of "
+            "a share; keep fewer rows of each person"
+        )
+    shares = np.where(lengths > room, room / np.maximum(lengths, 1e-30), 1.0)
+    shares[counts == 1] = 1.0
+    return np.asarray(shares[persons], np.float32)
+
+
+def _rounded(counts: NDArray[np.intp], width: int) -> NDArray[np.float64]:
+    """How far rounding to the lattice may turn rows, together; a single row becomes shorter."""
+    return np.where(counts > 1, counts * math.sqrt(width) / LATTICE, 0.0)
+
+
+def _lengths(weights: NDArray[Any], persons: Persons) -> NDArray[np.float64]:
+    """The most that each person [P] can move the sums, in lengths of rows."""
+    order, counts = np.argsort(persons, kind="stable"), np.bincount(persons)
+    starts = np.cumsum(counts) - counts
+    found = np.zeros(len(counts))
+    for count, whose in _alike(counts, weights.shape[1]):
+        rows = weights[order[starts[whose][:, None] + np.arange(count)]].astype(np.float64)
+        if count <= _COMPARED:
+            products = np.abs(rows @ rows.transpose(0, 2, 1)).sum((1, 2))
+            found[whose] = np.sqrt(products)
+        else:
+            found[whose] = np.linalg.norm(rows, axis=2).sum(1)
+    return found
+
+
+def _alike(counts: NDArray[np.intp], width: int) -> Iterator[tuple[int, Persons]]:
+    """Persons with equally many rows, some at a time."""
+    for count in np.unique(counts[counts > 0]).tolist():
+        whose = np.flatnonzero(counts == count)
+        size = max(1, _NUMBERS_AT_ONCE // (count * max(width, count)))
+        yield from ((count, whose[at : at + size]) for at in range(0, len(whose), size))
+
+
+def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[Any]]) -> Event:
+    """Return what a release costs each person, whose rows are those of `persons` [N].
+
+    Sums whose rows are not shortened are refused, and mechanisms without a price for a person.
+    """
+    event: Event = mechanism.event
+    counts = np.bincount(persons)
+    most = int(counts.max())
+    if most == 1:
+        return event
+    if isinstance(mechanism, LabelMoments | AmountSums):
+        weights = public[0]
+        longest = _lengths(weights, persons) + _rounded(counts, weights.shape[1])
+        if not longest.max() <= 1 + ROUNDING:
+            raise ValueError(
+                f"a person's rows move the sums by {longest.max():.6g}, and the noise is made for "
+                "1; shorten them by shares_of_persons before the release"
+            )
+        return event
+    if isinstance(event, PureEvent) and not mechanism.failure_probability:
+        return PureEvent(epsilon=most * event.epsilon)
+    if isinstance(mechanism, GaussianNoise):  # on each label by itself
+        return GaussianEvent(noise_multiplier=event.noise_multiplier / math.sqrt(most))  # type: ignore[union-attr]
+    raise ValueError(
+        f"{type(mechanism).__name__} has no price for a person with {most} labels; keep one row of "
+        "each person, or take sums"
+    )
