@@ -5,6 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
@@ -12,10 +19,13 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
-from labeldp.trainers.encoders.pretraining import described, pretrain, probed, training_images
+from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
 from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
+
+#: Penalty of the probe, on standardized vectors.
+_RIDGE = 10.0
 
 
 def embed(
@@ -97,6 +107,16 @@ def _public_test(source: str, *, root: Path | None) -> PublicData:
             "(`labeldp data list`), whose test labels are public, or leave --probe out"
         )
     return load(source, root=root).public
+
+
+def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Return the accuracy of ridge regression on vectors [N, D], whose labels [N] are public.
+
+    It learns from one random half of the rows and is tested on the other, and the other way round.
+    """
+    ridge = make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
+    halves = KFold(2, shuffle=True, random_state=0)
+    return float(cross_val_score(ridge, vectors, labels, cv=halves).mean())
 
 
 def _note(words: str) -> None:

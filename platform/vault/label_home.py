@@ -78,7 +78,7 @@ class SecretLabels:
     training: NDArray[np.integer[Any]] = field(repr=False)
     held_out: NDArray[np.integer[Any]] | None = field(default=None, repr=False)
     num_classes: int
-    persons: Persons | None = None
+    persons: Persons | None = field(default=None, repr=False)
 
 
 class LabelHome:

@@ -13,7 +13,7 @@ of features, states how they were made, and is refused beside another file.
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
 >>> size_of("mine", arrays, limit=3)
-DataSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,), held_out=0)
+DataSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,), held_out=0, amounts=False)
 """
 
 import hashlib

@@ -20,11 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -51,8 +46,6 @@ from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024
-#: Penalty of the probe, on standardized vectors.
-_RIDGE = 10.0
 #: A state is kept after an epoch, but not more often than this.
 _KEEP_SECONDS = 20.0
 #: The longest and the flattest window, as width over height.
@@ -307,16 +300,6 @@ def training_images(named: str, *, root: Path | None = None) -> Tensor:
             "is trained on one; bring them to it first"
         )
     return torch.stack(found)
-
-
-def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    """Return the accuracy of ridge regression on vectors [N, D], whose labels [N] are public.
-
-    It learns from one random half of the rows and is tested on the other, and the other way round.
-    """
-    ridge = make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
-    halves = KFold(2, shuffle=True, random_state=0)
-    return float(cross_val_score(ridge, vectors, labels, cv=halves).mean())
 
 
 @dataclass(frozen=True, kw_only=True)

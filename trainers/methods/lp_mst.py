@@ -187,7 +187,8 @@ class LpMst(Stages):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
         self._released = [
-            {name: of.numpy() for name, of in part.items()} for part in state["released"]
+            {name: part[name].numpy() for name in ("rows", "noisy", "evidence")}
+            for part in state["released"]
         ]
         super().load_state_dict(state)
 

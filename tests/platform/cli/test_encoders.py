@@ -11,6 +11,7 @@ import pytest
 
 from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.command_line import main
+from labeldp.platform.cli.encoders import probed
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.pretraining import Pretraining
 from labeldp.trainers.models.schedules import EpochMetrics
@@ -129,3 +130,11 @@ def test_crops_with_a_probe_of_public_labels(capsys: pytest.CaptureFixture[str])
     assert (said["views"], said["finished"]) == (3, True) and said["seconds"] > 0
     assert 0.2 < said["probe"] <= 1  # one class in ten is .1
     assert f", probe {said['probe']:.1%}, " in captured.err
+
+
+def test_a_probe_learns_from_one_half_and_is_tested_on_the_other() -> None:
+    generator = np.random.default_rng(0)
+    labels = generator.integers(3, size=400)
+    vectors = np.eye(3)[labels] + 0.3 * generator.normal(size=(400, 3))
+    assert probed(vectors.astype(np.float32), labels) > 0.85
+    assert probed(generator.normal(size=(400, 300)).astype(np.float32), labels) < 0.5

@@ -20,7 +20,6 @@ from labeldp.trainers.encoders.pretraining import (
     Pretraining,
     described,
     pretrain,
-    probed,
     training_images,
     view,
 )
@@ -277,11 +276,3 @@ def test_an_encoder_of_crops_averages_over_them(tmp_path: Path, loss: Pretrainin
     assert torch.allclose(found, torch.stack(parts).mean(0), atol=1e-5)
     with pytest.raises(ValueError, match="crop is 9, and images have 8 x 8 pixels"):
         trained(tmp_path, config=replace(config, crop=9), replace=True)
-
-
-def test_a_probe_learns_from_one_half_and_is_tested_on_the_other() -> None:
-    generator = np.random.default_rng(0)
-    labels = generator.integers(3, size=400)
-    vectors = np.eye(3)[labels] + 0.3 * generator.normal(size=(400, 3))
-    assert probed(vectors.astype(np.float32), labels) > 0.85
-    assert probed(generator.normal(size=(400, 300)).astype(np.float32), labels) < 0.5
