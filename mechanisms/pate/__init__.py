@@ -4,8 +4,7 @@
 |---|---|
 | votes, and how they become answers | `aggregators` |
 | the way out of the vault, the charge | `releases` |
-| cost of a decision, for any votes and for these | `decisions`, with the table that |
-| | `decision_certificate` proves |
+| cost of a decision, for any votes and for these | `decisions` |
 | cost of the answers of a run | `accounting`, by `published_bounds` or `decisions` |
 | the noise for an epsilon | `calibration` |
 | the part of a cost that may be published | `published_cost` |

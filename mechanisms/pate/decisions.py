@@ -8,10 +8,11 @@ GNMax releases which noisy count is the largest, not the counts, and a check one
     R = M a (a - 1) d^3 / (6 (sqrt(a) + sqrt(a - 1))^2),
 
 with d = 1 / sigma1, M = 2 for a check and d = 1 / sigma2, M = 4 sqrt(2) for an answer. C is one
-function of one number for all noise and all orders; `decision_certificate` certifies its table, and
-proofs are in docs/decision_accounting.md. With much noise a decision costs .637 (check) and .641
-(answer) of what its counts do. Where the table ends (kappa above 8: order 320 at sigma 40) the
-price is that of the counts, which is never exceeded.
+function of one number for all noise and all orders; its table is certified by
+`tests/mechanisms/pate/decision_certificate.py`, and proofs are in docs/decision_accounting.md. With
+much noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table
+ends (kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never
+exceeded.
 
 **For the votes that were cast** the decision's distribution is computed for these votes and for
 every move of one vote, and the divergence is the largest over all moves, in both directions: about
@@ -63,7 +64,7 @@ from labeldp.mechanisms.pate.published_bounds import (
     whole_maximum,
 )
 
-#: kappa, C(kappa) of a check, C(kappa) of an answer, made by `decision_certificate` [105, 3].
+#: kappa, C(kappa) of a check, C(kappa) of an answer, as certified [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)
 _KAPPA, _CHECK, _ANSWER = TABLE.T
 #: The most that a third derivative of log f_i along the vote's direction can be: twice its length

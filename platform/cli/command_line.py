@@ -8,7 +8,6 @@ needs: SciPy, torch or MLflow, which take up to three seconds.
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -35,12 +34,6 @@ whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
 _array = partial(option, metavar="FILE[:key]")
 _FOLDER = click.Path(exists=True, file_okay=False)
-_ROOT = option(
-    "--root",
-    "folder of the data sets; LABELDP_DATA by default",
-    "DIR",
-    type=click.Path(path_type=Path),
-)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), default="auto")
 _CONFIDENCE = number("--confidence", "of the bound", default=0.95)
 _EPSILON = number("--epsilon", "price that a label pays", required=True)
@@ -265,7 +258,6 @@ VERBS = (
         argument(
             "name", "[NAME|FILE]", "a data set, or a .csv, .parquet, .npz, .npy", required=False
         ),
-        _ROOT,
         option("--features", "the same as FILE", "X.npy"),
         option("--labels", "labels of features in an .npy", "y.npy"),
         option("--label-column", "column of labels; label by default", "NAME"),
@@ -288,7 +280,6 @@ VERBS = (
         "download a data set",
         "cifar100",
         argument("name", "NAME", "a data set of `labeldp data list`"),
-        _ROOT,
     ),
     Verb(
         "data make",
@@ -302,7 +293,7 @@ VERBS = (
         whole("--seed", default=0),
         _OUT,
     ),
-    Verb("data list", "data_sets:list_sets", "list data sets", "", _ROOT),
+    Verb("data list", "data_sets:list_sets", "list data sets", ""),
     Verb(
         "doctor",
         "doctor:examine",
@@ -339,7 +330,6 @@ VERBS = (
         whole("--batch-size", "images at a time", default=256),
         whole("--seed", "seed of random weights and of training", default=0),
         _DEVICE,
-        _ROOT,
     ),
     Verb(
         "epsilon gaussian",
@@ -540,7 +530,6 @@ VERBS = (
         _DEVICE,
         choice("--precision", ("auto", "fp32", "bf16"), default="auto"),
         flag("--replace", "overwrite an existing file and start anew"),
-        _ROOT,
     ),
     Verb(
         "sweep",

@@ -3,7 +3,7 @@
 `check FILE` shows what is seen in a user's own file, and the keys that a sweep still needs. Labels
 are never shown, nor counted by class.
 
->>> [entry["name"] for entry in entries("nowhere") if entry["present"]]
+>>> [entry["name"] for entry in entries() if entry["name"].startswith("d")]
 ['digits']
 """
 
@@ -30,9 +30,9 @@ from labeldp.trainers.data.splits import fingerprint_of, size_of
 from labeldp.trainers.extensions import ExtensionError
 
 
-def list_sets(*, root: Path | None) -> Answer:
-    """Return every data set, and whether its files are below `root` (see `data_root`)."""
-    place, found = str(data_root(root).absolute()), entries(root)
+def list_sets() -> Answer:
+    """Return every data set, and whether its files are below `data_root`."""
+    place, found = str(data_root().absolute()), entries()
     rows = [
         (each["name"], "yes", each["description"], each["path"])
         if each["present"]
@@ -47,9 +47,9 @@ def list_sets(*, root: Path | None) -> Answer:
     )
 
 
-def entries(root: str | Path | None) -> list[dict[str, Any]]:
+def entries() -> list[dict[str, Any]]:
     """Return the entries of the list of data sets."""
-    folder, found = data_root(root), []
+    folder, found = data_root(), []
     for name in DATASETS:
         entry = {"name": name, "description": "", "present": False, "path": "", "command": ""}
         found.append(entry)
@@ -70,27 +70,27 @@ def _place(data_set: DataSet, root: Path) -> str:
     return str(root.absolute() / layout.folder) if layout.files else "in scikit-learn"
 
 
-def fetch_set(*, name: str, root: Path | None) -> dict[str, str]:
+def fetch_set(*, name: str) -> dict[str, str]:
     """Download a data set, unless it is there as published."""
-    fetch(name, root)
-    return {"name": name, "path": _place(find(name), data_root(root))}
+    fetch(name)
+    return {"name": name, "path": _place(find(name), data_root())}
 
 
-def check(*, name: str | None, root: Path | None, features: str | None, **more: Any) -> Answer:
+def check(*, name: str | None, features: str | None, **more: Any) -> Answer:
     """Check a data set, or a user's own file; `more` is of `DataSettings`."""
     if (name is None) == (features is None):
         raise ValueError("name one data set or one file: labeldp data check FILE.csv")
     path = name or features or ""
     if not path.lower().endswith(OWN_FILES):
-        return Answer(facts=check_set(path, root=root))
+        return Answer(facts=check_set(path))
     return check_own(DataSettings(path=path, **more).own_source)
 
 
-def check_set(name: str, *, root: str | Path | None = None) -> dict[str, Any]:
+def check_set(name: str) -> dict[str, Any]:
     """Compare a data set's files with what is published, and read them as a sweep would."""
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.csv")
-    data_set, folder = find(name), data_root(root)
+    data_set, folder = find(name), data_root()
     problems = data_set.check(folder)
     facts = {"name": data_set.name, "path": _place(data_set, folder)}
     if not data_set.available(folder):
@@ -98,7 +98,7 @@ def check_set(name: str, *, root: str | Path | None = None) -> dict[str, Any]:
     from labeldp.trainers.data.labelled_data import load  # torch, which a list does without
 
     try:
-        public = load(data_set.name, root=folder).public
+        public = load(data_set.name).public
     except ValueError as error:
         # Once is enough: a file that can't be read mostly has the wrong size or digest too.
         return _checked(facts, problems or [str(error)])

@@ -32,7 +32,7 @@ def embed(
     *, source: str, encoder: str, out: str, pool: str | None, device: str, **more: Any
 ) -> dict[str, Any]:
     """Write the features of images by an encoder; `more` is of the call and of its request."""
-    how = {name: more.pop(name) for name in ("root", "batch_size", "half", "replace")}
+    how = {name: more.pop(name) for name in ("batch_size", "half", "replace")}
     request = EncoderRequest(
         address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
     )
@@ -51,7 +51,6 @@ def self_supervise(
     device: Any,
     precision: Any,
     replace: bool,
-    root: Path | None,
     **more: Any,
 ) -> Answer:
     """Train an encoder on images alone; `more` is of its settings.
@@ -63,7 +62,7 @@ def self_supervise(
         more["learning_rate"] = learning_rate
     config = SelfSupervisedConfig(flip=not no_flip, **more)
     performance = Performance(device=device, precision=precision, channels_last=True)
-    test = _public_test(source, root=root) if probe else None
+    test = _public_test(source) if probe else None
 
     def probe_of(encoder: ImageEncoder) -> float:
         assert test is not None
@@ -80,7 +79,7 @@ def self_supervise(
 
     try:
         done = pretrain(
-            training_images(source, root=root),
+            training_images(source),
             Path(out).expanduser(),
             config,
             seed=seed,
@@ -99,14 +98,14 @@ def self_supervise(
     return Answer(facts=done, words=plain_text(known))
 
 
-def _public_test(source: str, *, root: Path | None) -> PublicData:
+def _public_test(source: str) -> PublicData:
     """The test split of a data set, whose labels are public."""
     if source not in DATASETS:
         raise ValueError(
             f"--probe reads public labels, and {source} may have secret ones; name a data set "
             "(`labeldp data list`), whose test labels are public, or leave --probe out"
         )
-    return load(source, root=root).public
+    return load(source).public
 
 
 def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:

@@ -18,9 +18,8 @@ def plan(*, sweep: str, **given: Any) -> Answer:
 
 def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
-    spoiled, minutes = f"{plan.spoiled_labels:,} of {plan.labels:,}", "-"
-    if plan.minutes is not None and plan.shared_minutes is not None:
-        minutes = f"{plan.minutes:.1f}, of which {plan.shared_minutes:.1f} for what trials share"
+    spoiled = f"{plan.spoiled_labels:,} of {plan.labels:,}"
+    minutes = "known after a first trial" if plan.minutes is None else f"{plan.minutes:.1f}"
     facts = (
         ("trials", str(plan.trials)),
         ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
@@ -39,7 +38,6 @@ def words(plan: PlanResult) -> Words:
     return [
         *table(("#", *keys), cells, title="trials"),
         *table(("sweep", ""), facts, styles=bad),
-        plan.minutes_source,
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]

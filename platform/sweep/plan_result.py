@@ -1,8 +1,7 @@
 """A sweep's plan as a result: its trials, what each costs, and how long it takes.
 
-A trial takes as long as a recorded one that differs in seeds and noise alone. Without such a
-record, times of one processor (`REFERENCE`) are scaled by examples, epochs and weights; nothing is
-run for it.
+A trial takes as long as a recorded one of this machine that differs in seeds and noise alone.
+Without such a record its time is not known.
 """
 
 import math
@@ -16,32 +15,13 @@ from typing import Any
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.platform.records.results import records_in
-from labeldp.platform.sweep.configuration import TrialConfig, flatten
+from labeldp.platform.sweep.configuration import flatten
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare, size_of_data
 from labeldp.platform.sweep.space import without_seeds
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
-from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.performance import Device
-from labeldp.trainers.settings.base import FeatureSet, ModelName
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
-from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentKind, TeacherKind
-from labeldp.trainers.settings.training import LearnerConfig
 
-#: Where the constants below were measured.
-REFERENCE = "one core of an Intel Xeon with AMX"
-#: The MLP: seconds of a step, and of a weight for an example of it.
-_STEP, _WEIGHT = 8e-4, 5.4e-11
-#: The fast network, in bfloat16: seconds of an image of 32x32 at half width (docs/fast_network.md).
-_FAST_IMAGE = 393 / 500_000
-#: Priors: seconds of a feature of an example and a group, or a landmark; the latter in each trial
-#: again.
-_GROUP, _LANDMARK = 8.4e-10, 1.1e-10
-#: Patches: seconds to learn them of images, and to describe a pixel's patch.
-_PATCHES, _PATCH = 10.0, 8.6e-7
-#: Probes: seconds of a product in a ridge regression.
-_PROBE = 1e-10
-_PATCH_FEATURES = 800
 #: Settings that change a trial's numbers and not its time.
 _NO_TIME = (
     *("seed", "noise.seed", "noise.draw", "noise.secure", "trainer.epsilon", "trainer.delta"),
@@ -62,8 +42,7 @@ class PlanResult:
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
             keys that differ between rows (of a search its axes), how many trials it stands for, and
             epsilon, releases and processor minutes (null if unknown) of each.
-        minutes: Processor minutes of all trials and of what they share; None if some are unknown.
-        shared_minutes: Of that, features, groups of priors and teachers.
+        minutes: Processor minutes of all trials; None if some are unknown.
         over_budget: Whether nothing but the budget stands in the way.
     """
 
@@ -79,8 +58,6 @@ class PlanResult:
     spoiled_labels: int
     configurations: list[dict[str, Any]]
     minutes: float | None
-    shared_minutes: float | None
-    minutes_source: str
     over_budget: bool
     notes: list[str]
 
@@ -98,13 +75,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     before = _recorded(options.results)
-    measured = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
-    minutes = [
-        median(seconds) / 60 if seconds else _scaled(trial.config, size)
-        for trial, seconds in zip(trials, measured, strict=True)
-    ]
-    shared = _shared(trials, size)
-    parts = [*minutes, shared]
+    minutes = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -117,9 +88,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
         configurations=_configurations(known, minutes),
-        minutes=None if None in parts else math.fsum(part for part in parts if part is not None),
-        shared_minutes=shared,
-        minutes_source=_source(minutes, shared, measured=sum(map(bool, measured))),
+        minutes=None if None in minutes else math.fsum(filter(None, minutes)),
         over_budget=over_budget and len(problems) == 1,
         notes=list(known.notes),
     )
@@ -179,20 +148,8 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     return problems
 
 
-def _source(minutes: Sequence[float | None], shared: float | None, *, measured: int) -> str:
-    """Where the minutes of trials are from, in words; `measured` of them from records."""
-    missing = minutes.count(None)
-    parts = []
-    if measured:
-        parts.append(f"{measured} trials as measured on this machine")
-    if len(minutes) > measured + missing:
-        parts.append(f"estimated from {REFERENCE}, so that another takes longer or shorter")
-    if missing or shared is None:
-        parts.append("- where nothing is known before a first trial has ended")
-    return "processor minutes: " + "; ".join(parts)
-
-
-def _recorded(results: Path) -> dict[str, list[float]]:
+def _recorded(results: Path) -> dict[str, float]:
+    """Return median minutes of the trials in a results folder that ran on this machine, by kind."""
     found: dict[str, list[float]] = {}
     for record in records_in(results).values():
         here = record.environment.get("system") == machine.platform()
@@ -200,88 +157,8 @@ def _recorded(results: Path) -> dict[str, list[float]]:
         seconds = record.metrics.get("processor_seconds")
         if record.finished and not record.stopped_early and same and seconds is not None:
             found.setdefault(_kind(record.config), []).append(seconds)
-    return found
+    return {kind: median(seconds) / 60 for kind, seconds in found.items()}
 
 
 def _kind(config: Mapping[str, Any]) -> str:
     return repr(sorted((key, str(value)) for key, value in config.items() if key not in _NO_TIME))
-
-
-def _scaled(config: TrialConfig, size: DataSize | None) -> float | None:
-    """Minutes of a trial by the reference; None where it does not apply."""
-    if size is None:
-        return None
-    trainer, features = config.trainer, _num_features(config, size)
-    if isinstance(trainer, PateConfig):
-        probe = trainer.student.kind is StudentKind.PROBE and not trainer.prior.source.asks_labels
-        return trainer.students * _probe(trainer.answers, features) / 60 if probe else None
-    if not isinstance(trainer, LearnerConfig) or config.performance.device.value == "cuda":
-        return None
-    one_pass = _of_pass(trainer, size, features)
-    if one_pass is None:
-        return None
-    prior = getattr(trainer, "prior", None)
-    if prior is not None and prior.source is PriorSource.MOMENTS:
-        return (trainer.epochs * one_pass + _of_prior(prior, size.num_labels, features)) / 60
-    return trainer.epochs * one_pass / 60
-
-
-def _of_pass(trainer: LearnerConfig, size: DataSize, features: int) -> float | None:
-    count, steps = size.num_labels, math.ceil(size.num_labels / trainer.batch_size)
-    if trainer.model is ModelName.MLP:
-        width = trainer.width or ModelName.MLP.default_width
-        return steps * _STEP + count * width * (features + size.num_classes) * _WEIGHT
-    if trainer.model is ModelName.FAST_CNN:
-        width = trainer.width or ModelName.FAST_CNN.default_width
-        # Twice the width took 2.6 times as long, as a power of 1.36.
-        images = float(count * math.prod(size.shape[1:]) / 32**2)
-        return images * _FAST_IMAGE * math.pow(width / 32, 1.36)
-    return None
-
-
-def _of_prior(prior: PriorSettings, count: int, features: int) -> float:
-    """Seconds of the groups or directions that a prior queries; no label goes into them."""
-    if prior.source is PriorSource.CLUSTERS:
-        return float(count * features * prior.clusters * _GROUP)
-    return float(count * features * prior.landmarks * _LANDMARK)
-
-
-def _shared(trials: Sequence[PlannedTrial], size: DataSize | None) -> float | None:
-    """Minutes of features, groups of priors and ensembles: made once for all trials."""
-    if size is None:
-        return None
-    config, seconds = trials[0].config, 0.0
-    if config.data.features is FeatureSet.RANDOM_PATCHES:
-        return None
-    if config.data.features is FeatureSet.PATCHES and len(size.shape) > 1:
-        seconds = _PATCHES + size.num_labels * math.prod(size.shape) * _PATCH
-    ensembles: set[EnsembleConfig] = {
-        each.config.trainer.ensemble
-        for each in trials
-        if isinstance(each.config.trainer, PateConfig)
-    }
-    if any(each.kind is not TeacherKind.PROBE for each in ensembles):
-        return None
-    features = _num_features(config, size)
-    priors = {
-        (prior.source, prior.clusters, prior.landmarks, prior.seed): prior
-        for prior in (each.config.trainer.prior for each in trials)
-        if prior is not None and prior.source.asks_labels
-    }
-    if any(each.features is not FeatureSet.AS_THEY_ARE for each in priors.values()):
-        return None
-    seconds += sum(_of_prior(each, size.num_labels, features) for each in priors.values())
-    for each in ensembles:
-        seconds += each.teachers * _probe(size.num_labels // each.teachers, features)
-    return seconds / 60
-
-
-def _probe(rows: int, features: int) -> float:
-    return rows * features * min(rows, features) * _PROBE
-
-
-def _num_features(config: TrialConfig, size: DataSize) -> int:
-    given = math.prod(size.shape)
-    return (
-        given if config.data.features is FeatureSet.AS_THEY_ARE else min(given * 3, _PATCH_FEATURES)
-    )

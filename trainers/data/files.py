@@ -125,7 +125,7 @@ class DataFileError(ValueError):
     """A file of data that is cut off, damaged or of another kind; the message names it."""
 
 
-def data_root(root: str | os.PathLike[str] | None) -> Path:
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder of the data sets: `root`, else LABELDP_DATA, else `data` right here."""
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
 

@@ -40,7 +40,6 @@ def load_encoder(
     *,
     images: ImageSource | None = None,
     source: str = "",
-    root: Path | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Encoder:
     """Return an encoder with its weights; refuses what can't be loaded, or may not be trained.
@@ -48,7 +47,7 @@ def load_encoder(
     An encoder that is trained here must not learn the labels of `images`, which `source` names.
     """
     if request.library == "pretrained":
-        return pretrained_encoder(request, images=images, source=source, root=root, report=report)
+        return pretrained_encoder(request, images=images, source=source, report=report)
     return LOADERS.get(request.library, own_encoder)(request)
 
 
@@ -57,7 +56,6 @@ def embed(
     out: Path,
     request: EncoderRequest,
     *,
-    root: Path | None = None,
     batch_size: int = 256,
     half: bool = False,
     replace: bool = False,
@@ -73,8 +71,8 @@ def embed(
         raise ValueError(f"the file to write is {out}; name one that ends in .npy")
     if not out.parent.is_dir():
         raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
-    images = image_source(source, root=root)
-    encoder = load_encoder(request, images=images, source=source, root=root, report=report)
+    images = image_source(source)
+    encoder = load_encoder(request, images=images, source=source, report=report)
     dtype, inputs = np.dtype(np.float16 if half else np.float32), images.digest()
     prepared = asdict(encoder.preparation)
     made_by = encoder.provenance.encoder, encoder.provenance.weights

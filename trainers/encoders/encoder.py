@@ -303,7 +303,7 @@ class ImageSource:
                 yield torch.tensor(part[start : start + size])
 
 
-def image_source(named: str, *, root: Path | None = None) -> ImageSource:
+def image_source(named: str) -> ImageSource:
     """Return the images that a user names."""
     place = Path(named).expanduser()
     if place.is_dir():
@@ -319,7 +319,7 @@ def image_source(named: str, *, root: Path | None = None) -> ImageSource:
         )
     if named == "own":
         raise ValueError("name the file of your images itself: labeldp embed IMAGES.npz")
-    return ImageSource(parts=images_of(named, find(named).read(data_root(root))))
+    return ImageSource(parts=images_of(named, find(named).read(data_root())))
 
 
 def _of_file(file: Path) -> tuple[NDArray[np.uint8], ...]:

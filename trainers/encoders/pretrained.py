@@ -59,12 +59,11 @@ def pretrained_encoder(
     *,
     images: ImageSource | None,
     source: str,
-    root: Path | None,
     report: Callable[[str], None],
 ) -> Encoder:
     """Return the fast network, trained on a data set that the user calls public."""
     _check(request, source)
-    data = load(request.name, root=root)
+    data = load(request.name)
     shared = 0 if images is None else shared_images(data, images)
     if images is not None and shared > _MOST_SHARED * images.rows:
         raise ValueError(

@@ -286,9 +286,9 @@ def concern(losses: Sequence[float]) -> str | None:
     )
 
 
-def training_images(named: str, *, root: Path | None = None) -> Tensor:
+def training_images(named: str) -> Tensor:
     """Return an `image_source` as uint8 [N, C, H, W]; of a data set the training images."""
-    source = image_source(named, root=root)
+    source = image_source(named)
     if source.parts:
         # Testing images come second, and nothing is to have seen them.
         return torch.from_numpy(np.array(source.parts[0]))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from labeldp.mechanisms.pate.decision_certificate import (
+from labeldp.mechanisms.pate.decisions import TABLE
+from tests.mechanisms.pate.decision_certificate import (
     Edges,
     Outcome,
     _grid,
@@ -23,7 +24,6 @@ from labeldp.mechanisms.pate.decision_certificate import (
     step_at,
     table_nodes,
 )
-from labeldp.mechanisms.pate.decisions import TABLE
 
 KAPPAS = [0.0, 0.125, 0.5, 2.0, 8.0]
 

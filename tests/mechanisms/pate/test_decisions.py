@@ -25,7 +25,6 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate import decisions
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
-from labeldp.mechanisms.pate.decision_certificate import excess
 from labeldp.mechanisms.pate.decisions import (
     TABLE,
     Accounting,
@@ -39,6 +38,7 @@ from labeldp.mechanisms.pate.decisions import (
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
 )
+from tests.mechanisms.pate.decision_certificate import excess
 from tests.shared_material import shared_path
 
 ATTACKED = np.array([1.5, 2.0, 5.0, 20.0, 50.0, 100.0])

@@ -22,9 +22,12 @@ CLASSES = ("healthy", "HIV positive")
 ROWS = 1200
 
 
-def test_a_published_set_passes_and_a_changed_byte_does_not(tmp_path: Path) -> None:
+def test_a_published_set_passes_and_a_changed_byte_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = real_data_root("fashion_mnist")
-    found = check_set("fashion_mnist", root=root)
+    monkeypatch.setenv("LABELDP_DATA", str(root))
+    found = check_set("fashion_mnist")
     assert found["ok"] and not found["problems"]
     sizes = (found["training_examples"], found["test_examples"], found["num_classes"])
     assert sizes == (60_000, 10_000, 10)
@@ -37,27 +40,30 @@ def test_a_published_set_passes_and_a_changed_byte_does_not(tmp_path: Path) -> N
     content = bytearray(labels.read_bytes())
     content[-1] = (content[-1] + 1) % 10
     labels.write_bytes(content)
-    (problem,) = check_set("fashion_mnist", root=tmp_path)["problems"]
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    (problem,) = check_set("fashion_mnist")["problems"]
     assert "train-labels-idx1-ubyte has MD5" in problem
 
 
-def test_sets_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = ("--root", str(tmp_path))
-    missing = answer(capsys, "data", "check", "mnist", *root, code=1)
+def test_sets_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    missing = answer(capsys, "data", "check", "mnist", code=1)
     assert not missing["ok"] and "labeldp data fetch mnist" in missing["problems"][0]
     write_mnist(tmp_path)
-    listed = answer(capsys, "data", "list", *root)["sets"]
+    listed = answer(capsys, "data", "list")["sets"]
     assert [entry["name"] for entry in listed] == list(DATASETS)
     there = {entry["name"]: entry for entry in listed if entry["present"]}
     assert list(there) == ["digits", "mnist"]
     assert there["mnist"]["path"] == str(tmp_path / "MNIST/raw")
-    assert "labeldp data fetch cifar10" in words(capsys, "data", "list", *root)
-    short = answer(capsys, "data", "check", "mnist", *root, code=1)
+    assert "labeldp data fetch cifar10" in words(capsys, "data", "list")
+    short = answer(capsys, "data", "check", "mnist", code=1)
     assert len(short["problems"]) == 4
     assert "the published file 47,040,016" in short["problems"][0]
     path = tmp_path / "MNIST/raw/train-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:100])
-    assert answer(capsys, "data", "check", "mnist", *root, code=1)["fingerprint"] == ""
+    assert answer(capsys, "data", "check", "mnist", code=1)["fingerprint"] == ""
     assert answer(capsys, "data", "check", "digits")["training_examples"] == 1438
     assert "labeldp data check FILE" in refusal(capsys, "data", "check", "own")
     fetched = answer(capsys, "data", "fetch", "digits")

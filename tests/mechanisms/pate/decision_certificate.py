@@ -17,7 +17,7 @@ are monotone, so over a cell each term is at most its larger factors. Answer: on
 which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
 proofs are in docs/decision_accounting.md, under the names that are used here.
 
-    python -m labeldp.mechanisms.pate.decision_certificate     # makes the table again, in a minute
+    python -m tests.mechanisms.pate.decision_certificate     # makes the table again, in a minute
 
 >>> bound = certified_check(0.0, step=1e-3)
 >>> bool(1 / np.pi <= bound < 1.005 / np.pi)
