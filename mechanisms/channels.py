@@ -487,32 +487,32 @@ def _of_numbers(
     Ghazi et al. (ICLR 2023, arXiv:2212.06074); unbiased: Badanidiyuru et al. (NeurIPS 2023,
     arXiv:2312.05659).
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, hstack, identity, kron
+    from scipy import optimize, sparse
 
     classes, count = len(values), len(outputs)
     if len(prior) != classes:
         raise ValueError(f"values has {classes} entries and prior {len(prior)}; one each is needed")
     growth = math.exp(epsilon)
     # Variables: Q [K, O] and the least probability of each output, n [O]; n <= Q <= e^epsilon n.
-    every, least = identity(classes * count), kron(np.ones((classes, 1)), identity(count))
-    bounds = [hstack((-every, least)), hstack((every, -growth * least))]
-    sums = kron(identity(classes), np.ones((1, count)))
+    every, least = (
+        sparse.identity(classes * count),
+        sparse.kron(np.ones((classes, 1)), sparse.identity(count)),
+    )
+    bounds = [sparse.hstack((-every, least)), sparse.hstack((every, -growth * least))]
+    sums = sparse.kron(sparse.identity(classes), np.ones((1, count)))
     wanted = [np.ones(classes)]
-    rows = [hstack((sums, coo_array((classes, count))))]
+    rows = [sparse.hstack((sums, sparse.coo_array((classes, count))))]
     if unbiased:
-        means = kron(identity(classes), outputs[None])
-        rows.append(hstack((means, coo_array((classes, count)))))
+        means = sparse.kron(sparse.identity(classes), outputs[None])
+        rows.append(sparse.hstack((means, sparse.coo_array((classes, count)))))
         wanted.append(values.astype(np.float64))
     # Costs far below the solver's tolerance (1e-7) leave it without a way on.
     errors = np.maximum(prior, 1e-6)[:, None] * (outputs[None] - values[:, None]) ** 2
-    from scipy.sparse import vstack
-
-    found = linprog(
+    found = optimize.linprog(
         np.concatenate((errors.ravel(), np.zeros(count))),
-        A_ub=vstack(bounds),
+        A_ub=sparse.vstack(bounds),
         b_ub=np.zeros(2 * classes * count),
-        A_eq=vstack(rows),
+        A_eq=sparse.vstack(rows),
         b_eq=np.concatenate(wanted),
         method="highs",
     )

@@ -26,8 +26,6 @@ from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 
-#: Curves are sent at most this often; a tracking server serves many trials.
-FLUSH_SECONDS = 5.0
 #: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
 
@@ -59,10 +57,8 @@ class Recorder(tune.Callback):
         self._home, self._authority = home, authority
         self._num_labels, self._features = num_labels, features
         self._curves: dict[str, list[dict[str, float]]] = {}
-        self._unsent: dict[str, list[dict[str, float]]] = {}
-        self._open: dict[str, str] = {}
         self._owed: set[str] = set()
-        self._flushed = self._ask_again = time.monotonic()
+        self._ask_again = time.monotonic()
         self._tracking_lost = False
         self.broken: Exception | None = None
 
@@ -71,15 +67,12 @@ class Recorder(tune.Callback):
         return {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Open the run; a trial that starts again after its worker died starts a new one."""
+        """Tell the home; a trial that starts again after its worker died begins anew."""
         digest = trial.config["hash"]
-        self._curves[digest], self._unsent[digest] = [], []
+        self._curves[digest] = []
         self._owed.add(digest)
         with self._telling_why():  # Tune starts the trial when this has returned
             self._home.begin(self._authority, digest)
-        if self._tracking_answers():
-            with self._tracking():
-                self._open[digest] = self.open_child(digest)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -87,7 +80,6 @@ class Recorder(tune.Callback):
         """Store epochs, and the trial's end if it came."""
         digest = trial.config["hash"]
         self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
-        self._unsent.setdefault(digest, []).extend(result.get("epochs", ()))
         planned = self.plans[digest]
         self._progress.in_training(
             digest,
@@ -100,8 +92,6 @@ class Recorder(tune.Callback):
             with self._telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
-        elif not self._tracking_lost and time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self._flush()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record a trial whose worker died more often than it may."""
@@ -113,12 +103,8 @@ class Recorder(tune.Callback):
             self._keep(self._record(digest, finished=False, reason=reason))
 
     def replay(self, records: Mapping[str, TrialRecord]) -> bool:
-        """Write missing runs to tracking; returns whether it now has everything.
-
-        Runs of trials in training are written when these end.
-        """
+        """Write missing runs to tracking; returns whether it now has everything."""
         self._tracking_lost = False
-        self._open.clear()
         with self._tracking():
             self.tracker.reconcile()
         for digest, record in records.items():
@@ -128,11 +114,10 @@ class Recorder(tune.Callback):
                         self._mirror(record)
         return not self._tracking_lost
 
-    def open_child(self, digest: str, *, kept: TrialRecord | None = None) -> str:
-        """Open the run of a trial that is about to begin, or of one that has a record."""
-        planned = self.plans[digest]
+    def _open_child(self, record: TrialRecord) -> str:
+        planned = self.plans[record.hash]
         tags = {
-            "git_commit": self._made_by["git_commit"] if kept is None else kept.git_commit,
+            "git_commit": record.git_commit,
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
@@ -140,10 +125,10 @@ class Recorder(tune.Callback):
             "variant": planned.variant,
             "point": dumps(planned.point),
         }
-        features = self._features if kept is None else kept.features_from
-        tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.described().items()}
+        features = record.features_from.described()
+        tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.items()}
         name = trial_name(planned.variant, planned.point)
-        return self.tracker.open_child(digest, name=name, tags=tags)
+        return self.tracker.open_child(record.hash, name=name, tags=tags, seconds=record.seconds)
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         if not end["finished"]:
@@ -196,11 +181,8 @@ class Recorder(tune.Callback):
             raise
 
     def _mirror(self, record: TrialRecord) -> None:
-        digest = record.hash
-        run_id, epochs = self._open.pop(digest, None), self._unsent.pop(digest, [])
-        if run_id is None:
-            run_id, epochs = self.open_child(digest, kept=record), record.curves
-        self.tracker.log_curves(run_id, epochs)
+        digest, run_id = record.hash, self._open_child(record)
+        self.tracker.log_curves(run_id, record.curves)
         model = kept_model(self.folder.models, digest) if record.finished else None
         self.tracker.close_child(record, run_id=run_id, texts=self._texts(record), model=model)
         self._owed.discard(digest)
@@ -212,12 +194,6 @@ class Recorder(tune.Callback):
         if time.monotonic() < self._ask_again:
             return False
         return self.replay(self.records)
-
-    def _flush(self) -> None:
-        self._flushed = time.monotonic()
-        for digest, run_id in self._open.items():
-            with self._tracking():
-                self.tracker.log_curves(run_id, self._unsent.pop(digest, []))
 
     def _texts(self, record: TrialRecord) -> dict[str, str]:
         charges = self._home.charges(record.release_keys)

@@ -192,11 +192,14 @@ class Tracker:
         """Run id of a trial; empty where it has none."""
         return self._children.get(digest, "")
 
-    def open_child(self, digest: str, *, name: str, tags: Mapping[str, str]) -> str:
-        """Open a trial's run, to log to it while the trial runs."""
+    def open_child(
+        self, digest: str, *, name: str, tags: Mapping[str, str], seconds: float = 0.0
+    ) -> str:
+        """Open the run of a trial that took so many `seconds`."""
         self.forget(digest)
         every = {"config_hash": digest, "mlflow.parentRunId": self.parent_run_id, **tags}
-        run = self._client.create_run(self.experiment_id, run_name=name, tags=every)
+        begun = int(1000 * (time.time() - seconds))
+        run = self._client.create_run(self.experiment_id, begun, every, name)
         self._children[digest] = run.info.run_id
         return str(run.info.run_id)
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -50,14 +50,27 @@ class Signature(BaseModel):
     def is_genuine(self) -> bool:
         """Whether the private key of its `public_key` signed it."""
         from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
+            key = _keys().Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
             key.verify(bytes.fromhex(self.signature), self.signed)
         except (InvalidSignature, ValueError):
             return False
         return True
+
+
+def _keys() -> Any:
+    """Return the module of ed25519 keys of the extra `signing`."""
+    from cryptography.hazmat.primitives.asymmetric import ed25519
+
+    return ed25519
+
+
+def _pem() -> Any:
+    """Return the module that reads PEM files of the extra `signing`."""
+    from cryptography.hazmat.primitives import serialization
+
+    return serialization
 
 
 def signing_key() -> "Ed25519PrivateKey | None":
@@ -69,19 +82,16 @@ def signing_key() -> "Ed25519PrivateKey | None":
     place = os.environ.get(VARIABLE)
     if not place:
         return None
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
     try:
-        key = load_pem_private_key(read_bytes(place), password=None)
-        if not isinstance(key, Ed25519PrivateKey):
+        key = _pem().load_pem_private_key(read_bytes(place), password=None)
+        if not isinstance(key, _keys().Ed25519PrivateKey):
             raise ValueError(f"it is a {type(key).__name__}")
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(
             f"{VARIABLE} is {place}, which holds no ed25519 key without a password ({error}); make "
             f"one with: openssl genpkey -algorithm ed25519 -out {place}"
         ) from error
-    return key
+    return cast("Ed25519PrivateKey", key)
 
 
 def signed(entries: Mapping[str, str], *, covers: str = "every file") -> bytes | None:
@@ -179,21 +189,18 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
 
 def public_key(key: str) -> str:
     """Return a public key as 64 hexadecimal digits, of these digits or a PEM file."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     if len(key) == 64 and all(digit in "0123456789abcdef" for digit in key.lower()):
         return key.lower()
     try:
-        loaded = load_pem_public_key(read_bytes(key))
-        if not isinstance(loaded, Ed25519PublicKey):
+        loaded = _pem().load_pem_public_key(read_bytes(key))
+        if not isinstance(loaded, _keys().Ed25519PublicKey):
             raise ValueError(f"it is a {type(loaded).__name__}")
     except (OSError, ValueError) as error:
         raise ValueError(
             f"--key is {key}, which is neither 64 hexadecimal digits nor a file with a public "
             f"ed25519 key ({error}); openssl pkey -in PRIVATE.pem -pubout writes one"
         ) from error
-    return loaded.public_bytes_raw().hex()
+    return str(loaded.public_bytes_raw().hex())
 
 
 def _entries(folder: Path, covers: str) -> dict[str, str]:

@@ -17,6 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
 
 from labeldp.mechanisms.amounts import (
     BINS,
@@ -42,8 +45,6 @@ _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 
 def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
     """Return boosted trees for N rows of noisy amounts and a loss."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     names = {"squared": "squared_error", "absolute": "absolute_error"}
     return HistGradientBoostingRegressor(
         loss=names.get(loss, loss),
@@ -110,8 +111,6 @@ def _requested_sums(
     sums = labels.release(mechanism, weights).values
 
     def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
-        from sklearn.base import clone
-
         some = some_of(len(rows), seed=seed)
         mean = mean_of_sums(
             question,
@@ -142,9 +141,6 @@ def fit_to_outputs(
     `of_mean`: whether its loss asks for the mean; otherwise it takes `sample_weight`, and learns
     from each row's likely amounts. `prior` [BINS] is a charged one.
     """
-    from sklearn.base import clone
-    from sklearn.model_selection import KFold
-
     # One more output, which reveals nothing.
     likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
     amounts = np.append(table.outputs, prior @ CENTERS)[outputs]
