@@ -66,7 +66,7 @@ def examine() -> Answer:
                 f"data {each['name']}",
                 f"at {each['path']}" if each["present"] else f"not here: {each['command']}",
             )
-            for each in entries(None)
+            for each in entries()
         ),
     ]
     bad = {row: "bold red" for row, check in enumerate(checks) if not check.ok}

@@ -94,7 +94,7 @@ def test_a_broken_extension_is_named_and_breaks_nothing_else(
         DATASETS["nothing"]
     with pytest.raises(ExtensionError, match="that is the record of 'corners'"):
         DATASETS["edges"]
-    found = {entry["name"]: entry for entry in entries(installed)}
+    found = {entry["name"]: entry for entry in entries()}
     assert not found["sunken"]["present"]
     assert "mend or uninstall" in found["sunken"]["description"]
     checks = {check.name: check for check in _extensions()}
