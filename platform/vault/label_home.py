@@ -213,7 +213,6 @@ class LabelHome:
         return partial(
             VoteJournal,
             store.path(key),
-            key=key,
             teachers=ensemble.teachers,
             queries=ensemble.queries,
             classes=self._vault.num_classes,
@@ -352,7 +351,7 @@ class LabelHome:
     def _votes(self, ensemble: EnsembleConfig) -> NDArray[np.integer[Any]]:
         """Counts of votes [Q, K]."""
         journal = self.journal(ensemble)
-        key = journal.keywords["key"]
+        key = journal.args[0].name
         if key not in self._counts:
             votes = journal().votes()
             self._counts[key] = count_votes(votes, num_classes=self._vault.num_classes)

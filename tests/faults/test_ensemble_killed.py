@@ -1,6 +1,5 @@
 """SIGKILL of an actor, then of the driver, in the middle of an ensemble."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,8 @@ from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending, run_here
 
 def journal_of(results: Path) -> VoteJournal | None:
     """Return the one journal of votes beside these results, as it is now."""
-    for path in (results.parent / "votes").glob("*.votes"):
-        with open(path, "rb") as file:
-            head = file.read(4096).splitlines()
-        if len(head) > 1:
-            facts = json.loads(head[1])
-            facts.pop("version")
-            return VoteJournal(path, **facts)
+    for folder in (results.parent / "votes").glob("*/"):
+        return VoteJournal(folder, teachers=TEACHERS, queries=100, classes=10)
     return None
 
 

@@ -48,7 +48,7 @@ QUARTER = Resources(cpus=0.25)
 
 
 def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
-    return VoteJournal(folder / "v", key="k", teachers=teachers, queries=QUERIES, classes=CLASSES)
+    return VoteJournal(folder / "v", teachers=teachers, queries=QUERIES, classes=CLASSES)
 
 
 @pytest.mark.parametrize(
