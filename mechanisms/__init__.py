@@ -79,7 +79,6 @@ from labeldp.mechanisms.randomized_response import (
     NoNoise as NoNoise,
     PublishedClasses as PublishedClasses,
     RandomizedResponse as RandomizedResponse,
-    debiased_loss as debiased_loss,
 )
 from labeldp.mechanisms.randomness import (
     OsEntropy as OsEntropy,

@@ -11,11 +11,11 @@ The noise is drawn once per label; training on it, for however long, is post-pro
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, like
@@ -29,6 +29,7 @@ from labeldp.mechanisms.label_channels import (
 )
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
+    RealNoise,
     SecureGenerator,
     as_noise_generator,
     laplace,
@@ -40,11 +41,25 @@ from labeldp.mechanisms.randomness import (
 L1_SENSITIVITY = 2.0
 
 
-def _one_hot(labels: Any, num_classes: int) -> NDArray[np.float64]:
+def _noisy(
+    labels: AnyArray,
+    num_classes: int,
+    generator: AnyGenerator,
+    exact: Callable[..., RealNoise],
+    plain: Callable[..., Any],
+    *,
+    scale: float,
+) -> AnyArray:
+    """Return one-hot vectors [N, K] of labels plus noise of one law, in either way to draw it."""
     checked = _validate.labels(labels, num_classes=num_classes, secret=True)
-    encoded = np.zeros((len(checked), num_classes))
-    encoded[np.arange(len(checked)), checked] = 1.0
-    return encoded
+    encoded = np.eye(num_classes)[checked]
+    rng = as_noise_generator(generator)
+    if isinstance(rng, SecureGenerator):
+        noise = on_lattice(exact, rng, scale=scale, shape=encoded.shape)
+    else:
+        noise = plain(rng, scale=scale, size=encoded.shape)
+    noisy: AnyArray = like(encoded + noise, labels)
+    return noisy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +90,8 @@ class LaplaceNoise(PurePerLabel):
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
-        exact = _one_hot(labels, self.num_classes)
-        rng = as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            noise = on_lattice(laplace, rng, scale=self.scale, shape=exact.shape)
-        else:
-            noise = rng.laplace(scale=self.scale, size=exact.shape)
-        noisy: AnyArray = like(exact + noise, labels)
-        return noisy
+        plain = np.random.Generator.laplace
+        return _noisy(labels, self.num_classes, generator, laplace, plain, scale=self.scale)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood of every class, up to a term that all classes share [N, K].
@@ -111,14 +120,8 @@ class GaussianNoise(GaussianMechanism, PerLabel):
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
-        exact = _one_hot(labels, self.num_classes)
-        rng = as_noise_generator(generator)
-        if isinstance(rng, SecureGenerator):
-            noise = on_lattice(normal, rng, scale=self.noise_std, shape=exact.shape)
-        else:
-            noise = rng.normal(scale=self.noise_std, size=exact.shape)
-        noisy: AnyArray = like(exact + noise, labels)
-        return noisy
+        plain = np.random.Generator.normal
+        return _noisy(labels, self.num_classes, generator, normal, plain, scale=self.noise_std)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood of every class, up to a term that all classes share [N, K].

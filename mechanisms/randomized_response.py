@@ -1,12 +1,12 @@
 """K-ary randomized response: keep the label, or replace it by another one chosen uniformly.
 
 Warner 1965; on K labels as in Ghazi et al., "Deep Learning with Label Differential Privacy",
-NeurIPS 2021, section 2; its unbiased loss, Eq. (7) of appendix F, is `debiased_loss`.
+NeurIPS 2021, section 2, and its unbiased loss, Eq. (7) of appendix F (`debiased_loss_weights`).
 
 >>> round(RandomizedResponse(epsilon=1.0, num_classes=2).keep_probability, 4)
 0.7311
->>> debiased_loss(np.array([[0.1, 2.0, 3.0]]), np.array([0]), epsilon=1.0).round(3)
-array([-2.693])
+>>> [round(factor, 3) for factor in debiased_loss_weights(epsilon=1.0, num_classes=3)]
+[2.746, 0.582]
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, is_torch, like
+from labeldp.mechanisms._validate import AnyArray, like
 from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
 from labeldp.mechanisms.label_channels import (
     Agreement,
@@ -200,33 +200,3 @@ def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, f
     _validate.whole(num_classes=num_classes, minimum=2)
     rest = -math.expm1(-epsilon)
     return (1 + (num_classes - 1) * math.exp(-epsilon)) / rest, math.exp(-epsilon) / rest
-
-
-def debiased_loss(losses: AnyArray, noisy_labels: AnyArray, *, epsilon: float) -> AnyArray:
-    """Unbiased estimates [N] of the losses on the true labels; gradients flow through `losses`.
-
-    Randomized response keeps a label or, with probability p = K / (e^epsilon + K - 1), draws it
-    uniformly from all K; hence (loss of the noisy label - p * mean loss over all classes) / (1 - p)
-    is unbiased. The price is variance: at a small epsilon the two terms are large and of opposite
-    sign.
-
-    `losses` [N, K] are those of every example under each class as its label, for instance
-    -log_softmax(logits). Noisy labels outside 0..K-1 are refused, on an accelerator by itself.
-    """
-    if losses.ndim != 2 or tuple(noisy_labels.shape) != tuple(losses.shape[:1]):
-        raise ValueError(
-            f"losses has shape {tuple(losses.shape)} and noisy_labels "
-            f"{tuple(noisy_labels.shape)}; they must be [N, K] and [N]"
-        )
-    num_classes = int(losses.shape[1])
-    own, shared = debiased_loss_weights(epsilon=epsilon, num_classes=num_classes)
-    values: Any = losses
-    chosen: Any = noisy_labels
-    if not is_torch(chosen) or chosen.device.type == "cpu":
-        _validate.labels(chosen, num_classes=num_classes, name="noisy_labels")
-    if is_torch(losses):
-        picked = values.gather(1, chosen.long()[:, None])[:, 0]
-    else:
-        picked = values[np.arange(len(values)), chosen]
-    result: AnyArray = own * picked - shared * values.sum(1)
-    return result

@@ -17,16 +17,9 @@ Hardware: two cores; four minutes for the features, once, one or two per trial (
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison, network_comparison
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.platform.studies.comparison import PHOTOGRAPHS, comparison
 
-SWEEP = comparison(
-    "compare_cifar10",
-    dataset="cifar10",
-    features=FeatureSet.RANDOM_PATCHES,
-    epsilons=LARGER_EPSILONS,
-    presets={"network": network_comparison(), "night": network_comparison(night=True)},
-)
+SWEEP = comparison("cifar10", photographs=True, **PHOTOGRAPHS)
 
 if __name__ == "__main__":
     main(SWEEP)

@@ -6,16 +6,9 @@ presets and times are those of `compare_cifar10.py`.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import LARGER_EPSILONS, comparison, network_comparison
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.platform.studies.comparison import PHOTOGRAPHS, comparison
 
-SWEEP = comparison(
-    "compare_cifar100",
-    dataset="cifar100",
-    features=FeatureSet.RANDOM_PATCHES,
-    epsilons=LARGER_EPSILONS,
-    presets={"network": network_comparison(), "night": network_comparison(night=True)},
-)
+SWEEP = comparison("cifar100", photographs=True, **PHOTOGRAPHS)
 
 if __name__ == "__main__":
     main(SWEEP)

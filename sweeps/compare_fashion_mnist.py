@@ -17,11 +17,7 @@ epsilons, once each:
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.comparison import comparison, network_comparison
 
-SWEEP = comparison(
-    "compare_fashion_mnist",
-    dataset="fashion_mnist",
-    presets={"network": network_comparison()},
-)
+SWEEP = comparison("fashion_mnist", network=network_comparison())
 
 if __name__ == "__main__":
     main(SWEEP)

@@ -9,11 +9,7 @@ width, without mirror images.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.comparison import comparison, network_comparison
 
-SWEEP = comparison(
-    "compare_mnist",
-    dataset="mnist",
-    presets={"network": network_comparison(mirrored=False)},
-)
+SWEEP = comparison("mnist", network=network_comparison(mirrored=False))
 
 if __name__ == "__main__":
     main(SWEEP)

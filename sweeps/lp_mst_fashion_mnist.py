@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
+from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import LpMstConfig
 
-REPETITIONS = 3
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {
     "LP-1ST": {"trainer.stages": 1},
@@ -49,22 +49,9 @@ SWEEP = Sweep(
             later_mixup=1.0,
         ),
     ),
-    variants=[
-        Variant(name=name, changes={**changes, "seed": repetition, "noise.draw": repetition})
-        for repetition in range(REPETITIONS)
-        for name, changes in LINES.items()
-    ],
+    variants=repeated_lines(LINES),
     space={"trainer.epsilon": Grid(1.0, 2.0, 4.0)},
-    smoke=Preset(
-        changes={
-            "data.limit": 4000,
-            "audit.canaries": 100,
-            "trainer.epochs": 4,
-            "seed": 0,
-            "noise.draw": 0,
-        },
-        space={"trainer.epsilon": Grid(2.0)},
-    ),
+    smoke=smoke_of_stages(limit=4000),
 )
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
+from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.settings.methods import RecommenderConfig, RobustLoss
 
-REPETITIONS = 3
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}
 LINES: Mapping[str, Mapping[str, Any]] = {
     "LP-1ST": {"trainer.stages": 1, **AS_PUBLISHED},
@@ -40,22 +40,9 @@ SWEEP = Sweep(
         audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=RecommenderConfig(epochs=20, batch_size=128),
     ),
-    variants=[
-        Variant(name=name, changes={**changes, "seed": repetition, "noise.draw": repetition})
-        for repetition in range(REPETITIONS)
-        for name, changes in LINES.items()
-    ],
+    variants=repeated_lines(LINES),
     space={"trainer.epsilon": Grid(1.0, 2.0, 3.0, 4.0, 8.0)},
-    smoke=Preset(
-        changes={
-            "data.limit": 20_000,
-            "audit.canaries": 100,
-            "trainer.epochs": 4,
-            "seed": 0,
-            "noise.draw": 0,
-        },
-        space={"trainer.epsilon": Grid(2.0)},
-    ),
+    smoke=smoke_of_stages(limit=20_000),
 )
 
 if __name__ == "__main__":

@@ -37,7 +37,11 @@ from scipy.special import ndtri
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
-from labeldp.mechanisms.auditing.one_run import check_enough_canaries, one_run_ceiling
+from labeldp.mechanisms.auditing.one_run import (
+    check_enough_canaries,
+    largest_refuted,
+    one_run_ceiling,
+)
 
 #: The seven thresholds of the published attack.
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -235,10 +239,4 @@ def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error
     low, high = -_LARGEST_EPSILON, _LARGEST_EPSILON
     if not refuted(low):
         return -math.inf
-    for _ in range(40):
-        middle = (low + high) / 2
-        if refuted(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return largest_refuted(refuted, low, high, steps=40)

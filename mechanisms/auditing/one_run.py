@@ -17,7 +17,7 @@ It proves "epsilon is at least this" and never "epsilon is at most this". M cana
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,12 +189,21 @@ def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error:
     low = 0.0
     if _p_value(low, canaries, guesses, correct, delta) > error:
         return 0.0
-    for _ in range(50):  # delta only ever weakens the bound, so the answer lies in [0, high]
+
+    def refuted(epsilon: float) -> bool:
+        return _p_value(epsilon, canaries, guesses, correct, delta) <= error
+
+    # Delta only ever weakens the bound, so the answer lies in [0, high].
+    return largest_refuted(refuted, low, high, steps=50)
+
+
+def largest_refuted(
+    refuted: Callable[[float], bool], low: float, high: float, *, steps: int
+) -> float:
+    """Return the largest epsilon from `low`, which is refuted, up to `high`, by bisection."""
+    for _ in range(steps):
         middle = (low + high) / 2
-        if _p_value(middle, canaries, guesses, correct, delta) <= error:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
 
 

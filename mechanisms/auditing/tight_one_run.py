@@ -53,7 +53,7 @@ from scipy.special import bdtr, betaincinv, expit, ndtr, ndtri, roots_legendre
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import brentq, log_gaussian_delta
-from labeldp.mechanisms.auditing.one_run import check_counts
+from labeldp.mechanisms.auditing.one_run import check_counts, largest_refuted
 from labeldp.mechanisms.label_channels import Channel, Family, mean_error
 
 _NODES, _WEIGHTS = roots_legendre(64)
@@ -251,13 +251,6 @@ def f_dp_lower_bound(
                 return True  # both only grow
         return False
 
-    low, high = 0.0, _LARGEST_EPSILON
     if correct == 0 or not refuted(1e-9):
         return 0.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        if refuted(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return largest_refuted(refuted, 0.0, _LARGEST_EPSILON, steps=26)  # to 1e-6

@@ -172,9 +172,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if math.isfinite(total):
             every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
-        summed = f"{self._in_process().summed:.4g}"
-        if self._source is None and summed != f"{total:.4g}":
-            scope += f" ({summed} by adding up epsilons)"
         if self._source is not None:
             alone = self._total() == self._vault_total
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")

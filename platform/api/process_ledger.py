@@ -14,7 +14,7 @@ release.
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, seeded=True, summed=2.0)
+Total(epsilon=2.0, delta=0.0, seeded=True)
 """
 
 import hashlib
@@ -53,15 +53,11 @@ _ROWS_AT_ONCE = 4096
 
 
 class Total(NamedTuple):
-    """The price of all releases of the label that paid most; `seeded`: a seed made some noise.
-
-    `summed` are its epsilons added up: no less than `epsilon`, and easier to follow.
-    """
+    """The price of all releases of the label that paid most; `seeded`: a seed made some noise."""
 
     epsilon: float = 0.0
     delta: float = 0.0
     seeded: bool = False
-    summed: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +158,7 @@ class ProcessLedger:
         if not kept:
             return Total()
         if (times[:, kept] < 0).any():
-            return Total(math.inf, delta, summed=math.inf)
+            return Total(math.inf, delta)
         histories = _largest(np.unique(times[:, kept], axis=0))
 
         def prices(history: NDArray[np.int32]) -> list[Charge]:
@@ -170,14 +166,7 @@ class ProcessLedger:
 
         at = max(delta_of_total(prices(history), delta=delta) for history in histories)
         worst = max(epsilon_of_prices(prices(history), delta=at) for history in histories)
-        each = [
-            epsilon_of_prices([kind], delta=delta_of_total([kind], delta=delta)) for kind in kinds
-        ]
-        summed = max(
-            math.fsum(count * one for count, one in zip(history, each, strict=True) if count)
-            for history in histories
-        )
-        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds), summed)
+        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
 
     @property
     def identity(self) -> str:

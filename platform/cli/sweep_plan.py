@@ -19,19 +19,17 @@ def plan(*, sweep: str, **given: Any) -> Answer:
 def words(plan: PlanResult) -> Words:
     """Return a plan for a person."""
     spoiled = f"{plan.spoiled_labels:,} of {plan.labels:,}"
-    minutes = "known after a first trial" if plan.minutes is None else f"{plan.minutes:.1f}"
     facts = (
         ("trials", str(plan.trials)),
         ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
         ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
-        ("processor minutes", minutes),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )
     rows = plan.configurations
-    last = [key for key in ("trials", "epsilon", "releases", "minutes") if rows and key in rows[0]]
+    last = [key for key in ("trials", "epsilon", "releases") if rows and key in rows[0]]
     keys = [*dict.fromkeys(key for row in rows for key in row if key not in last), *last]
     cells = [(str(n), *(_cell(row.get(key)) for key in keys)) for n, row in enumerate(rows, 1)]
     bad = {} if plan.fits else {len(facts) - 1: "bold red"}

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
-from labeldp.trainers.models.schedules import listening
 
 #: A line on trials in training is printed at most this often.
 TELL_SECONDS = 60.0
@@ -34,23 +33,18 @@ class Steps:
 
     @contextmanager
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
-        """Print a step, its progress while it takes long, and `hint` from the second time on."""
+        """Print a step, its time while it takes long, and `hint` from the second time on."""
         self.say(f"{text} ...")
-        over, started, step = Event(), time.monotonic(), ""
+        over, started = Event(), time.monotonic()
 
         def remind() -> None:
             while not over.wait(PATIENCE_SECONDS):
                 seconds = time.monotonic() - started
-                self.say(f"still {text}{step}, {seconds:.0f} s by now{hint} ...")
-
-        def at(what: str, share: float | None) -> None:
-            nonlocal step
-            step = f": {what}" if share is None else f": {what}, {share:.0%}"
+                self.say(f"still {text}, {seconds:.0f} s by now{hint} ...")
 
         Thread(target=remind, name="labeldp-steps", daemon=True).start()
         try:
-            with listening(at):
-                yield
+            yield
         finally:
             over.set()
 

@@ -120,15 +120,25 @@ def _repeated(line: Variant, repetition: int) -> Variant:
     return replace(line, changes={**line.changes, **own})
 
 
-def comparison(
-    name: str,
-    *,
-    dataset: str,
-    features: FeatureSet = FeatureSet.PATCHES,
-    epsilons: Sequence[float] = EPSILONS,
-    presets: Mapping[str, Preset] | None = None,
-) -> Sweep:
-    """Return the comparison on a data set of images."""
+def repeated_lines(lines: Mapping[str, Mapping[str, Any]]) -> list[Variant]:
+    """Return lines by name, with their settings, once for each repetition."""
+    found = [Variant(name=name, changes=changes) for name, changes in lines.items()]
+    return [_repeated(line, number) for number in range(REPETITIONS) for line in found]
+
+
+def smoke_of_stages(*, limit: int) -> Preset:
+    """Return the small size of a sweep of LP-MST: so many examples, two epochs a stage."""
+    changes = {"data.limit": limit, "audit.canaries": 100, "trainer.epochs": 4}
+    return Preset(
+        changes={**changes, "seed": 0, "noise.draw": 0},
+        space={"trainer.epsilon": Grid(2.0)},
+    )
+
+
+def comparison(dataset: str, *, photographs: bool = False, **presets: Preset) -> Sweep:
+    """Return the comparison on a data set of images; `presets` are further ones by name."""
+    features = FeatureSet.RANDOM_PATCHES if photographs else FeatureSet.PATCHES
+    epsilons = LARGER_EPSILONS if photographs else EPSILONS
     at = {"trainer.epsilon": Grid(*epsilons)}
     lines = [replace(line, space=at) for line in METHOD_LINES]
     repetitions = [
@@ -136,14 +146,14 @@ def comparison(
         for number in range(REPETITIONS)
     ]
     return Sweep(
-        name=name,
+        name=f"compare_{dataset}",
         base=TrialConfig(
             data=DataSettings(name=dataset, features=features),
             audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=AlibiConfig(),
         ),
         variants=[line for lines_of_one in repetitions for line in lines_of_one],
-        presets={"once": Preset(variants=repetitions[0]), **(presets or {})},
+        presets={"once": Preset(variants=repetitions[0]), **presets},
         smoke=Preset(
             changes={"data.limit": 4000, "audit.canaries": 100, "seed": 0, "noise.draw": 0},
             space={
@@ -203,3 +213,7 @@ def network_comparison(*, mirrored: bool = True, night: bool = False) -> Preset:
     if not mirrored:
         changes |= {"trainer.recipe.flip": Flip.NONE, "trainer.recipe.mirrored": False}
     return network_preset(changes, variants=lines)
+
+
+#: Presets of comparisons on photographs.
+PHOTOGRAPHS = {"network": network_comparison(), "night": network_comparison(night=True)}

@@ -1,33 +1,16 @@
-"""A sweep's plan as a result: its trials, what each costs, and how long it takes.
+"""A sweep's plan as a result: its trials, what each costs, and what stands in the way."""
 
-A trial takes as long as a recorded one of this machine that differs in seeds and noise alone.
-Without such a record its time is not known.
-"""
-
-import math
 import os
-import platform as machine
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
-from labeldp.platform.records.results import records_in
-from labeldp.platform.sweep.configuration import flatten
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare, size_of_data
 from labeldp.platform.sweep.space import without_seeds
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, ensembles_of
 from labeldp.trainers.performance import Device
-
-#: Settings that change a trial's numbers and not its time.
-_NO_TIME = (
-    *("seed", "noise.seed", "noise.draw", "noise.secure", "trainer.epsilon", "trainer.delta"),
-    *("trainer.sigma1", "trainer.sigma2", "trainer.threshold", "trainer.learning_rate"),
-    *("trainer.ensemble.seed", "data.root", "models.keep"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +24,7 @@ class PlanResult:
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
         configurations: A row for trials that differ in seeds alone, or for a search: its line, the
             keys that differ between rows (of a search its axes), how many trials it stands for, and
-            epsilon, releases and processor minutes (null if unknown) of each.
-        minutes: Processor minutes of all trials; None if some are unknown.
+            epsilon and releases of each.
         over_budget: Whether nothing but the budget stands in the way.
     """
 
@@ -57,7 +39,6 @@ class PlanResult:
     labels: int
     spoiled_labels: int
     configurations: list[dict[str, Any]]
-    minutes: float | None
     over_budget: bool
     notes: list[str]
 
@@ -74,8 +55,6 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    before = _recorded(options.results)
-    minutes = [before.get(_kind(flatten(trial.config))) if before else None for trial in trials]
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -87,20 +66,19 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(known, minutes),
-        minutes=None if None in minutes else math.fsum(filter(None, minutes)),
+        configurations=_configurations(known),
         over_budget=over_budget and len(problems) == 1,
         notes=list(known.notes),
     )
 
 
-def _configurations(plan: Plan, minutes: Sequence[float | None]) -> list[dict[str, Any]]:
+def _configurations(plan: Plan) -> list[dict[str, Any]]:
     costs: list[tuple[PlannedTrial, dict[str, Any]]] = []
-    for trial, epsilon, each in zip(plan.trials, plan.cost.epsilons, minutes, strict=True):
+    for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         counts = trial.estimates_each if plan.size.held_out else 0
         releases = sum(part.releases for part in requests) + counts
-        cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases, "minutes": each}
+        cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases}
         costs.append((trial, cost))
     rows: dict[str, dict[str, Any]] = {}
     if not plan.searches:
@@ -146,19 +124,3 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         if not torch.cuda.is_available():
             problems.append("performance.device is cuda, but this machine has no GPU")
     return problems
-
-
-def _recorded(results: Path) -> dict[str, float]:
-    """Return median minutes of the trials in a results folder that ran on this machine, by kind."""
-    found: dict[str, list[float]] = {}
-    for record in records_in(results).values():
-        here = record.environment.get("system") == machine.platform()
-        same = here and record.environment.get("cores") == str(os.cpu_count())
-        seconds = record.metrics.get("processor_seconds")
-        if record.finished and not record.stopped_early and same and seconds is not None:
-            found.setdefault(_kind(record.config), []).append(seconds)
-    return {kind: median(seconds) / 60 for kind, seconds in found.items()}
-
-
-def _kind(config: Mapping[str, Any]) -> str:
-    return repr(sorted((key, str(value)) for key, value in config.items() if key not in _NO_TIME))

@@ -197,7 +197,6 @@ def run_trial(
                     "release_keys": list(vault.keys),
                     "epochs": [asdict(metrics) for metrics in epochs],
                     "seconds": clock.seconds,
-                    "processor_seconds": clock.processor_seconds,
                 }
             )
     measured, reliability = _measured(config, trainer, data=data, vault=vault, clock=clock)
@@ -228,17 +227,12 @@ def run_trial(
 
 
 class _Clock:
-    def __init__(self, seconds: float = 0.0, processor_seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
         self._begun = time.perf_counter() - seconds
-        self._processor = time.process_time() - processor_seconds
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._begun
-
-    @property
-    def processor_seconds(self) -> float:
-        return time.process_time() - self._processor
 
 
 def _resume(
@@ -253,7 +247,7 @@ def _resume(
     trainer.load_state_dict(state["trainer"])
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-    clock = _Clock(float(state["seconds"]), float(state["processor_seconds"]))
+    clock = _Clock(float(state["seconds"]))
     return [EpochMetrics(**metrics) for metrics in state["epochs"]], clock
 
 
@@ -289,7 +283,6 @@ def _measured(
         "delta": delta,
         "train_seconds": train_seconds,
         "audit_seconds": audit_seconds,
-        "processor_seconds": clock.processor_seconds,
         # Without a public test split the accuracy is not a number, and is left out.
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,

@@ -13,7 +13,7 @@ of features, states how they were made, and is refused beside another file.
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
 >>> size_of("mine", arrays, limit=3)
-DataSize(num_classes=2, num_labels=3, has_test_split=False, shape=(2,), held_out=0, amounts=False)
+DataSize(num_classes=2, num_labels=3, has_test_split=False, held_out=0, amounts=False)
 """
 
 import hashlib
@@ -312,14 +312,12 @@ class DataSize:
 
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.
-        shape: Of an example's features, before others are computed of them.
         amounts: Whether the classes are levels of amounts.
     """
 
     num_classes: int
     num_labels: int
     has_test_split: bool
-    shape: tuple[int, ...] = ()
     held_out: int = 0
     amounts: bool = False
 
@@ -337,7 +335,6 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
         num_classes=classes,
         num_labels=len(labels) if limit is None else min(limit, len(labels)),
         has_test_split=len(test_labels) > 0,
-        shape=tuple(splits.train_features.shape[1:]),
         amounts=splits.bounds is not None,
     )
 

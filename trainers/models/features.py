@@ -34,7 +34,6 @@ from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.networks import settled
-from labeldp.trainers.models.schedules import counted, tell
 from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.base import FeatureSet
 
@@ -80,7 +79,6 @@ class PatchFeatures:
         values, vectors = torch.linalg.eigh((centered.mT @ centered / len(centered)).double())
         whitening = (vectors * (values + _WHITENING).rsqrt() @ vectors.mT).float()
 
-        tell("learning patches")
         clusters = MiniBatchKMeans(
             self.centers, batch_size=4096, max_iter=10, n_init=1, random_state=self.seed
         ).fit((centered @ whitening).numpy())
@@ -115,7 +113,7 @@ class _ImageStep(Step):
         """
         parts, blocks = torch.split(torch.as_tensor(rows), self.at_once), []
         with torch.inference_mode():
-            for part in counted(parts, "describing images"):
+            for part in parts:
                 pooled = self._pooled_answers(part)
                 if self.projection is not None:
                     pooled = (pooled - self.shift) @ self.projection.float()

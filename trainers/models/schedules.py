@@ -1,4 +1,4 @@
-"""Training apart from networks: schedules, recipes, figures of an epoch, progress.
+"""Training apart from networks: schedules, recipes, figures of an epoch.
 
 Nothing here loads torch, so that settings are read without it.
 
@@ -12,19 +12,13 @@ same for every method, every epsilon and every other data set.
 [0.033, 1.0, 0.2]
 >>> as_changes("trainer", fast_training(epochs=5))["trainer.recipe.crop"]
 2
->>> with listening(lambda text, share: print(text, share)):
-...     parts = list(counted([1, 2], "describing images"))
-describing images 0.0
-describing images 0.5
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from labeldp.trainers.settings.base import (
     Flag,
@@ -224,33 +218,3 @@ def as_changes(section: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     recipe: Recipe = chosen["recipe"]
     pieces = {f"recipe.{entry.name}": getattr(recipe, entry.name) for entry in fields(recipe)}
     return {f"{section}.{name}": value for name, value in {**plain, **pieces}.items()}
-
-
-#: Gets the name of a step of a long computation and the share that is done, None if unknown.
-Listener = Callable[[str, float | None], None]
-_T = TypeVar("_T")
-_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-
-
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Report the steps of everything that this thread computes meanwhile to `listener`."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
-
-
-def tell(text: str, share: float | None = None) -> None:
-    """Report a step; without a listener this costs nothing."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(text, share)
-
-
-def counted(parts: Sequence[_T], text: str) -> Iterator[_T]:
-    """Yield the parts of a step, and report before each how much of it is done."""
-    for number, part in enumerate(parts):
-        tell(text, number / len(parts))
-        yield part
