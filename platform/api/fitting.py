@@ -24,9 +24,9 @@ from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.columns import Columns, by_name
-from labeldp.trainers.data.own_data import read_arrays
+from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.splits import Splits, checked_public, fingerprint_of
+from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
@@ -269,13 +269,6 @@ def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Num
         preprocessing=preprocessing,
         fingerprint=fingerprint,
     )
-
-
-def own_rows(rows: Any, *, num_classes: int, keep: Sequence[str]) -> Splits:
-    """Read X as a user's own data."""
-    # The reader wants labels beside; no true label has a part in preparing rows.
-    placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
-    return read_arrays(rows, placeholder, classes=num_classes, keep=keep)
 
 
 def fit_estimator(

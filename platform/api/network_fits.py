@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.platform.api.fitting import own_rows
 from labeldp.platform.sweep.configuration import TrialConfig
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
+from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.estimators import Predictor

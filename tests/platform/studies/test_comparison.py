@@ -16,7 +16,7 @@ from labeldp.trainers.settings.base import FeatureSet
 from tests.source_tree import ROOT
 
 PATE = "PATE with probes"
-SWEEP = comparison("compare_digits", dataset="digits")
+SWEEP = comparison("digits")
 
 
 @pytest.fixture(scope="module")

@@ -361,7 +361,7 @@ def test_teachers_are_trained_here_and_answers_are_charged(
     labels.teach(config.ensemble, data=data, performance=CPU, tell=told.append)
     trainer = config.start(data=data, labels=labels, seed=0, performance=CPU)
     trainer.epoch()
-    votes = labels.home.journal(config.ensemble)().path
+    votes = labels.home.journal(config.ensemble)().folder
     assert votes.exists()
     for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
         each.home.end()
@@ -379,7 +379,7 @@ def test_votes_are_of_the_labels_that_were_planted_and_are_kept(tmp_path: Path) 
     others = [near(shared, audit=AUDIT), near(shared, fingerprint="other features")]
     for each in (near(shared), near(shared), *others):
         each.teach(PATE.ensemble, data=data, performance=CPU, tell=told.append)
-        journals.add(each.home.journal(PATE.ensemble)().path)
+        journals.add(each.home.journal(PATE.ensemble)().folder)
     # The second fit uses the first one's teachers; those of the third have learned wrong labels,
     # and those of the fourth other features.
     assert len(told) == len(journals) == 3
