@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -33,7 +33,7 @@ from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
-from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
+from labeldp.platform.api.paid_fits import PaysForLabels, is_table
 from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
@@ -160,7 +160,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
-        rows_of_x, labels = self._checked(X, y)
+        rows_of_x, labels = self._checked(X, y, what="a label")
+        check_classification_targets(labels)
         classes = fitting.stated_classes(self.classes, labels)
         places = fitting.places_of(labels, classes)
         method, reason = self._method(len(classes), persons=groups is not None)
@@ -297,22 +298,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """
         check_is_fitted(self, "model_")
         self.model_.after(after).save(folder)
-
-    def _checked(self, rows: Any, labels: Any) -> tuple[Any, NDArray[Any]]:
-        """X to learn from, and y [N], as scikit-learn checks them."""
-        fitting.refuse_unusable(labels)
-        self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
-        if is_matrix(rows):
-            checked, y = validate_data(self, rows, labels, ensure_min_samples=2, **TAKEN)
-            check_classification_targets(y)
-            return (rows if self._columns else checked), y
-        validate_data(self, rows, labels, skip_check_array=True)
-        if labels is None:
-            raise ValueError("y is None; training needs a label for each row")
-        y = column_or_1d(labels, warn=True)
-        check_consistent_length(rows, y)
-        check_classification_targets(y)
-        return rows, y
 
     def _method(self, num_classes: int, *, persons: bool) -> tuple[NamedMethod, str]:
         if self.method != AUTO:

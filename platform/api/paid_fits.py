@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms.guess_risk import guess_after, percent
@@ -50,6 +52,20 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if self.noise_seed is not None:
             return SeededNoise(seed=self.noise_seed)
         return SecureEntropy()
+
+    def _checked(self, rows: Any, y: Any, *, what: str, **how: Any) -> tuple[Any, NDArray[Any]]:
+        """X to learn from, and y [N], as scikit-learn checks them; `what` y has for each row."""
+        fitting.refuse_unusable(y)
+        self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
+        if is_matrix(rows):
+            checked, found = validate_data(self, rows, y, ensure_min_samples=2, **TAKEN, **how)
+            return (rows if self._columns else checked), found
+        validate_data(self, rows, y, skip_check_array=True)
+        if y is None:
+            raise ValueError(f"y is None; training needs {what} for each row")
+        found = column_or_1d(y, warn=True)
+        check_consistent_length(rows, found)
+        return rows, found
 
     def _labels(
         self,

@@ -17,15 +17,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
-from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
+from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.methods.released_amounts import named_regressor, requested
@@ -99,7 +99,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """
         method = self._method()
         bounds = self._bounds()
-        rows_of_x, amounts = self._checked(X, y)
+        rows_of_x, checked = self._checked(X, y, what="an amount", y_numeric=True)
+        amounts = np.asarray(checked, np.float64)
         levels, every = to_levels(amounts, bounds=bounds), rows_of_x
         grouped, most = None, 1
         if groups is not None:
@@ -173,18 +174,3 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         if self.loss == "poisson" and low < 0:
             raise ValueError(f"bounds begin at {low:g}; the loss 'poisson' takes amounts from 0 on")
         return low, high
-
-    def _checked(self, rows: Any, amounts: Any) -> tuple[Any, NDArray[np.float64]]:
-        fitting.refuse_unusable(amounts)
-        self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
-        if is_matrix(rows):
-            checked, y = validate_data(
-                self, rows, amounts, ensure_min_samples=2, y_numeric=True, **TAKEN
-            )
-            return (rows if self._columns else checked), np.asarray(y, np.float64)
-        validate_data(self, rows, amounts, skip_check_array=True)
-        if amounts is None:
-            raise ValueError("y is None; training needs an amount for each row")
-        y = np.asarray(column_or_1d(amounts, warn=True), np.float64)
-        check_consistent_length(rows, y)
-        return rows, y

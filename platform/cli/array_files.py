@@ -1,14 +1,11 @@
-"""Arrays from files named on the command line: `.npy`, `.npz[:key]`, `.csv`; never pickle."""
+"""Arrays from files named on the command line: `.npy`, `.npz[:key]`; never pickle."""
 
-import warnings
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.files import first_line, open_regular
 from labeldp.trainers.data.own_files import npy_array, npz_arrays
 
 
@@ -17,14 +14,11 @@ class ArrayFileError(ValueError):
 
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:
-    """Return the array at `FILE.npy`, `FILE.npz`, `FILE.npz:key` or `FILE.csv`."""
+    """Return the array at `FILE.npy`, `FILE.npz` or `FILE.npz:key`."""
     path, archive, key = address.partition(".npz:")
     file = Path(path + (".npz" if archive else ""))
     try:
-        if file.suffix == ".csv":
-            array = _csv_numbers(file)
-        else:
-            array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
+        array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
     except OSError as error:
         raise ArrayFileError(f"{what}: {unreadable(file, error)}") from error
     except ValueError as error:
@@ -35,18 +29,6 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
     if array.size == 0:
         raise ArrayFileError(f"{what}: {file} is empty; it must hold at least one number")
     return array
-
-
-def _csv_numbers(file: Path) -> NDArray[Any]:
-    try:
-        with warnings.catch_warnings(), TextIOWrapper(open_regular(file)) as text:
-            warnings.simplefilter("ignore")  # of an empty file, which is refused later
-            array: NDArray[Any] = np.loadtxt(text, delimiter=",", ndmin=1, dtype=float)
-    except ValueError as error:
-        reason = first_line(error)
-        raise ArrayFileError(f"{file} holds no numbers that can be read ({reason})") from error
-    whole = array.astype(np.int64) if np.isfinite(array).all() else array
-    return whole if np.array_equal(whole, array) else array
 
 
 def _of_archive(file: Path, key: str) -> NDArray[Any]:

@@ -75,7 +75,6 @@ PLAN_OPTIONS = (
     option("--without", "leave out methods whose names begin so; can be repeated", multiple=True),
     option("--results", "results folder; a sweep resumes from the trials in it", "DIR"),
     number("--max-epsilon-total", "refuse a sweep that costs more"),
-    whole("--max-trials", "refuse a sweep of more trials"),
     _CHOOSE_BY,
     choice("--search", ("optuna",), "choose settings from finished trials (docs/search.md)"),
     whole("--trials", "trials of each search; 40 by default"),

@@ -136,7 +136,7 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
         stop=sweep.stop or AshaStop() if given["stop"] else None,
         only=given["only"],
         without=given["without"],
-        **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total", "max_trials")},
+        **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total")},
     )
 
 

@@ -108,19 +108,10 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     """Return the sweep at its final size and its trials; of searches the trials at their probes."""
     sized = sized_sweep(sweep, options)
     if sized.search is None:
-        trials = plan_trials(sized, options.overrides)
-        number = len(trials)
-    else:
-        check_installed()
-        searches = searches_of(sized, options.overrides)
-        trials = [trial for search in searches for trial in search.probed.values()]
-        number = sum(search.size for search in searches)
-    if options.max_trials is not None and number > options.max_trials:
-        raise ValueError(
-            f"sweep {sweep.name!r} has {number} trials, more than the {options.max_trials} "
-            "that --max-trials allows; fix an axis with key=value or raise the limit"
-        )
-    return sized, trials
+        return sized, plan_trials(sized, options.overrides)
+    check_installed()
+    searches = searches_of(sized, options.overrides)
+    return sized, [trial for search in searches for trial in search.probed.values()]
 
 
 def plan_sweep(

@@ -212,7 +212,6 @@ class SweepOptions:
     tracking_uri: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     max_epsilon_total: float | None = None
-    max_trials: int | None = None
     max_minutes: float | None = None
     moved: bool = False
     choose_by: ChooseBy | None = None
@@ -223,8 +222,6 @@ class SweepOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_trials is not None:
-            _validate.whole(minimum=1, max_trials=self.max_trials)
         if self.max_minutes is not None:
             _validate.positive(max_minutes=self.max_minutes)
 

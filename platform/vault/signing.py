@@ -12,15 +12,12 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from labeldp.platform.vault.vault_store import line_digests
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
-
-if TYPE_CHECKING:  # an extra, imported where a key is used
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
 _PREFIX = b"labeldp signature 1\n"
@@ -73,7 +70,7 @@ def _pem() -> Any:
     return serialization
 
 
-def signing_key() -> "Ed25519PrivateKey | None":
+def signing_key() -> Any:
     """Return the private key in the file that `LABELDP_SIGNING_KEY` names; None where it is unset.
 
     Raises:
@@ -91,7 +88,7 @@ def signing_key() -> "Ed25519PrivateKey | None":
             f"{VARIABLE} is {place}, which holds no ed25519 key without a password ({error}); make "
             f"one with: openssl genpkey -algorithm ed25519 -out {place}"
         ) from error
-    return cast("Ed25519PrivateKey", key)
+    return key
 
 
 def signed(entries: Mapping[str, str], *, covers: str = "every file") -> bytes | None:

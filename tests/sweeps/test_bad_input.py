@@ -40,8 +40,6 @@ from tests.sweeps.front_door import Door
         (["data.name=own", "data.path=none.npz"], ["none.npz is not there", "data.path"]),
         # the command line itself
         (["--resume", "sometimes"], ["sometimes", "auto", "must", "never"]),
-        (["--max-trials", "3"], ["16 trials", "3", "--max-trials"]),
-        (["--max-trials", "0"], ["max_trials is 0", "at least 1"]),
         (["--max-minutes", "0"], ["max_minutes is 0", "above 0"]),
         (["--max-epsilon-total", "0"], ["epsilon is 0", "above 0"]),
     ],

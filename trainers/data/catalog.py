@@ -12,6 +12,7 @@ ValueError: unknown data set 'mnits'; did you mean mnist or kmnist?
 """
 
 import contextlib
+import csv
 import hashlib
 import os
 import shutil
@@ -233,50 +234,13 @@ class DataSet:
         )
 
 
-#: Name, bytes and MD5 (- where none is published) of the files in each folder.
-_PUBLISHED = """
-MNIST/raw/train-images-idx3-ubyte 47040016 6bbc9ace898e44ae57da46a324031adb
-MNIST/raw/train-labels-idx1-ubyte 60008 a25bea736e30d166cdddb491f175f624
-MNIST/raw/t10k-images-idx3-ubyte 7840016 2646ac647ad5339dbf082846283269ea
-MNIST/raw/t10k-labels-idx1-ubyte 10008 27ae3e4e09519cfbb04c329615203637
-FashionMNIST/raw/train-images-idx3-ubyte 47040016 f4a8712d7a061bf5bd6d2ca38dc4d50a
-FashionMNIST/raw/train-labels-idx1-ubyte 60008 9018921c3c673c538a1fc5bad174d6f9
-FashionMNIST/raw/t10k-images-idx3-ubyte 7840016 8181f5470baa50b63fa0f6fddb340f0a
-FashionMNIST/raw/t10k-labels-idx1-ubyte 10008 15d484375f8d13e6eb1aabb0c3f46965
-KMNIST/raw/train-images-idx3-ubyte 47040016 -
-KMNIST/raw/train-labels-idx1-ubyte 60008 -
-KMNIST/raw/t10k-images-idx3-ubyte 7840016 -
-KMNIST/raw/t10k-labels-idx1-ubyte 10008 -
-SVHN/train_32x32.mat 182040794 e26dedcc434d2e4c54c9b2d4a06d8373
-SVHN/test_32x32.mat 64275384 eb5a983be6a315427106f1b164d9cef3
-cifar-10-batches-py/data_batch_1 31035704 c99cafc152244af753f735de768cd75f
-cifar-10-batches-py/data_batch_2 31035320 d4bba439e000b95fd0a9bffe97cbabec
-cifar-10-batches-py/data_batch_3 31035999 54ebc095f3ab1f0389bbae665268c751
-cifar-10-batches-py/data_batch_4 31035696 634d18415352ddfa80567beed471001a
-cifar-10-batches-py/data_batch_5 31035623 482c414d41f54cd18b22e5b47cb7c3cb
-cifar-10-batches-py/test_batch 31035526 40351d587109b95175f43aff81a1287e
-cifar-10-batches-bin/data_batch_1.bin 30730000 5dd7e06a14cb22eb9f671a540d1b7c25
-cifar-10-batches-bin/data_batch_2.bin 30730000 5ea93a67294ea407fff1d09f752e9692
-cifar-10-batches-bin/data_batch_3.bin 30730000 942cd6a4bcdd0dd3c604fbe906cb4421
-cifar-10-batches-bin/data_batch_4.bin 30730000 ae636b3ba5c66a11e91e8cb52e771fcb
-cifar-10-batches-bin/data_batch_5.bin 30730000 53f37980c15c3d472c316c40844f3f0d
-cifar-10-batches-bin/test_batch.bin 30730000 803d5f7f4d78ea53de84dbe85f74fb6d
-cifar-100-python/train 155249918 16019d7e3df5f24257cddd939b257f8d
-cifar-100-python/test 31049908 f0ef6b0ae62326f3e7ffdfab6717acfc
-cifar-100-binary/train.bin 153700000 -
-cifar-100-binary/test.bin 30740000 -
-adult/adult.data 3974305 5d7c39d7b8804f071cdd1f2a7c460872
-adult/adult.test 2003153 35238206dfdf7f1fe215bbb874adecdc
-ml-1m/ratings.dat 24594131 -
-"""
-
-
 def published_files(folder: str) -> tuple[PublishedFile, ...]:
     """Return the files of a folder as their authors publish them."""
-    rows = (line.split() for line in _PUBLISHED.split("\n") if line.startswith(f"{folder}/"))
+    with open(Path(__file__).with_name("published_files.csv"), newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["path"].startswith(f"{folder}/")]
     return tuple(
-        PublishedFile(path=path, size=int(size), md5=None if md5 == "-" else md5)
-        for path, size, md5 in rows
+        PublishedFile(path=row["path"], size=int(row["size"]), md5=row["md5"] or None)
+        for row in rows
     )
 
 

@@ -44,6 +44,8 @@ from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_facto
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
+#: Pull of weights to 0, and the fraction of the epochs in which the rate rises.
+_WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024
 #: A state is kept after an epoch, but not more often than this.
@@ -100,8 +102,7 @@ class Pretraining(Training):
         self._optimizer = Sgd(
             self.network,
             learning_rate=config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
+            weight_decay=_WEIGHT_DECAY,
             decay_all=False,
         )
         self._images = images.to(self.device)
@@ -142,9 +143,7 @@ class Pretraining(Training):
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config
         done = epoch + step / max(1, len(self._images) // config.batch_size)
-        factor = rate_factor(
-            done, epochs=config.epochs, schedule=Schedule.COSINE, warmup=config.warmup
-        )
+        factor = rate_factor(done, epochs=config.epochs, schedule=Schedule.COSINE, warmup=_WARMUP)
         return config.learning_rate * factor
 
 

@@ -147,8 +147,8 @@ class AlibiPrior(Learner):
                 log_likelihood = targets_of(values, mechanism)
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._falling = _FALLING * config.epochs
-        weight = config.prior_weight
-        self.weight = weight_of_prior(prior, log_likelihood) if weight is None else weight
+        alone = isinstance(config, PriorLabelsConfig)
+        self.weight = 1.0 if alone else weight_of_prior(prior, log_likelihood)
         self._log_likelihood = log_likelihood.to(self.device)
         self._log_prior = torch.from_numpy(np.log(prior).astype(np.float32)).to(self.device)
 

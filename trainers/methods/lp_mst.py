@@ -136,9 +136,7 @@ class LpMst(Stages):
         data = self._data
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
-        self._parts = partition(
-            len(data.train_features), shares=config.shares, seed=config.partition_seed
-        )
+        self._parts = partition(len(data.train_features), shares=config.shares, seed=0)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
         if config.prior.source is not PriorSource.UNIFORM:
@@ -210,8 +208,7 @@ class LpMst(Stages):
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._learner = self._new_learner()
-        if config.warm_start:
-            self._learner.network.load_state_dict(before.predictor().network.state_dict())
+        self._learner.network.load_state_dict(before.predictor().network.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out

@@ -65,6 +65,8 @@ _KEPT_WHOLE = 0.9
 _SMOOTHNESS = 10.0
 #: Directions that hold less than this share of the strongest one are numerical noise.
 _LEAST_SHARE = 1e-7
+#: Standard deviation of the noise in a prediction by MOMENTS, which lies between 0 and 1.
+_TOLERATED = 0.1
 
 
 def learned_prior(
@@ -131,9 +133,7 @@ def learned_moments(
         directions = Directions(
             *rows.kept("directions", kernel_directions, landmarks=landmarks, seed=settings.seed)
         )
-    query = moment_query(
-        directions, noise_std=mechanism.noise_std, tolerated=settings.tolerated_noise
-    )
+    query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
     if labels.persons is not None:
         shares = shares_of_persons(query.weights, labels.persons)
         query = replace(query, weights=query.weights * shares[:, None])

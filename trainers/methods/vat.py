@@ -75,7 +75,7 @@ class Vat(FewLabels):
         divergence = adversarial_divergence(
             self._logits, unlabeled, logits, radius=config.radius, generator=self._generator
         )
-        free = config.unlabeled_weight * divergence + config.entropy_weight * entropy(logits)
+        free = config.unlabeled_weight * divergence + entropy(logits)
         return functional.cross_entropy(labeled, self._labels[chosen]) + free
 
     def _inputs(self, examples: Tensor) -> Tensor:

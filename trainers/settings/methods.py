@@ -28,7 +28,6 @@ from labeldp.trainers.settings.base import (
     Share,
     Text,
     Two,
-    Weight,
     Whole,
     key,
     settings,
@@ -123,10 +122,6 @@ class PriorSettings:
         1500,
         "Examples that stand for all in the kernel of MOMENTS; half of all at most.",
     )
-    tolerated_noise: Positive = key(
-        0.1,
-        "Standard deviation of the noise in a prediction by MOMENTS, between 0 and 1.",
-    )
     smoothing: Share = key(
         0.01, "Share of the uniform distribution in every row, so that no class is ruled out."
     )
@@ -211,7 +206,7 @@ class PriorSettings:
         """Return what one release by this mechanism pays, of the prior's own features."""
         sizes = {
             PriorSource.CLUSTERS: (self.clusters,),
-            PriorSource.MOMENTS: (self.landmarks, self.tolerated_noise),
+            PriorSource.MOMENTS: (self.landmarks,),
         }
         size = sizes.get(self.source, ())
         return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, self.features))
@@ -265,9 +260,6 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.CLUSTERS), "The prior and its share of epsilon."
     )
-    prior_weight: Weight | None = key(
-        None, "Weight that w falls to; null for the one that information decides."
-    )
 
     def __post_init__(self) -> None:
         self.recipe.refuse_smoothing("labels are noisy, and a prior stands beside them")
@@ -302,9 +294,6 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.CLUSTERS),
         "The prior; it gets all of epsilon, whatever its share.",
-    )
-    prior_weight: Weight = key(
-        1.0, "Weight that w falls to; below 1 the model's own predictions join in."
     )
 
     def __post_init__(self) -> None:
@@ -432,13 +421,11 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     later_mixup: NonNegative | None = key(
         None, "Alpha of mixup after the first stage, which needs less; null for the same."
     )
-    warm_start: Flag = key(True, "Start a stage from the weights of the last one.")
     filter_earlier: Flag = key(
         True,
         "Drop earlier labels beyond the last model's k likeliest classes (k: mean k*).",
     )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, "How noisy labels are learned from.")
-    partition_seed: Whole = key(0, "Of the cut; public.")
     prior: PriorSettings = key(
         PriorSettings(),
         "Prior of the first stage and its share of epsilon; the stages have the rest.",

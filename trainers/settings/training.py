@@ -118,7 +118,6 @@ class VatConfig(FewLabelsConfig):
         "Root mean square of the perturbation, over the numbers of an example, in standard "
         "deviations of a pixel or column; the published lengths are about 0.2.",
     )
-    entropy_weight: NonNegative = key(1.0, "Of the entropy of predictions without a label.")
 
 
 @settings
@@ -181,11 +180,6 @@ class SelfSupervisedConfig:
     # Variance and covariance are of the images in a step.
     batch_size: Two = key(512, "Images in a step, each in all its views.")
     learning_rate: Positive = key(0.03, "Highest rate of SGD.")
-    momentum: Fraction = key(0.9, "Momentum of SGD, with Nesterov's look ahead.")
-    weight_decay: NonNegative = key(
-        1e-4, "Pull of weights, but not of biases and normalization, to 0."
-    )
-    warmup: Fraction = key(0.1, "Fraction of the epochs in which the rate rises.")
     smallest_area: Annotated[float, Field(strict=True, gt=0, le=1)] = key(
         0.25, "Of the window that a view shows, as a share of the image; crops have their side."
     )

@@ -150,8 +150,7 @@ def test_vote_leakage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     found = audit(capsys, "vote-leakage", "--counts", counts, *settings)
     assert error_rate(found["histograms"], votes).max() < 0.005
     assert found["seconds"] > 0 and found["notes"] == []
-    (tmp_path / "one.csv").write_text("0,50,0\n")
-    one = audit(capsys, "vote-leakage", "--counts", str(tmp_path / "one.csv"), *settings)
+    one = audit(capsys, "vote-leakage", "--counts", saved(tmp_path, "one", [0, 50, 0]), *settings)
     assert np.argmax(one["histograms"][0]) == 1 and "row 0" in one["notes"][0]
     bad = ["vote-leakage", "--counts", saved(tmp_path, "bad", [[60, 40, 20], [5, -1, 0]])]
     assert "counts[1, 1] is -1" in refused(capsys, *bad, *settings)

@@ -110,10 +110,9 @@ def test_lines_limits_axes_and_searches() -> None:
     found = asked(
         *("--only", "ALIBI", "--only", "AGIBI", "--without", "AGIBI", "--choose-by", "test"),
         *("a=loguniform(0.1, 1)", "--smoke", "b=uniform(0,1)", "c=choice(x, 2)", "d=[1,2]"),
-        *("--max-trials", "9"),
     )
     assert (found.only, found.without) == (("ALIBI", "AGIBI"), ("AGIBI",))
-    assert found.smoke and found.choose_by is ChooseBy.TEST and found.max_trials == 9
+    assert found.smoke and found.choose_by is ChooseBy.TEST
     drawn = {"a": LogUniform(0.1, 1), "b": Uniform(0, 1), "c": Choice("x", 2)}
     assert found.overrides == {**drawn, "d": [1, 2]}
     assert asked("--search", "optuna").search == OptunaSearch()
