@@ -60,16 +60,13 @@ def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> 
         results = results_of(sweep, given)
 
         def outcome() -> Answer:
-            # Ray, torch and MLflow take seconds, which `--help` and a refusal do without.
-            from labeldp.platform.sweep.driver import run_sweep
-
             options = replace(
                 plan_options(sweep, given),
                 resume=Resume(given["resume"]),
                 tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
                 **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
             )
-            ended = (runner or run_sweep)(sweep, options)
+            ended = (runner or _run)(sweep, options)
             whole = ended.finished + ended.skipped == ended.trials
             code = ExitCode.DONE if whole else ExitCode.NOT_OK
             return Answer(
@@ -87,6 +84,13 @@ def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> 
     command = command_of(sweep)
     command.callback = carry_out
     return run_command(command, arguments, program=os.path.relpath(sys.argv[0]))
+
+
+def _run(sweep: Sweep, options: SweepOptions) -> Any:
+    # Ray, torch and MLflow take seconds, which `--help` and a refusal do without.
+    from labeldp.platform.sweep.driver import run_sweep
+
+    return run_sweep(sweep, options)
 
 
 def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:

@@ -29,16 +29,14 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     """Return an estimator for N rows of noisy labels by its name on the command line."""
     large = max(20, min(rows // 150, 2000))
     trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
-    if name == "boosting":
-        from sklearn.ensemble import HistGradientBoostingClassifier
+    if name in ("boosting", "logistic"):
+        from sklearn import ensemble, linear_model
 
-        return HistGradientBoostingClassifier(
+        if name == "logistic":
+            return linear_model.LogisticRegression(max_iter=1000)
+        return ensemble.HistGradientBoostingClassifier(
             max_leaf_nodes=8, min_samples_leaf=large, early_stopping=False, **trees
         )
-    if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression(max_iter=1000)
     if name == "lightgbm":
         from lightgbm import LGBMClassifier  # type: ignore[import-not-found]
 
