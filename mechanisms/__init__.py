@@ -72,8 +72,10 @@ from labeldp.mechanisms.pate.published_cost import (
     release_epsilon as release_epsilon,
 )
 from labeldp.mechanisms.posterior import (
+    PostProcessing as PostProcessing,
     posterior as posterior,
     project_to_simplex as project_to_simplex,
+    soft_labels as soft_labels,
 )
 from labeldp.mechanisms.randomized_response import (
     NoNoise as NoNoise,

@@ -1,4 +1,4 @@
-"""From a noisy release to soft labels: Bayes' rule, and the nearest probabilities.
+"""From a noisy release to soft labels: Bayes' rule, and what the paper compares it with.
 
 Malek et al., "Antipodes of Label Differential Privacy: PATE and ALIBI", NeurIPS 2021, section 5.2
 and supplement D. All of it is post-processing: it costs no privacy, however often it is repeated.
@@ -12,11 +12,34 @@ array([[0.667, 0.167, 0.167]])
 array([[0.8, 0.2, 0. ]])
 """
 
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
 from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch
+
+
+class PostProcessing(StrEnum):
+    """How a release becomes soft labels.
+
+    MAP_WITH_PRIOR is ALIBI: the posterior under the model's own prediction as the prior. MAP is the
+    posterior under a uniform prior. The others look at the noisy vector alone: MIN_MAX moves its
+    smallest entry to 0 and rescales, SOFTMAX exponentiates, MIN_PROJECTION finds the nearest point
+    of the simplex, ARG_MAX takes the largest entry as a hard label.
+    """
+
+    MAP_WITH_PRIOR = "map_with_prior"
+    MAP = "map"
+    MIN_MAX = "min_max"
+    SOFTMAX = "softmax"
+    MIN_PROJECTION = "min_projection"
+    ARG_MAX = "arg_max"
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether the soft labels change with the model's prediction."""
+        return self is PostProcessing.MAP_WITH_PRIOR
 
 
 def posterior(log_likelihood: AnyArray, log_prior: AnyArray) -> AnyArray:
@@ -63,6 +86,38 @@ def project_to_simplex(x: AnyArray) -> AnyArray:
     return result
 
 
+def soft_labels(
+    post_processing: PostProcessing,
+    *,
+    noisy: AnyArray,
+    log_likelihood: AnyArray,
+    log_prior: AnyArray | None = None,
+) -> AnyArray:
+    """Soft labels [N, K] of a release, by any of the paper's rules.
+
+    MAP and MAP_WITH_PRIOR use the log-likelihood, MAP_WITH_PRIOR also the log of the model's
+    prediction; the other rules use the noisy one-hot vectors.
+    """
+    match post_processing:
+        case PostProcessing.MAP_WITH_PRIOR:
+            if log_prior is None:
+                raise ValueError(
+                    "log_prior is missing; MAP_WITH_PRIOR needs the model's log-probabilities "
+                    "(MAP is the rule with a uniform prior)"
+                )
+            return posterior(log_likelihood, log_prior)
+        case PostProcessing.MAP:
+            return _softmax(log_likelihood, name="log_likelihood")
+        case PostProcessing.SOFTMAX:
+            return _softmax(noisy, name="noisy")
+        case PostProcessing.MIN_PROJECTION:
+            return project_to_simplex(noisy)
+        case PostProcessing.MIN_MAX:
+            return _min_max(noisy)
+        case PostProcessing.ARG_MAX:
+            return _arg_max(noisy)
+
+
 def _softmax(scores: AnyArray, *, name: str) -> AnyArray:
     values: Any = scores
     if is_torch(scores):
@@ -100,3 +155,30 @@ def _check_rows(rows: Any, *, name: str) -> None:
     if bad.size:
         row = int(bad[0])
         raise ValueError(f"{name} row {row} is {as_numpy(rows[row])}; its entries must be finite")
+
+
+def _min_max(noisy: AnyArray) -> AnyArray:
+    """(o - min) / (max - min), made to sum to 1; a row of equal entries becomes uniform.
+
+    The rescaling by max - min cancels. Dividing by the maximum instead, as published code does,
+    breaks on a row whose maximum is 0.
+    """
+    _check_rows(noisy, name="noisy")
+    values: Any = noisy
+    low = values.amin(1, keepdim=True) if is_torch(noisy) else values.min(1, keepdims=True)
+    raised = values - low
+    raised = raised + (raised.sum(1) == 0)[:, None]
+    result: AnyArray = raised / raised.sum(1)[:, None]
+    return result
+
+
+def _arg_max(noisy: AnyArray) -> AnyArray:
+    """One-hot rows of the largest entry; the first one where several are equal."""
+    _check_rows(noisy, name="noisy")
+    values: Any = noisy
+    result: AnyArray
+    if is_torch(noisy):
+        result = values.new_zeros(values.shape).scatter_(1, values.argmax(1)[:, None], 1)
+    else:
+        result = np.eye(values.shape[1], dtype=values.dtype)[values.argmax(1)]
+    return result

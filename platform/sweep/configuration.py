@@ -83,7 +83,7 @@ METHODS: Registry[type] = Registry(
 )
 
 #: Keys that ALIBI without noise does not use.
-_OF_NOISE = ("trainer.epsilon", "trainer.delta")
+_OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "models.keep")

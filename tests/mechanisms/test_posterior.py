@@ -11,11 +11,25 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.posterior import posterior, project_to_simplex
+from labeldp.mechanisms.posterior import (
+    PostProcessing,
+    posterior,
+    project_to_simplex,
+    soft_labels,
+)
 from tests.shared_material import shared_path
 
 Rows = NDArray[np.float64]
 Kind = Callable[[Any], Any]
+
+OFFICIAL_NAMES = {
+    PostProcessing.MAP_WITH_PRIOR: "mapwithprior",
+    PostProcessing.MAP: "map",
+    PostProcessing.SOFTMAX: "softmax",
+    PostProcessing.MIN_MAX: "minmax",
+    PostProcessing.MIN_PROJECTION: "minprojection",
+    PostProcessing.ARG_MAX: "randomizedresponse",
+}
 
 
 def golden_cases() -> list[dict[str, Any]]:
@@ -49,21 +63,21 @@ def simplex_by_search(row: Rows) -> Rows:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
-def test_official_values(kind: Kind) -> None:
+@pytest.mark.parametrize("post_processing", list(PostProcessing))
+def test_official_values(kind: Kind, post_processing: PostProcessing) -> None:
     with golden_arrays() as golden:
         for case in golden_cases():
             name, classes = case["name"], case["classes"]
             noisy = golden[f"{name}__o_laplace"]
             mechanism = LaplaceNoise(epsilon=2 / case["laplace_b"], num_classes=classes)
-            likelihood = kind(mechanism.log_likelihood(noisy))
-            found = {
-                "mapwithprior": posterior(likelihood, kind(log(golden[f"{name}__prior"]))),
-                "map": posterior(likelihood, kind(np.zeros(classes))),
-                "minprojection": project_to_simplex(kind(noisy)),
-            }
-            for rule, labels in found.items():
-                expected = golden[f"{name}__laplace__{rule}"]
-                np.testing.assert_allclose(np.asarray(labels), expected, rtol=0, atol=1e-12)
+            labels = soft_labels(
+                post_processing,
+                noisy=kind(noisy),
+                log_likelihood=kind(mechanism.log_likelihood(noisy)),
+                log_prior=kind(log(golden[f"{name}__prior"])),
+            )
+            expected = golden[f"{name}__laplace__{OFFICIAL_NAMES[post_processing]}"]
+            np.testing.assert_allclose(np.asarray(labels), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
@@ -132,30 +146,46 @@ def test_projection_is_the_nearest_point(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+@pytest.mark.parametrize("post_processing", list(PostProcessing))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_probabilities_come_in_the_precision_of_the_release(
-    kind: Kind, dtype: type[np.floating]
+def test_every_rule_gives_probabilities_in_its_precision(
+    kind: Kind, post_processing: PostProcessing, dtype: type[np.floating]
 ) -> None:
     generator = np.random.default_rng(1)
     noisy: NDArray[np.floating] = generator.normal(scale=3, size=(200, 7)).astype(dtype)
     noisy[0] = 0.0  # a row that says nothing
+    noisy[1] = [0, 0, 0, -1, -2, -3, -4]  # its maximum is 0
     mechanism = GaussianNoise(noise_std=3.0, num_classes=7)
     given = kind(noisy)
-    uniform = kind(np.log(np.full((200, 7), 1 / 7)).astype(dtype))
-    for labels in (posterior(mechanism.log_likelihood(given), uniform), project_to_simplex(given)):
-        assert type(labels) is type(given) and labels.dtype == given.dtype
-        array = np.asarray(labels)
-        assert (array >= 0).all()
-        np.testing.assert_allclose(array.sum(1), 1, rtol=1e-5)
-        np.testing.assert_allclose(array[0], 1 / 7, rtol=1e-5)
+    labels = soft_labels(
+        post_processing,
+        noisy=given,
+        log_likelihood=mechanism.log_likelihood(given),
+        log_prior=kind(np.log(np.full((200, 7), 1 / 7)).astype(dtype)),
+    )
+    assert type(labels) is type(given) and labels.dtype == given.dtype
+    array = np.asarray(labels)
+    assert (array >= 0).all()
+    np.testing.assert_allclose(array.sum(1), 1, rtol=1e-5)
     np.testing.assert_array_equal(np.asarray(given), noisy)  # the release itself is untouched
+    if post_processing is PostProcessing.MIN_MAX:
+        np.testing.assert_allclose(array[0], 1 / 7, rtol=1e-6)
+        np.testing.assert_allclose(array[1], np.array([4, 4, 4, 3, 2, 1, 0]) / 18, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 def test_bad_input_is_named(kind: Kind) -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\) and log_prior \(2, 2\)"):
         posterior(kind(np.zeros((2, 3))), kind(np.zeros((2, 2))))
-    with pytest.raises(ValueError, match="row 1 is"):
-        project_to_simplex(kind(np.array([[0.0, 1.0], [np.nan, 0.0]])))
+    for rule in (PostProcessing.MIN_PROJECTION, PostProcessing.MIN_MAX, PostProcessing.ARG_MAX):
+        rows = kind(np.array([[0.0, 1.0], [np.nan, 0.0]]))
+        with pytest.raises(ValueError, match="row 1 is"):
+            soft_labels(rule, noisy=rows, log_likelihood=rows)
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
         project_to_simplex(kind(np.zeros(3)))
+    with pytest.raises(ValueError, match="log_prior is missing"):
+        soft_labels(
+            PostProcessing.MAP_WITH_PRIOR,
+            noisy=kind(np.zeros((1, 2))),
+            log_likelihood=kind(np.zeros((1, 2))),
+        )

@@ -367,6 +367,7 @@ def test_settings_travel_and_compare(config: Any) -> None:
     ("name", "changes", "message"),
     [
         ("ALIBI", {"noise": "lapalce"}, r"noise is 'lapalce'.*one of laplace"),
+        ("ALIBI", {"post_processing": None}, "post_processing is None.*one of map_with_prior"),
         ("ALIBI", {"momentum": 1.0}, "momentum is 1.0; it must be .* below 1"),
         ("ALIBI with a prior", {"noise": Noise.NONE}, "noise is none"),
         ("cluster labels", {"prior": PriorSettings()}, "nothing to learn from"),

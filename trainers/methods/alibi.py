@@ -35,7 +35,7 @@ from torch.nn import functional
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
@@ -52,27 +52,39 @@ from labeldp.trainers.trainer import Given, released, without_labels
 
 
 def targets_of(
-    values: NDArray[Any], mechanism: LabelMechanism, *, smoothing: float = 0.0
+    values: NDArray[Any],
+    mechanism: LabelMechanism,
+    post_processing: PostProcessing,
+    *,
+    smoothing: float = 0.0,
 ) -> Tensor:
     """Return the rows [M, K] that a network learns from, in single precision.
 
-    They are log-likelihoods of every class. `values` are noisy vectors [M, K], sets of classes bool
-    [M, K], or labels [M]. Labels without noise become one-hot vectors, but for the share that
-    `smoothing` spreads over all classes.
+    They are soft labels; with a rule that uses a prior, log-likelihoods of every class.
+
+    `values` are noisy vectors [M, K], sets of classes bool [M, K], or labels [M], which count as
+    one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
+    every rule, but for the share that `smoothing` spreads over all classes.
     """
-    classes = mechanism.num_classes
-    if isinstance(mechanism, RandomizedResponse | NoNoise):
-        values = _validate.labels(values, num_classes=classes, name="the release")
-    elif values.shape[1:] != (classes,) or not np.isfinite(values).all():
-        raise ValueError(
-            f"the release has shape {values.shape}; {type(mechanism).__name__} of {classes} "
-            f"classes releases finite numbers [M, {classes}]"
-        )
+    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    if of_labels:
+        noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
+    else:
+        noisy = values.astype(np.float64)
+        if noisy.shape[1:] != (classes,) or not np.isfinite(noisy).all():
+            raise ValueError(
+                f"the release has shape {noisy.shape}; {type(mechanism).__name__} of {classes} "
+                f"classes releases finite numbers [M, {classes}]"
+            )
     if isinstance(mechanism, NoNoise):
-        return _single((1 - smoothing) * np.eye(classes)[values] + smoothing / classes)
-    if not isinstance(mechanism, RandomizedResponse):
-        values = values.astype(np.float64)
-    return _single(mechanism.log_likelihood(values))
+        return _single((1 - smoothing) * noisy + smoothing / classes)
+    log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
+    if post_processing.uses_prior:
+        return _single(log_likelihood)
+    uniform = np.zeros(classes)
+    return _single(
+        soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform)
+    )
 
 
 def gradient_scale(log_likelihood: Tensor) -> float:
@@ -103,9 +115,13 @@ class Alibi(Learner):
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
         self.noisy = release.values
         super().__init__(config, loss=self._loss, examples=release.indices, **without_labels(given))
-        smoothing = config.recipe.label_smoothing
-        self._rows = targets_of(release.values, mechanism, smoothing=smoothing).to(self.device)
-        self._bayes = config.noise is not Noise.NONE
+        self._rows = targets_of(
+            release.values,
+            mechanism,
+            config.post_processing,
+            smoothing=config.recipe.label_smoothing,
+        ).to(self.device)
+        self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
@@ -144,7 +160,7 @@ class AlibiPrior(Learner):
                 log_likelihood = _single(mechanism.log_likelihood(values))
             else:
                 values = labels.release(mechanism).values
-                log_likelihood = targets_of(values, mechanism)
+                log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._falling = _FALLING * config.epochs
         alone = isinstance(config, PriorLabelsConfig)

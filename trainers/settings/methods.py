@@ -14,6 +14,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.own_files import existing, npy_array
@@ -241,6 +242,9 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
         1.0,
         "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
         "paper's scale lambda.",
+    )
+    post_processing: PostProcessing = key(
+        PostProcessing.MAP_WITH_PRIOR, "How the release becomes soft labels."
     )
 
     def __post_init__(self) -> None:

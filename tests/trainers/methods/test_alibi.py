@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
 from labeldp.trainers.models.optimization import soft_cross_entropy
@@ -34,14 +34,16 @@ def released(mechanism: LabelMechanism) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
-def test_targets_are_probabilities_and_true_labels_alone_are_smoothed(
-    mechanism: LabelMechanism,
+@pytest.mark.parametrize("rule", list(PostProcessing))
+def test_every_rule_gives_probabilities_and_smooths_true_labels_only(
+    mechanism: LabelMechanism, rule: PostProcessing
 ) -> None:
     rows = torch.tensor([3, 0, 49, 3])
     plain, smooth = (
-        targets_of(released(mechanism), mechanism, smoothing=share)[rows] for share in (0.0, 0.2)
+        targets_of(released(mechanism), mechanism, rule, smoothing=share)[rows]
+        for share in (0.0, 0.2)
     )
-    if not isinstance(mechanism, NoNoise):
+    if rule.uses_prior and not isinstance(mechanism, NoNoise):
         plain, smooth = (posterior(part, LOG_PRIOR[rows]) for part in (plain, smooth))
     assert plain.shape == (4, 4) and plain.dtype == torch.float32 and (plain >= 0).all()
     torch.testing.assert_close(plain.sum(1), torch.ones(4))
@@ -56,7 +58,7 @@ def test_targets_are_probabilities_and_true_labels_alone_are_smoothed(
 def test_the_gradient_is_that_of_the_likelihood_of_the_release(mechanism: LabelMechanism) -> None:
     """Cross-entropy to the detached posterior moves as -log sum_c p_c L_c does."""
     values, logits = released(mechanism), LOG_PRIOR.double()
-    targets = targets_of(values, mechanism)
+    targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
     ours = logits.clone().requires_grad_()
     log_probabilities = ours.log_softmax(1)
     if not isinstance(mechanism, NoNoise):
