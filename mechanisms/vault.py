@@ -189,14 +189,18 @@ class LabelVault:
         )
 
     def charge_of(
-        self, mechanism: Mechanism, *public: NDArray[Any], noise: NoiseSource | None = None
+        self,
+        mechanism: Mechanism,
+        *public: NDArray[Any],
+        indices: NDArray[np.integer[Any]] | None = None,
+        noise: NoiseSource | None = None,
     ) -> Charge:
-        """Return the line of the ledger that a release of all labels has, or would have."""
+        """Return the line of the ledger that a release has, or would have."""
         return self._charge(
             mechanism,
             private_digest=self._labels_digest,
             public=public,
-            indices=None,
+            indices=None if indices is None else check_indices(indices, self.num_labels),
             noise=OsEntropy() if noise is None else noise,
         )
 

@@ -33,6 +33,7 @@ from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
+    Charge,
     PrivacyLedger,
     delta_of_total,
     stated,
@@ -156,6 +157,11 @@ class PartyRelease(LabelRelease):
     clusters: NDArray[np.uint32] | None
     length: float
     shares: NDArray[np.float32] | None = None
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether it holds sums of labels, or counts, and not single labels."""
+        return self.question is not None or self.clusters is not None
 
     def soft_labels_of(
         self, rows: NDArray[np.floating], places: NDArray[np.intp]
@@ -372,7 +378,7 @@ class Answered:
 
 def answer(
     labels: pd.DataFrame,
-    request: Request,
+    request: Request | Sequence[Path],
     to: str | Path | None,
     *,
     id_column: str,
@@ -390,7 +396,8 @@ def answer(
 
     Args:
         labels: Secret: one row per id.
-        request: As `read_request` returns it.
+        request: As `read_request` returns it, or the folders of its parts (`parts_of`), of which
+            one is in memory at a time. No id is in two parts.
         to: A new folder, or one that a killed process left without its facts; None for a dry run,
             which charges nothing.
         id_column: Of the labels' table.
@@ -412,30 +419,34 @@ def answer(
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
     """
-    numbers, absent = _joined(labels, request, id_column, label_column, missing)
-    method, groups, most = request.method, None, 1
+    parts = _Parts.of(request)
+    first, ids = parts.first, parts.ids
+    numbers, absent = _joined(labels, parts, id_column, label_column, missing)
+    method, groups, most = first.method, None, 1
     side = PublicSide(
-        rows=hashlib.sha256("\n".join(request.ids.tolist()).encode()).hexdigest(),
-        classes=repr(request.classes),
+        rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
+        classes=repr(first.classes),
         num_labels=len(numbers),
-        people=request.ids,
+        people=ids,
     )
     if person_column is not None:
+        if len(parts.places) > 1:
+            raise ValueError(
+                f"{first.folder.parent} is a request in parts, and a person with rows in several "
+                "would pay for each; ask for one in a single part (without --rows-at-once), or "
+                "leave out --person-column"
+            )
         groups = Groups.of(
-            _persons(labels, request, id_column, person_column),
+            _persons(labels, first, id_column, person_column),
             count=len(numbers),
             most=None if method == "moments" else max_labels_per_person,
         )
         side, numbers, most = side.of_persons(groups), groups.rows_of(numbers), groups.most
-        request = request if groups.kept is None else request.only(groups.kept)
+        if groups.kept is not None:
+            parts = _Parts.of(first.only(groups.kept))
     mechanism = mechanism_for(
-        method, epsilon=epsilon / most, delta=delta, num_classes=len(request.classes)
+        method, epsilon=epsilon / most, delta=delta, num_classes=len(first.classes)
     )
-    public, length = request.public()
-    shares = None
-    if groups is not None and method == "moments":
-        shares = shares_of_persons(public[0], groups.persons)
-        public = (public[0] * shares[:, None],)
     shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
     with shared.alone():
         if relabel and to is not None:
@@ -445,7 +456,7 @@ def answer(
         try:
             own = LabelVault(
                 labels=numbers,
-                num_classes=len(request.classes),
+                num_classes=len(first.classes),
                 store=store,
                 persons=None if groups is None else groups.used,
             )
@@ -454,9 +465,16 @@ def answer(
                 "an earlier request for these ids had other labels; nothing was released. Take "
                 "--relabel with each delivery of labels: releases are then drawn and paid anew"
             ) from error
-        charge = own.charge_of(mechanism, *public, noise=SecureEntropy())
-        new = all(known.key != charge.key for known in own.charges())
-        total, at = shared.total(delta=delta, planned=(side, charge) if new else None)
+        known = {charge.key for charge in own.charges()}
+        planned, isolated = list[Charge](), 0.0
+        for part, indices in parts:
+            public, *_ = _public(part, groups)
+            planned.append(
+                own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
+            )
+            isolated = max(isolated, part.isolated())
+        new = [charge for charge in planned if charge.key not in known]
+        total, at = shared.total(delta=delta, planned=(side, new))
         if new and budget is not None:
             limit = Budget(epsilon=budget, delta=at)
             if not limit.allows(total):
@@ -465,48 +483,106 @@ def answer(
                     budget=limit, spent=spent, requested=total, request=f"{method} at {epsilon:g}"
                 )
         unit = "label" if groups is None else "person"
-        line = line_of(charge, num_labels=own.num_people, delta=delta, new=new, unit=unit)
+        line = line_of(planned[0], num_labels=own.num_people, delta=delta, new=bool(new), unit=unit)
         found = Answered(
             rows=len(numbers),
             method=method,
             epsilon=line.epsilon,
             delta=line.delta,
-            new=new,
+            new=bool(new),
             known=shared.paid_before(side),
             total_epsilon=total,
             total_delta=at,
-            isolated=request.isolated(),
+            isolated=isolated,
             absent=absent,
             vault=None if shared.folder is None else str(shared.folder),
             persons=None if groups is None else own.num_people,
         )
         if to is None:
             return found
-        folder = new_folder(to, unfinished=_RELEASE)
-        values = own.release(mechanism, *public, noise=SecureEntropy()).values
-    facts = {
-        "method": method,
-        "classes": list(request.classes),
-        "id_column": request.id_column,
-        "rows": len(numbers),
-        "request": request.digest,
-        "asked_epsilon": epsilon / most,
-        **({} if groups is None else {"unit": unit, "payers": line.labels}),
-        "epsilon": line.epsilon,
-        "delta": line.delta,
-        "mechanism": line.mechanism,
-        "length": length,
-    }
-    arrays = {"values": _packed(values)}
-    if request.question is not None:
-        arrays |= request.question.arrays()
-    if request.clusters is not None:
-        arrays["clusters"] = request.clusters
-    if shares is not None:
-        arrays["shares"] = shares
-    written = _write(folder, _RELEASE, facts, request.ids, arrays)
-    sign_folder(folder)
-    return replace(found, bytes=written, folder=str(folder))
+        written = 0
+        for part, indices in parts:
+            of_parts = len(parts.places) > 1
+            folder = new_folder(Path(to, part.folder.name) if of_parts else to, unfinished=_RELEASE)
+            public, length, shares = _public(part, groups)
+            release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+            facts = {
+                "method": method,
+                "classes": list(part.classes),
+                "id_column": part.id_column,
+                "rows": len(part.ids),
+                "request": part.digest,
+                "asked_epsilon": epsilon / most,
+                **({} if groups is None else {"unit": unit, "payers": line.labels}),
+                "epsilon": line.epsilon,
+                "delta": line.delta,
+                "mechanism": line.mechanism,
+                "length": length,
+            }
+            arrays = {"values": _packed(release.values)}
+            if part.question is not None:
+                arrays |= part.question.arrays()
+            if part.clusters is not None:
+                arrays["clusters"] = part.clusters
+            if shares is not None:
+                arrays["shares"] = shares
+            written += _write(folder, _RELEASE, facts, part.ids, arrays)
+            sign_folder(folder)
+    return replace(found, bytes=written, folder=str(to))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Parts:
+    """A request, of which one part is in memory at a time, with the ids of all [N]."""
+
+    places: Sequence[Path | Request]
+    first: Request
+    ids: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, request: Request | Sequence[Path]) -> "_Parts":
+        """Read a request once, and refuse parts that do not belong together."""
+        places = [request] if isinstance(request, Request) else list(request)
+        first, ids = _as_request(places[0]), list[NDArray[np.str_]]()
+        for place in places:
+            part = _as_request(place)
+            if (part.method, part.classes) != (first.method, first.classes):
+                raise FileNotAsWritten(
+                    f"{part.folder} has another method or other classes than {first.folder}; the "
+                    "parts of a request have the same"
+                )
+            ids.append(part.ids)
+        together = np.concatenate(ids)
+        if twice := len(together) - len(np.unique(together)):
+            raise FileNotAsWritten(
+                f"{first.folder.parent} has {twice:,} ids in two parts; each label is requested "
+                "once"
+            )
+        return cls(places=places, first=first, ids=together)
+
+    def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
+        """Yield each part with the places of its labels [n]; None for all of them."""
+        start = 0
+        for place in self.places:
+            part = _as_request(place)
+            end = start + len(part.ids)
+            yield part, np.arange(start, end) if len(self.places) > 1 else None
+            start = end
+
+
+def _as_request(place: Path | Request) -> Request:
+    return place if isinstance(place, Request) else read_request(place)
+
+
+def _public(
+    request: Request, groups: Groups | None
+) -> tuple[tuple[NDArray[Any], ...], float, NDArray[np.float32] | None]:
+    """Public inputs of the mechanism, the factor of `Request.public`, and shares of persons."""
+    public, length = request.public()
+    if groups is None or request.method != "moments":
+        return public, length, None
+    shares = shares_of_persons(public[0], groups.persons)
+    return (public[0] * shares[:, None],), length, shares
 
 
 def _persons(
@@ -530,7 +606,7 @@ def _persons(
 
 
 def _joined(
-    labels: pd.DataFrame, request: Request, id_column: str, label_column: str, missing: str | None
+    labels: pd.DataFrame, request: _Parts, id_column: str, label_column: str, missing: str | None
 ) -> tuple[NDArray[np.int64], int]:
     """The label of each id of the request as a number [N], and how many ids have none."""
     if label_column not in labels:
@@ -543,7 +619,8 @@ def _joined(
     values = labels[label_column].convert_dtypes().astype(object).to_numpy()[known]
     # All of them, whatever is asked for: a request for one id and some of the classes would
     # otherwise learn from a refusal that the label is another one.
-    class_numbers({*map(str, values), *([] if missing is None else [missing])}, request.classes)
+    classes = request.first.classes
+    class_numbers({*map(str, values), *([] if missing is None else [missing])}, classes)
     found = pd.Index(ids[known]).get_indexer(request.ids)
     absent = found < 0
     # With a class for them nothing may depend on how many they are, be it all.
@@ -556,7 +633,7 @@ def _joined(
         )
     joined = np.full(len(found), missing, dtype=object)
     joined[~absent] = values[found[~absent]]
-    return class_numbers(joined, request.classes), int(absent.sum())
+    return class_numbers(joined, classes), int(absent.sum())
 
 
 # ------------------------------------------------------------------------- the party with features
@@ -637,12 +714,11 @@ def fit_release(
         features: The table of the requests; rows may have another order, and others may be there.
             Or one table for each release, in their order: then an id may be in several, as of a
             person who came again with other features. Of an iterator one is in memory at a time,
-            and of each no more rows are kept than sums need.
+            and of all no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
         estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
         seed: Of folds and samples.
     """
-    first = releases[0]
     if isinstance(features, pd.DataFrame):
         wanted = np.concatenate([each.ids for each in releases])
         if twice := len(wanted) - len(np.unique(wanted)):
@@ -656,26 +732,47 @@ def fit_release(
         tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
         raise ValueError("the releases have several methods or lists of classes; give those of one")
-    sums = first.question is not None or first.clusters is not None
-    kept, soft = [], []
-    for release, table in _paired(releases, tables):
-        part = _rows_of(release, table)
-        if not sums:
-            kept.append(part)
-            continue
-        some = some_of(len(part), seed=seed)
-        # As its request prepared it: rows of other weeks would shift its scales.
-        own = prepared(part, first.id_column)[0]
-        soft.append(release.soft_labels_of(own, some))
-        kept.append(part.iloc[some])
+    found = (
+        evidence_of(release, table, parts=len(releases), seed=seed)
+        for release, table in _paired(releases, tables)
+    )
+    return fit_evidence(found, releases, estimator=estimator, seed=seed)
+
+
+def evidence_of(
+    release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
+) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+    """Return what one of several releases says of rows of its table, and those rows [n].
+
+    Of sums, soft labels [n, K] of as many rows as a model needs; of single labels, the logarithm of
+    the likelihood of each [N, K].
+    """
+    part = _rows_of(release, table)
+    if not release.of_sums:
+        return part, release.log_likelihood
+    some = some_of(len(part), parts=parts, seed=seed)
+    # As its request prepared it: rows of other weeks would shift its scales.
+    own = prepared(part, release.id_column)[0]
+    return part.iloc[some], release.soft_labels_of(own, some)
+
+
+def fit_evidence(
+    found: Iterable[tuple[pd.DataFrame, NDArray[np.float64]]],
+    releases: Sequence[PartyRelease],
+    *,
+    estimator: Any,
+    seed: int,
+) -> ReleasedModel:
+    """Fit a classifier to the evidence of each release, as `fit_release` does."""
+    first = releases[0]
+    kept, evidence = zip(*found, strict=True)
     rows, preprocessing = prepared(pd.concat(kept, ignore_index=True), first.id_column)
     count = sum(len(each.ids) for each in releases)
     model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
-    if sums:
-        fitted = fit_to_soft_labels(model, rows, np.concatenate(soft))
+    if first.of_sums:
+        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence))
     else:
-        evidence = np.concatenate([each.log_likelihood for each in releases])
-        fitted = fit_to_single_labels(model, rows, evidence, seed=seed)
+        fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
     ledger, classes = tuple(line for each in releases for line in each.ledger), first.classes
     origin = Origin(

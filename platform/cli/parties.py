@@ -1,7 +1,6 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -87,28 +86,17 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
-    place, columns = Path(request), [how["id_column"], how["label_column"]]
+    columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-        if len(two_parties.parts_of(place)) > 1:
-            raise ValueError(
-                f"{place} is a request in parts, and a person with rows in several would pay for "
-                "each; ask for one in a single part (without --rows-at-once), or leave out "
-                "--person-column"
-            )
-    table = _table(labels, *columns, only=True)
-    answers: list[two_parties.Answered] = []
-    for part in two_parties.parts_of(place):
-        to = out if part == place or out is None else f"{out}/{part.name}"
-        found = two_parties.answer(
-            table,
-            two_parties.read_request(part),
-            None if dry_run else to,
-            vault=vault or Path(labels).with_suffix(".vault"),
-            **{**how, "relabel": how["relabel"] and not answers},
-        )
-        answers.append(found)
-    found = _together(answers, folder=None if dry_run else out)
+    parts = two_parties.parts_of(request)
+    found = two_parties.answer(
+        _table(labels, *columns, only=True),
+        two_parties.read_request(request) if parts == [Path(request)] else parts,
+        None if dry_run else out,
+        vault=vault or Path(labels).with_suffix(".vault"),
+        **how,
+    )
     payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
@@ -166,22 +154,6 @@ def fit(
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
         ],
-    )
-
-
-def _together(answers: Sequence[two_parties.Answered], *, folder: str | None) -> Any:
-    """Return the answers to all parts of a request as one."""
-    last = answers[-1]
-    if len(answers) == 1:
-        return last
-    added = ("rows", "known", "absent", "bytes")
-    return replace(
-        last,
-        **{name: sum(getattr(each, name) for each in answers) for name in added},
-        new=any(each.new for each in answers),
-        isolated=max(each.isolated for each in answers),
-        total_epsilon=max(each.total_epsilon for each in answers),
-        folder=folder,
     )
 
 

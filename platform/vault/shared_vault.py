@@ -200,17 +200,20 @@ class SharedVault:
             sign_folder(self.folder, records=True)
 
     def total(
-        self, *, delta: float = USUAL_DELTA, planned: tuple[PublicSide, Charge] | None = None
+        self,
+        *,
+        delta: float = USUAL_DELTA,
+        planned: tuple[PublicSide, Sequence[Charge]] | None = None,
     ) -> tuple[float, float]:
         """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
 
         That delta is 0 where every release is pure, and above `delta` where failures need more.
-        With a `planned` charge of labels of that public side: what it would be after it.
+        With `planned` charges of labels of that public side: what it would be after them.
         """
         places = list(self._places())
-        if planned is not None:
-            side, charge = planned
-            places.append((side, MemoryStore(_charges=[charge])))
+        if planned is not None and planned[1]:
+            side, charges = planned
+            places.append((side, MemoryStore(_charges=list(charges))))
         at = delta_of_total(_charges(places), delta=delta)
         return _joint_ledger(places).epsilon_or_infinity(delta=at), at
 

@@ -94,7 +94,7 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
     present = array[~missing]
     kind = pd.api.types.infer_dtype(present, skipna=False)
     if kind == "string":
-        longest = max(range(len(present)), key=lambda row: len(present[row]))
+        longest = int(np.argmax([*map(len, present)]))
         if len(present[longest]) > MOST_CHARACTERS:
             raise FileRefused(
                 f"row {np.flatnonzero(~missing)[longest]}, column {name!r} has "

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.posterior import posterior, project_to_simplex
 
-#: Rows that a model of soft labels is fitted to; weights below `_LEAST_WEIGHT` are left out.
+#: Rows, of all parts, that a model of soft labels is fitted to; smaller weights are left out.
 _MOST_ROWS, _LEAST_WEIGHT, _TINY_WEIGHT = 200_000, 1e-3, 1e-9
 _FOLDS = 2
 
@@ -48,9 +48,9 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
-def some_of(count: int, *, seed: int) -> NDArray[np.intp]:
-    """Return the places of as many of N rows as soft labels need: all, or a random sample."""
-    return np.sort(np.random.default_rng(seed).permutation(count)[:_MOST_ROWS])
+def some_of(count: int, *, parts: int = 1, seed: int) -> NDArray[np.intp]:
+    """Return places of N rows, one of several parts: all, or a random share of `_MOST_ROWS`."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[: _MOST_ROWS // parts])
 
 
 def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating]) -> Any:

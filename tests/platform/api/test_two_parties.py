@@ -465,6 +465,21 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     assert "--rows-at-once is 1" in refusal(capsys, *asked, "--rows-at-once", "1")
 
 
+def test_an_id_in_two_parts_of_a_request_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features, labels = both_tables()
+    labels.to_parquet(tmp_path / "labels.parquet", index=False)
+    for part, some in {"part0000": features[:50], "part0001": features[49:99]}.items():
+        to = tmp_path / "request" / part
+        write_request(some, to, id_column="id", method="subset", classes=["no", "yes"])
+    owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
+    owner += ("--label-column", "bought", "--epsilon", "1")
+    owner += ("--request", str(tmp_path / "request"))
+    assert "1 ids in two parts" in refusal(capsys, *owner, "-o", str(tmp_path / "release"))
+    assert not (tmp_path / "labels.vault" / "fits").is_dir()
+
+
 def test_parts_of_a_file_have_the_sizes_that_are_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "some.parquet"
     pd.DataFrame({"a": np.arange(200_000)}).to_parquet(file, row_group_size=30_000)

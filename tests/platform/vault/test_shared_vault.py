@@ -83,7 +83,7 @@ def test_a_planned_charge_counts_as_if_it_were_made(shared: SharedVault) -> None
     store = MemoryStore()
     vault = LabelVault(labels=LABELS, num_classes=2, store=store)
     vault.release(GaussianNoise(noise_std=4.0, num_classes=2))
-    planned = shared.total(delta=1e-6, planned=(side, store.charges()[0]))
+    planned = shared.total(delta=1e-6, planned=(side, store.charges()[:1]))
     assert shared.total(delta=1e-6) == (1.0, 0.0) and len(shared.charges()) == 1
     LabelVault(labels=LABELS, num_classes=2, store=shared.store(side)).release(
         GaussianNoise(noise_std=4.0, num_classes=2)
