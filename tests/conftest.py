@@ -12,6 +12,7 @@ from labeldp.platform.api.process_ledger import ProcessLedger
 ON_CLUSTER = {
     *(f"tests/faults/test_{name}.py" for name in ("driver_killed", "limits", "states")),
     *("tests/faults/test_ensemble_refused.py", "tests/sweeps/test_pate_mnist.py"),
+    "tests/platform/api/test_on_nodes.py",
 }
 
 

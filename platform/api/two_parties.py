@@ -33,14 +33,13 @@ from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
-    Charge,
     PrivacyLedger,
     delta_of_total,
     stated,
 )
 from labeldp.mechanisms.persons import Groups, shares_of_persons
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
-from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
+from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import (
     METHODS,

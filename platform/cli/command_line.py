@@ -63,6 +63,9 @@ _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
     "--estimator", "boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
 )
+_NODES = option(
+    "--address", "Ray cluster whose nodes take the parts; all see the files", "HOST:PORT"
+)
 _OUT = option("-o --out out", "a new folder", "DIR", required=True)
 
 JSON = flag("--json", "print one JSON object")
@@ -425,6 +428,7 @@ VERBS = (
         number("--epsilon", "expected epsilon; the party with the labels decides", default=1.0),
         number("--delta", "of --method moments", default=1e-5),
         whole("--rows-at-once", "request a large .parquet in parts of so many rows"),
+        _NODES,
         option("--after", "release of the first round, with --method stages", "DIR", multiple=True),
         _ESTIMATOR,
         whole("--seed", default=0),
@@ -472,6 +476,7 @@ VERBS = (
         ),
         _ESTIMATOR,
         whole("--seed", default=0),
+        _NODES,
         _OUT,
     ),
     Verb(

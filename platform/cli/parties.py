@@ -1,19 +1,24 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from rich.console import Console
+from rich.progress import track
 
 from labeldp.platform.api import two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
-from labeldp.trainers.data.own_files import csv_table, parquet_parts, parquet_table
+from labeldp.trainers.data.own_files import csv_table, parquet_count, parquet_rows, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
+
+#: Columns of what a release says of a row: its soft label, or logarithms of likelihoods.
+_EVIDENCE = "__evidence__"
 
 
 def request(
@@ -24,43 +29,59 @@ def request(
     estimator: str | None,
     out: str,
     rows_at_once: int | None = None,
+    address: str | None = None,
     **how: Any,
 ) -> Answer:
     """Write a request for labels of a table's rows; `how` is as in `write_request`.
 
-    Of a large table it is written in parts of `rows_at_once`, each in a folder.
+    Of a large table it is written in parts of `rows_at_once`, each in a folder, and with an
+    `address` on the nodes of a cluster.
     """
-    parts: Iterable[tuple[str, Any]] = [(out, None)]
-    if rows_at_once is not None:
-        if Path(features).suffix != ".parquet" or rows_at_once < 2 or after:
-            raise ValueError(
-                f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
-                "rows, and one round"
-            )
-        folder, tables = (
-            two_parties.new_folder(out),
-            parquet_parts(Path(features), repeat(rows_at_once)),
-        )
-        parts = ((f"{folder}/part{number:04}", each) for number, each in enumerate(tables))
-    rows, directions = 0, 0
-    for to, some in parts:
-        table = _table(features, how["id_column"]) if some is None else some.to_pandas()
-        written = two_parties.write_request(
+    named = [name.strip() for name in classes.split(",")]
+
+    def written(table: pd.DataFrame, to: str) -> pd.DataFrame:
+        asked = two_parties.write_request(
             table,
             to,
-            classes=[name.strip() for name in classes.split(",")],
+            classes=named,
             after=[two_parties.read_release(each) for each in after],
             estimator=_estimator(estimator, len(table), how["seed"]),
             **how,
         )
-        rows += len(written.ids)
-        directions = 0 if written.weights is None else written.weights.shape[1]
+        functions = 0 if asked.weights is None else asked.weights.shape[1]
+        return pd.DataFrame({"rows": [len(asked.ids)], "functions": [functions]})
+
+    if rows_at_once is None:
+        if address is not None:
+            raise ValueError(f"--address is {address!r}; only parts go to nodes: --rows-at-once N")
+        found, nodes = written(_table(features, how["id_column"]), out), None
+    else:
+        path = Path(features)
+        if path.suffix != ".parquet" or rows_at_once < 2 or after:
+            raise ValueError(
+                f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
+                "rows, and one round"
+            )
+        folder = two_parties.new_folder(out).absolute()
+
+        def part(number: int) -> pd.DataFrame:
+            some = parquet_rows(path.absolute(), number * rows_at_once, rows_at_once)
+            return written(some.to_pandas(), f"{folder}/part{number:04}")
+
+        parts = -(-parquet_count(path) // rows_at_once)
+        found, nodes = _of_parts(part, parts=parts, address=address)
+    rows, directions, method = (
+        int(found["rows"].sum()),
+        int(found["functions"].iloc[-1]),
+        how["method"],
+    )
     facts = {
         "rows": rows,
-        "method": written.method,
+        "method": method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
         "folder": out,
+        "nodes": nodes,
     }
     shows = (
         f"{directions} functions of each row's features, as bytes"
@@ -72,12 +93,28 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {rows:,} labels by {written.method}, {facts['bytes']:,} bytes",
+            f"{out}: a request for {rows:,} labels by {method}, {facts['bytes']:,} bytes",
             f"It shows the party with the labels: the ids, and {shows}.",
             f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
             f"--epsilon {how['epsilon']:g} -o release",
         ],
     )
+
+
+def _of_parts(
+    work: Callable[[int], pd.DataFrame], *, parts: int, address: str | None
+) -> tuple[pd.DataFrame, int | None]:
+    """Return the tables of all parts as one: made in turn, or on so many nodes of a cluster."""
+    if address is None:
+        shown = Console(stderr=True)
+        numbers = track(
+            range(parts), "parts", console=shown, transient=True, disable=not shown.is_terminal
+        )
+        return pd.concat(map(work, numbers), ignore_index=True), None
+    from labeldp.platform.api.on_nodes import NODE, on_nodes
+
+    found = pd.concat(on_nodes(work, parts=parts, address=address), ignore_index=True)
+    return found.drop(columns=NODE), int(found[NODE].nunique())
 
 
 def release(
@@ -128,20 +165,42 @@ def release(
 
 
 def fit(
-    *, features: Sequence[str], release: Sequence[str], estimator: str | None, seed: int, out: str
+    *,
+    features: Sequence[str],
+    release: Sequence[str],
+    estimator: str | None,
+    seed: int,
+    out: str,
+    address: str | None = None,
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     folders = [part for each in release for part in two_parties.parts_of(each, name="release.json")]
     releases = [two_parties.read_release(each) for each in folders]
-    rows, tables = sum(len(each.ids) for each in releases), iter(features)
-    read: Any = (_table(each, releases[0].id_column) for each in tables)
-    if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        sizes = [len(each.ids) for each in releases]
-        read = (each.to_pandas() for each in parquet_parts(Path(features[0]), sizes))
-    elif len(features) == 1:
-        read = next(read)
+    rows, nodes = sum(len(each.ids) for each in releases), None
     learner = _estimator(estimator, rows, seed)
-    model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
+    if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
+        starts = np.cumsum([0, *(len(each.ids) for each in releases)])
+        path, places = Path(features[0]).absolute(), [each.absolute() for each in folders]
+
+        def part(number: int) -> pd.DataFrame:
+            own = two_parties.read_release(places[number])
+            some = parquet_rows(path, int(starts[number]), len(own.ids)).to_pandas()
+            kept, evidence = two_parties.evidence_of(own, some, parts=len(places), seed=seed)
+            return kept.assign(**{f"{_EVIDENCE}{k}": each for k, each in enumerate(evidence.T)})
+
+        found, nodes = _of_parts(part, parts=len(places), address=address)
+        columns = [f"{_EVIDENCE}{k}" for k in range(len(releases[0].classes))]
+        table, evidence = found.drop(columns=columns), found[columns].to_numpy(np.float64)
+        model = two_parties.fit_evidence(
+            [(table, evidence)], releases, estimator=learner, seed=seed
+        )
+    else:
+        if address is not None:
+            raise ValueError(f"--address is {address!r}; only releases in parts go to nodes")
+        read: Any = (_table(each, releases[0].id_column) for each in features)
+        if len(features) == 1:
+            read = next(read)
+        model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
     model.trained.save(out)
     origin, size = model.trained.origin, _bytes(Path(out))
     name, paid = (
@@ -149,7 +208,14 @@ def fit(
         {"epsilon": origin.epsilon, "delta": origin.delta},
     )
     return Answer(
-        facts={"rows": rows, "estimator": name, **paid, "bytes": size, "folder": out},
+        facts={
+            "rows": rows,
+            "estimator": name,
+            **paid,
+            "bytes": size,
+            "folder": out,
+            "nodes": nodes,
+        },
         words=[
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",

@@ -2,10 +2,13 @@
 
     python -m tests.benchmarks.large_table                      # 100,000 rows in parts of 20,000
     python -m tests.benchmarks.large_table --rows 10000000 --rows-at-once 500000    # the full size
+    python -m tests.benchmarks.large_table --rows 10000000 --rows-at-once 500000 --nodes 2
 
 Thirty numbers, ten categories that are hashed into 16 texts, and a label that 5% of the rows have.
-Each command runs in a process of its own, whose peak memory the operating system reports. The last
-column is the ROC AUC of the model on 50,000 further rows, and the best possible one.
+Each command runs in a process of its own, whose peak memory the operating system reports. With
+`--nodes` request and fit send their parts to a Ray cluster of so many nodes of one core on this
+machine, and the peak is that of the whole machine above its start. The last line has the ROC AUC of
+the model on 50,000 further rows, and the best possible one.
 """
 
 import argparse
@@ -13,11 +16,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pyarrow as pa
 from pyarrow import parquet
 from scipy.special import expit
@@ -62,19 +68,35 @@ def write(folder: Path, *, rows: int) -> None:
 
 
 def commands(
-    folder: Path, *, rows_at_once: int | None, estimator: str = "boosting", to: str = ""
+    folder: Path,
+    *,
+    rows_at_once: int | None,
+    estimator: str = "boosting",
+    to: str = "",
+    address: str | None = None,
 ) -> dict[str, list[str]]:
     """Return the arguments of each command on the files of a folder; results begin with `to`."""
     asked = ["--id-column", "id", "--method", "moments", "--classes", "no,yes"]
     parts = [] if rows_at_once is None else ["--rows-at-once", str(rows_at_once)]
+    nodes = [] if address is None else ["--address", address]
     owner = ["--id-column", "id", "--label-column", "bought", "--epsilon", "1"]
     owner += ["--vault", f"{folder}/{to}vault"]
     features, labels = f"{folder}/features.parquet", f"{folder}/labels.parquet"
     request, release, model = (f"{folder}/{to}{name}" for name in ("request", "release", "model"))
     return {
-        "request": ["request", features, *asked, *parts, "-o", request],
+        "request": ["request", features, *asked, *parts, *nodes, "-o", request],
         "release": ["release", labels, *owner, "--request", request, "-o", release],
-        "fit": ["fit", features, "--release", release, "--estimator", estimator, "-o", model],
+        "fit": [
+            "fit",
+            features,
+            "--release",
+            release,
+            "--estimator",
+            estimator,
+            *nodes,
+            "-o",
+            model,
+        ],
     }
 
 
@@ -88,35 +110,68 @@ def auc(folder: Path, *, model: str = "model") -> tuple[float, float]:
     return roc_auc_score(bought, found), roc_auc_score(bought, test.chance)
 
 
+@contextmanager
+def cluster_of(nodes: int) -> Iterator[str | None]:
+    """Yield the address of a cluster of so many nodes of one core; None for 0."""
+    if not nodes:
+        yield None
+        return
+    from ray.cluster_utils import Cluster
+
+    one = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
+    started: Any = Cluster(initialize_head=True, head_node_args=one)
+    try:
+        for _ in range(nodes - 1):
+            started.add_node(num_cpus=1, num_gpus=0)
+        yield started.address
+    finally:
+        started.shutdown()
+
+
+def ran(arguments: list[str], *, whole_machine: bool) -> tuple[float, float, float]:
+    """Run a command, and return wall seconds, processor seconds and peak MB."""
+    program = "import sys; from labeldp.platform.cli.command_line import main; sys.exit(main())"
+    began, before, peak = time.perf_counter(), psutil.virtual_memory().used, 0.0
+    child = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-W", "ignore", "-c", program, *arguments],
+        {**os.environ, "PYTHONPATH": os.getcwd()},
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )
+    while not (ended := os.wait4(child, os.WNOHANG))[0]:
+        peak = max(peak, psutil.virtual_memory().used - before)
+        time.sleep(0.1)
+    _, status, used = ended
+    if status:
+        raise SystemExit(f"{arguments[0]} failed")
+    seconds = time.perf_counter() - began
+    peak = peak / 2**20 if whole_machine else used.ru_maxrss / 1024
+    return seconds, used.ru_utime + used.ru_stime, peak
+
+
 def main() -> None:
     """Print a table line by line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rows-at-once", type=int, default=20_000)
     parser.add_argument("--estimator", default="boosting")
+    parser.add_argument("--nodes", type=int, default=0)
     options = parser.parse_args()
     print(f"{options.rows:,} rows in parts of {options.rows_at_once:,}, {options.estimator}")
     print("| command | wall s | processor s | peak MB |\n|---|---|---|---|", flush=True)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, cluster_of(options.nodes) as address:
         folder = Path(scratch)
         write(folder, rows=options.rows)
         size = sum(path.stat().st_size for path in folder.iterdir())
-        every = commands(folder, rows_at_once=options.rows_at_once, estimator=options.estimator)
-        program = "import sys; from labeldp.platform.cli.command_line import main; sys.exit(main())"
+        every = commands(
+            folder,
+            rows_at_once=options.rows_at_once,
+            estimator=options.estimator,
+            address=address,
+        )
         for name, arguments in every.items():
-            began = time.perf_counter()
-            child = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-W", "ignore", "-c", program, *arguments],
-                {**os.environ, "PYTHONPATH": os.getcwd()},
-                file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-            )
-            _, status, used = os.wait4(child, 0)
-            if status:
-                raise SystemExit(f"{name} failed")
-            seconds, processor = time.perf_counter() - began, used.ru_utime + used.ru_stime
-            peak = used.ru_maxrss / 1024
-            print(f"| {name} | {seconds:.0f} | {processor:.0f} | {peak:.0f} |", flush=True)
+            shown = ran(arguments, whole_machine=address is not None)
+            print(f"| {name} | {' | '.join(f'{each:.0f}' for each in shown)} |", flush=True)
         print(
             "{1:.0f} MB of Parquet; ROC AUC {0[0]:.3f} (best {0[1]:.3f})".format(
                 auc(folder), size / 1e6

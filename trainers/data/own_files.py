@@ -22,7 +22,8 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -398,25 +399,40 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
         ) from error
 
 
-def parquet_parts(file: Path, sizes: Iterable[int]) -> Iterator[Any]:
-    """Yield consecutive rows of a Parquet file as tables of these sizes; the last may be smaller.
+def parquet_count(file: Path) -> int:
+    """Return the number of rows of a Parquet file."""
+    with _opened_parquet(file) as opened:
+        return int(opened.metadata.num_rows)
 
-    No more than a part of it is in memory. Rows after the last size are left out.
+
+def parquet_rows(file: Path, first: int, count: int) -> Any:
+    """Return so many consecutive rows of a Parquet file, or those that are left, as a table.
+
+    Only the groups of rows that hold them are read.
     """
-    from pyarrow import Table, lib, parquet
+    from pyarrow import Table
+
+    with _opened_parquet(file) as opened:
+        groups = (opened.metadata.row_group(place) for place in range(opened.num_row_groups))
+        ends = np.cumsum([0, *(group.num_rows for group in groups)])
+        wanted = np.flatnonzero((ends[:-1] < first + count) & (ends[1:] > first))
+        kept, place = [], int(ends[wanted[0]]) if len(wanted) else 0
+        for batch in opened.iter_batches(_PART_BATCH, row_groups=wanted.tolist()):
+            begin, end = max(first - place, 0), min(first + count - place, len(batch))
+            if begin < end:
+                kept.append(batch.slice(begin, end - begin))
+            place += len(batch)
+        return Table.from_batches(kept, opened.schema_arrow)
+
+
+@contextmanager
+def _opened_parquet(file: Path) -> Iterator[Any]:
+    from pyarrow import lib, parquet
 
     try:
         with open_regular(file, most_bytes=_MOST_BYTES) as opened:
-            batches = parquet.ParquetFile(opened).iter_batches(_PART_BATCH)
-            kept = Table.from_batches([next(batches)])
-            for size in sizes:
-                while len(kept) < size and (more := next(batches, None)) is not None:
-                    kept = lib.concat_tables([kept, Table.from_batches([more])])
-                if not len(kept):
-                    return
-                yield kept.slice(0, size)
-                kept = kept.slice(size)
-    except (lib.ArrowException, StopIteration) as error:
+            yield parquet.ParquetFile(opened)
+    except lib.ArrowException as error:
         raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
 
 

@@ -24,7 +24,7 @@ from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_rele
 from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data import own_files
-from labeldp.trainers.data.own_files import npz_arrays, parquet_parts
+from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_rows
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -480,11 +480,10 @@ def test_an_id_in_two_parts_of_a_request_is_refused(
     assert not (tmp_path / "labels.vault" / "fits").is_dir()
 
 
-def test_parts_of_a_file_have_the_sizes_that_are_asked_for(tmp_path: Path) -> None:
+def test_any_rows_of_a_file_are_read(tmp_path: Path) -> None:
     file = tmp_path / "some.parquet"
     pd.DataFrame({"a": np.arange(200_000)}).to_parquet(file, row_group_size=30_000)
-    sizes = [1, 99_999, 70_000, 5]
-    parts = [part["a"].to_numpy() for part in parquet_parts(file, sizes)]
-    assert [len(part) for part in parts] == sizes
-    assert np.concatenate(parts).tolist() == list(range(sum(sizes)))
-    assert [len(part) for part in parquet_parts(file, [150_000, 150_000, 1])] == [150_000, 50_000]
+    assert parquet_count(file) == 200_000
+    for first, count in ((0, 1), (1, 99_999), (60_000, 30_000), (150_000, 70_000), (200_000, 5)):
+        found = parquet_rows(file, first, count)["a"].to_numpy()
+        assert found.tolist() == list(range(first, min(first + count, 200_000)))

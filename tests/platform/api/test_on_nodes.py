@@ -1,0 +1,66 @@
+"""Parts of a large table on two nodes of a Ray cluster, beside one process."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from labeldp.platform.api import two_parties
+from tests.platform.api.test_two_parties import both_tables
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal
+
+# Ray Data sets options of its own that it calls deprecated.
+pytestmark = [
+    pytest.mark.ray_cluster,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+    pytest.mark.filterwarnings("ignore::ray.util.annotations.RayDeprecationWarning"),
+]
+
+
+@pytest.mark.parametrize("method", ["moments", "subset"])
+def test_two_nodes_request_and_learn_what_one_process_does(
+    method: str, cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    features, labels = both_tables(rows=1200)
+    features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=500)
+    labels.to_parquet(tmp_path / "labels.parquet", index=False)
+    table, node = str(tmp_path / "features.parquet"), cluster.add_node(num_cpus=2)
+    asked: tuple[str, ...] = (
+        "request",
+        table,
+        "--id-column",
+        "id",
+        "--method",
+        method,
+        "--classes",
+        "no,yes",
+    )
+    asked += ("--rows-at-once", "200", "-o")
+    try:
+        alone = ran(capsys, *asked, str(tmp_path / "alone"))
+        found = ran(capsys, *asked, str(tmp_path / "shared"), "--address", cluster.address)
+        assert (alone["nodes"], found["nodes"]) == (None, 2)
+        names = [part.name for part in two_parties.parts_of(tmp_path / "alone")]
+        assert len(names) == 6
+        for name in names:
+            pair = (two_parties.read_request(tmp_path / to / name) for to in ("alone", "shared"))
+            assert len({each.digest for each in pair}) == 1
+        owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
+        owner += ("--label-column", "bought", "--request", str(tmp_path / "shared"))
+        ran(capsys, *owner, "--epsilon", "3", "-o", str(tmp_path / "release"))
+        fit = ("fit", table, "--release", str(tmp_path / "release"), "--estimator", "logistic")
+        ran(capsys, *fit, "-o", str(tmp_path / "model"))
+        found = ran(capsys, *fit, "-o", str(tmp_path / "model2"), "--address", cluster.address)
+        assert found["nodes"] == 2
+    finally:
+        cluster.remove_node(node)
+    for model in ("model", "model2"):
+        out = ("-o", str(tmp_path / f"{model}.csv"))
+        ran(capsys, "predict", str(tmp_path / model), table, *out)
+    chances = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("model", "model2")]
+    pd.testing.assert_frame_equal(*chances)
+    plain = ("request", table, "--id-column", "id", "--method", method, "--classes", "no,yes")
+    said = refusal(capsys, *plain, "--address", cluster.address, "-o", str(tmp_path / "no"))
+    assert "only parts go to nodes" in said
