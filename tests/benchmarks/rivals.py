@@ -2,13 +2,16 @@
 
     python -m tests.benchmarks.rivals
 
-The environments are in `.rivals/`. One that does not install in three minutes is skipped with the
-reason. Two rivals are not on PyPI, and are fetched by whoever wants them: Google's label_dp
-(github.com/google-research/label-dp) and ALIBI (github.com/facebookresearch/label_dp_antipodes).
+The environments are in `.rivals/`. One that does not install in three minutes, or does not run, is
+skipped with the reason. Three rivals are not on PyPI, and are fetched by whoever wants them:
+Google's label_dp (github.com/google-research/label-dp), ALIBI
+(github.com/facebookresearch/label_dp_antipodes) and Meta's PrivacyGuard
+(github.com/facebookresearch/PrivacyGuard; `privacy-guard` on PyPI is another package).
 """
 
 import json
 import subprocess
+import sys
 import time
 import venv
 from collections.abc import Callable
@@ -45,6 +48,7 @@ _RISK = """
 from riskcal import analysis
 value = 1 - float(analysis.get_bayes_risk_from_gdp(1.0, 0.5))
 """
+#: The wheel of 0.9.0 has no `research` folder.
 _PATE = """
 from tensorflow_privacy.research.pate_2018 import core
 value = core.rdp_gaussian(-20.0, 40.0, 10.0)
@@ -86,9 +90,9 @@ def installed(package: str) -> Path:
     folder = PLACE / package
     python, done = folder / "bin" / "python", folder / "installed"
     if not done.exists():
-        venv.create(folder, with_pip=True, clear=True)
-        needed = [package, *_ALSO.get(package, ())]
-        _run([str(python), "-m", "pip", "install", "-q", *needed], seconds=INSTALL_SECONDS)
+        venv.create(folder, clear=True)
+        install = [f"{sys.prefix}/bin/uv", "pip", "install", "-q", "--python", str(python)]
+        _run([*install, package, *_ALSO.get(package, ())], seconds=INSTALL_SECONDS)
         done.touch()
     return python
 
@@ -99,8 +103,7 @@ def _run(command: list[str], *, seconds: int) -> str:
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"not done in {seconds} s") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise RuntimeError(next((line for line in lines if "ERROR" in line), lines[-1])[:160])
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1][:160])
     return done.stdout
 
 
@@ -132,7 +135,7 @@ def main() -> None:
         version, value, seconds = rival(package, code)
         its = " | " if value is None else f"{value:.4f} | {seconds:.2f}"
         print(f"| {task} | {unit} | {own or ' | '} | {package} | {version} | {its} |", flush=True)
-    print("Fetched by the user: Google's label_dp, ALIBI (both on GitHub).")
+    print("Not on PyPI: Google's label_dp, ALIBI, PrivacyGuard.")
 
 
 if __name__ == "__main__":
