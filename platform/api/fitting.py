@@ -23,7 +23,7 @@ from labeldp.platform.api.label_release import mechanism_for
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
-from labeldp.trainers.data.columns import Columns, by_name
+from labeldp.trainers.data.columns import Columns, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
@@ -58,6 +58,22 @@ def refuse_unusable(labels: Any) -> None:
             raise ValueError(
                 f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
             )
+
+
+def refuse_texts(amounts: Any) -> None:
+    """Refuse texts that are no numbers; scikit-learn's own message would show one."""
+    plain = np.asarray(amounts)
+    column = plain.ndim > 0 and plain.size == len(plain)
+    texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
+    wrong = [
+        row
+        for row, text in enumerate(texts)
+        if isinstance(text, str | bytes) and not is_number(text)
+    ]
+    if wrong:
+        raise ValueError(
+            f"y row {wrong[0]} (and {len(wrong) - 1} more) is not a number; amounts are numbers"
+        )
 
 
 def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:

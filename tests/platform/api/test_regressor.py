@@ -105,6 +105,9 @@ def test_a_missing_amount_is_refused_by_its_row_alone() -> None:
     amounts = np.where(np.arange(50) == 7, np.nan, amounts)
     with pytest.raises(ValueError, match=r"contains NaN|amount 7 is missing"):
         LabelPrivateRegressor(bounds=(0, 100)).fit(rows, amounts)
+    texts = np.where(np.arange(50) == 7, "4711 dollars", amounts.astype(str))
+    with pytest.raises(ValueError, match=r"^y row 7 \(and 0 more\) is not a number"):
+        LabelPrivateRegressor(bounds=(0, 100)).fit(rows, texts)
 
 
 # scikit-learn has no types, its decorators neither.
