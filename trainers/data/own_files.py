@@ -374,7 +374,8 @@ def _explained(file: Path, size: int, error: Exception) -> str:
 def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
-    With `columns` it has those of them that the file has.
+    With `columns` it has those of them that the file has. `read_table` has threads that may outlive
+    it, and abort a process that ends soon after.
     """
     from pyarrow import lib, parquet
 
@@ -384,13 +385,13 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
             if columns is not None:
                 opened.seek(0)
                 kept = [name for name in footer.schema.to_arrow_schema().names if name in columns]
-                return parquet.read_table(opened, columns=kept)
+                return parquet.ParquetFile(opened).read(columns=kept)
             groups = (footer.row_group(place) for place in range(footer.num_row_groups))
             # A number takes 8 bytes when it is read, however few it takes in the file.
             unpacked = 8 * footer.num_rows * footer.num_columns
             check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
             opened.seek(0)
-            return parquet.read_table(opened)
+            return parquet.ParquetFile(opened).read()
     except FileRefused:
         raise
     except (lib.ArrowException, OSError, MemoryError) as error:

@@ -1,6 +1,8 @@
 """A user's own data: files and memory, split or not, and every way to get them wrong."""
 
 import math
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -546,3 +548,21 @@ def test_one_row_of_each_person_is_used_and_none_is_in_both_parts(
         table.to_csv(file, index=False)
         with pytest.raises(DataFileError, match=r"row 3 of groups .* names no person"):
             own(file, **said)
+
+
+def test_a_process_ends_well_after_it_read_a_table(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(tmp_path / "table.parquet")
+    code = """if True:
+        import os, sys
+        from pathlib import Path
+        from labeldp.trainers.data.own_files import parquet_table
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                parquet_table(Path(sys.argv[1]))
+                sys.exit()
+            assert os.waitpid(child, 0)[1] == 0
+    """
+    command = [sys.executable, "-c", code, str(tmp_path / "table.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
