@@ -8,7 +8,7 @@ Epsilon is meant for a whole person. Two rules bound what a person's labels can 
 
 Persons are public: who has which rows is protected no more than features are.
 
->>> persons, names = numbered([7, "7 ", 7.0, "anna"])
+>>> persons, names = numbered([7, "7 ", "7.0", "anna"])
 >>> persons.tolist(), names.tolist()
 ([0, 0, 0, 1], ['7', 'anna'])
 >>> weights = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.6, 0.0]])
@@ -18,6 +18,7 @@ Persons are public: who has which rows is protected no more than features are.
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from labeldp.mechanisms.randomness import LATTICE
 
 Persons = NDArray[np.intp]
 
+#: In text too: 7.0 is the name 7.
+ZEROS = r"^([+-]?[0-9]+)\.0+$"
 #: Rows of a person up to which their directions are compared, pair by pair.
 _COMPARED = 512
 #: Numbers at a time.
@@ -109,7 +112,7 @@ def _name(value: Any) -> str:
         return ""
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)  # a gap makes whole numbers floats in a file
-    return " ".join(unicodedata.normalize("NFKC", str(value)).split())
+    return re.sub(ZEROS, r"\1", " ".join(unicodedata.normalize("NFKC", str(value)).split()))
 
 
 def kept_rows(persons: Persons, *, most: int, seed: int) -> Persons:

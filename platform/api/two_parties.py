@@ -37,7 +37,7 @@ from labeldp.mechanisms.ledger import (
     delta_of_total,
     stated,
 )
-from labeldp.mechanisms.persons import Groups, shares_of_persons
+from labeldp.mechanisms.persons import ZEROS, Groups, shares_of_persons
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
@@ -216,6 +216,7 @@ def write_request(
         estimator: The model of that round.
         seed: Chooses the half that the first round of `stages` requests, and landmarks.
     """
+    class_numbers((), classes)
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
     arrays: dict[str, NDArray[Any]] = {}
@@ -260,7 +261,8 @@ def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.st
         raise ValueError(f"{what} have no column {column!r}; they have {', '.join(table.columns)}")
     if table[column].isna().any():
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
-    ids: NDArray[np.str_] = table[column].convert_dtypes().astype(str).to_numpy(dtype=str)
+    texts = table[column].convert_dtypes().astype(str).str.replace(ZEROS, r"\1", regex=True)
+    ids: NDArray[np.str_] = texts.to_numpy(dtype=str)
     distinct = len(np.unique(ids))
     if not len(ids) or distinct < len(ids):
         raise ValueError(
@@ -429,6 +431,10 @@ def answer(
         people=ids,
     )
     if person_column is not None:
+        if person_column == label_column:
+            raise ValueError(
+                f"column {label_column!r} can't be labels and persons: who has which rows is shown"
+            )
         if len(parts.places) > 1:
             raise ValueError(
                 f"{first.folder.parent} is a request in parts, and a person with rows in several "
@@ -450,8 +456,10 @@ def answer(
     with shared.alone():
         if relabel and to is not None:
             shared.relabel()
-        # A dry run does not state that labels may have changed: it changes nothing.
-        store = MemoryStore() if relabel and to is None else shared.store(side)
+        store = shared.store(side)
+        # A dry run changes nothing: it neither relabels nor ties these ids to their labels.
+        if to is None and (relabel or not store.charges()):
+            store = MemoryStore()
         try:
             own = LabelVault(
                 labels=numbers,
@@ -499,10 +507,13 @@ def answer(
         )
         if to is None:
             return found
-        written = 0
+        written, of_parts = 0, len(parts.places) > 1
+        cut_off = of_parts and not Path(to, parts.last, _RELEASE).exists()
         for part, indices in parts:
-            of_parts = len(parts.places) > 1
-            folder = new_folder(Path(to, part.folder.name) if of_parts else to, unfinished=_RELEASE)
+            folder = Path(to, part.folder.name) if of_parts else Path(to)
+            if cut_off and _answers(folder, part):
+                (folder / _RELEASE).unlink()  # it is written anew, with what was released
+            new_folder(folder, unfinished=_RELEASE)
             public, length, shares = _public(part, groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
             facts = {
@@ -526,7 +537,7 @@ def answer(
             if shares is not None:
                 arrays["shares"] = shares
             written += _write(folder, _RELEASE, facts, part.ids, arrays)
-            sign_folder(folder)
+        sign_folder(Path(to))
     return replace(found, bytes=written, folder=str(to))
 
 
@@ -559,6 +570,12 @@ class _Parts:
             )
         return cls(places=places, first=first, ids=together)
 
+    @property
+    def last(self) -> str:
+        """Name of the folder of the last part."""
+        place = self.places[-1]
+        return (place.folder if isinstance(place, Request) else place).name
+
     def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
         """Yield each part with the places of its labels [n]; None for all of them."""
         start = 0
@@ -567,6 +584,14 @@ class _Parts:
             end = start + len(part.ids)
             yield part, np.arange(start, end) if len(self.places) > 1 else None
             start = end
+
+
+def _answers(folder: Path, part: Request) -> bool:
+    """Whether a folder holds a finished release for a part of a request."""
+    facts = folder / _RELEASE
+    if not facts.exists() or not facts.stat().st_size:
+        return False
+    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
 
 
 def _as_request(place: Path | Request) -> Request:
@@ -752,6 +777,12 @@ def evidence_of(
     some = some_of(len(part), parts=parts, seed=seed)
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column)[0]
+    question = release.question
+    if question is not None and own.shape[1] != question.functions.scales.shape[1]:
+        raise ValueError(
+            f"the features give {own.shape[1]} columns of numbers, and the request was made of "
+            f"{question.functions.scales.shape[1]}; give the table that the request was made of"
+        )
     return part.iloc[some], release.soft_labels_of(own, some)
 
 

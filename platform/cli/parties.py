@@ -88,6 +88,8 @@ def request(
         if directions
         else "a guess at each label, of an earlier release"
         if after
+        else "the group of each row"
+        if method == "clusters"
         else "no features"
     )
     return Answer(

@@ -31,7 +31,7 @@ from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.process_ledger import LEDGER, ProcessLedger
 from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
 from tests.platform.cli.asked import answer as ran
-from tests.platform.cli.asked import words
+from tests.platform.cli.asked import refusal, words
 
 PERSONS, EACH, CLASSES = 40, 5, 3
 ROWS = PERSONS * EACH
@@ -263,8 +263,10 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
-    numbers, names = numbered(pd.Series([7, "7", 7.0, " 7 ", np.float32(7), "a\u00a0 b", "a b"]))
-    assert numbers.tolist() == [0, 0, 0, 0, 0, 1, 1] and names.tolist() == ["7", "a b"]
+    numbers, names = numbered(
+        pd.Series([7, "7", 7.0, " 7 ", "7.0", np.float32(7), "a\u00a0 b", "a b"])
+    )
+    assert numbers.tolist() == [0, 0, 0, 0, 0, 0, 1, 1] and names.tolist() == ["7", "a b"]
     assert numbered(pd.Series([1, 2], dtype="Int64"))[1].tolist() == ["1", "2"]
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
         with pytest.raises(ValueError, match=r"row 1 of groups \(and 0 more\) names no person"):
@@ -361,6 +363,7 @@ def test_commands_release_for_persons(capsys: pytest.CaptureFixture[str], tmp_pa
     ran(capsys, "request", table, *ids, *asking)
     release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
     release += [request, "--epsilon", "1", "--person-column", "person"]
+    assert "can't be labels and persons" in refusal(capsys, *release[:-1], "bought", "--dry-run")
     told = words(capsys, *release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
     assert "the person that has paid most" in told

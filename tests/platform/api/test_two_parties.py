@@ -160,6 +160,16 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
     assert answer(others, request, tmp_path / "3", **given, relabel=True).total_epsilon == 2.0
 
 
+def test_a_dry_run_ties_no_ids_to_their_labels(tmp_path: Path) -> None:
+    features, labels = both_tables(50)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault(tmp_path / "vault")}
+    some = labels[labels.bought == "yes"]
+    assert answer(some, request, None, **given, missing="yes").new
+    assert answer(some, request, tmp_path / "release", **given, missing="no").total_epsilon == 1.0
+
+
 def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -> None:
     features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
@@ -399,6 +409,10 @@ def test_the_commands_of_the_page_and_their_exit_codes(
     table, secret = (str(tmp_path / "log" / f"{name}.parquet") for name in ("features", "labels"))
     request = ("request", table, "--id-column", "id", "--classes", "no,yes", "--method")
     assert "learn from true labels" in refusal(capsys, *request, "pate", "-o", names["request"])
+    twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
+    assert "two or more that differ" in refusal(capsys, *twice, "-o", names["request"])
+    shown = words(capsys, *request, "clusters", "-o", str(tmp_path / "clusters"))
+    assert "the ids, and the group of each row" in shown
     ran(capsys, *request, "moments", "-o", names["request"])
     columns = ("--id-column", "id", "--label-column", "bought")
     release = ("release", secret, *columns, "--request", names["request"], "--budget", "2")
@@ -406,7 +420,9 @@ def test_the_commands_of_the_page_and_their_exit_codes(
     assert {"rows", "epsilon", "delta", "bytes", "folder"} <= set(found)
     words(capsys, *release, "-o", names["again"], "--epsilon", "1.9", code=4)
     assert "at no cost" in words(capsys, *release, "--epsilon", "1", "--dry-run")
-    ran(capsys, "fit", table, "--release", names["release"], "-o", names["model"])
+    fit = ("--release", names["release"], "-o", names["model"])
+    assert "the table that the request was made of" in refusal(capsys, "fit", secret, *fit)
+    ran(capsys, "fit", table, *fit)
     out = str(tmp_path / "p.csv")
     ran(capsys, "predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
     assert "prediction" in pd.read_csv(out)
@@ -447,13 +463,18 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     found = ran(capsys, *owner)
     assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
     assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
+    assert "exists already" in refusal(capsys, *owner)
+    whole_release = {path: path.read_bytes() for path in (tmp_path / "release").glob("*/*")}
+    (tmp_path / "release" / "part0002" / "release.json").unlink()  # as if killed before that
+    assert not ran(capsys, *owner)["new"]
+    assert {path: path.read_bytes() for path in whole_release} == whole_release
     fitted = ran(
         capsys,
         *("fit", str(tmp_path / "features.parquet"), "--release", str(tmp_path / "release")),
         *("--estimator", "logistic", "-o", str(tmp_path / "model")),
     )
     assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
-    assert read == [("id", "bought")], "features are never read as a whole"
+    assert set(read) == {("id", "bought")}, "features are never read as a whole"
     ran(
         capsys,
         *("predict", str(tmp_path / "model"), str(tmp_path / "features.parquet")),

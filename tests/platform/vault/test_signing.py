@@ -147,12 +147,21 @@ def test_folders_are_signed_as_they_are_written(
     vault = SharedVault(tmp_path / "vault")
     given = {"id_column": "id", "label_column": "bought", "epsilon": 1.0, "vault": vault}
     answer(labels, request, tmp_path / "release", **given)  # type: ignore[arg-type]
+    halves = [tmp_path / "parts" / name for name in "ab"]
+    for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
+        write_request(rows, half, **facts)  # type: ignore[arg-type]
+    answer(labels, halves, tmp_path / "in parts", **given)  # type: ignore[arg-type]
     model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=vault)
     with pytest.warns(PrivacyAddsUp):
         model.fit(features[["x"]], labels["bought"])
     place = tmp_path / "vault"
     fit = str(next(place.glob("fits/*/fit.json")).relative_to(place))
-    for folder, name in (("public", "run_card.md"), ("release", "arrays.npz"), ("vault", fit)):
+    for folder, name in (
+        ("public", "run_card.md"),
+        ("release", "arrays.npz"),
+        ("in parts", "b/arrays.npz"),
+        ("vault", fit),
+    ):
         place = tmp_path / folder
         assert ran(capsys, "verify", str(place), "--key", owner)["ok"]
         with (place / name).open("ab") as file:
