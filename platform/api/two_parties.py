@@ -456,9 +456,9 @@ def answer(
     with shared.alone():
         if relabel and to is not None:
             shared.relabel()
-        store = shared.store(side)
-        # A dry run changes nothing: it neither relabels nor ties these ids to their labels.
-        if to is None and (relabel or not store.charges()):
+        # A dry run changes nothing: it neither relabels nor ties these ids to labels or persons.
+        store = shared.store(side, create=to is not None)
+        if relabel and to is None:
             store = MemoryStore()
         try:
             own = LabelVault(

@@ -233,15 +233,21 @@ class SharedVault:
         ]
         return len(np.intersect1d(side.names, np.concatenate(others))) if others else 0
 
-    def store(self, side: PublicSide) -> ReleaseStore:
-        """Return the store of all fits with this public side since the last `relabel`."""
+    def store(self, side: PublicSide, *, create: bool = True) -> ReleaseStore:
+        """Return the store of all fits with this public side since the last `relabel`.
+
+        If there is none, it is created here, or else it is one that the vault does not know.
+        """
         self._refuse_a_fork()
         self._refuse_other_persons(side)
         with self._lock:
             name = f"{side.key}-{self._edition()}"
             if self.folder is None:
-                return self._memory.setdefault(name, (side, MemoryStore()))[1]
+                known = self._memory if create else dict(self._memory)
+                return known.setdefault(name, (side, MemoryStore()))[1]
         folder = self.folder / "fits" / name
+        if not create and not (folder / "fit.json").exists():
+            return MemoryStore()
         inner_folder(folder)
         if not (folder / "fit.json").exists():
             if side.people is not None:

@@ -160,13 +160,17 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
     assert answer(others, request, tmp_path / "3", **given, relabel=True).total_epsilon == 2.0
 
 
-def test_a_dry_run_ties_no_ids_to_their_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_path: Path) -> None:
     features, labels = both_tables(50)
     facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
     request = write_request(features, tmp_path / "request", **facts)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault(tmp_path / "vault")}
+    vault = SharedVault(tmp_path / "vault" if folder else None)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     some = labels[labels.bought == "yes"]
     assert answer(some, request, None, **given, missing="yes").new
+    households = labels.assign(household=np.arange(len(labels)) // 3)
+    assert answer(households, request, None, **given, person_column="household").persons == 17
     assert answer(some, request, tmp_path / "release", **given, missing="no").total_epsilon == 1.0
 
 
