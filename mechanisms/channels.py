@@ -494,10 +494,8 @@ def _of_numbers(
         raise ValueError(f"values has {classes} entries and prior {len(prior)}; one each is needed")
     growth = math.exp(epsilon)
     # Variables: Q [K, O] and the least probability of each output, n [O]; n <= Q <= e^epsilon n.
-    every, least = (
-        sparse.identity(classes * count),
-        sparse.kron(np.ones((classes, 1)), sparse.identity(count)),
-    )
+    every = sparse.identity(classes * count)
+    least = sparse.kron(np.ones((classes, 1)), sparse.identity(count))
     bounds = [sparse.hstack((-every, least)), sparse.hstack((every, -growth * least))]
     sums = sparse.kron(sparse.identity(classes), np.ones((1, count)))
     wanted = [np.ones(classes)]

@@ -61,7 +61,10 @@ def refuse_unusable(labels: Any) -> None:
 
 
 def refuse_texts(amounts: Any) -> None:
-    """Refuse texts that are no numbers; scikit-learn's own message would show one."""
+    """Refuse a text that is not a number, by its row.
+
+    scikit-learn's message would quote the text, which is a secret label.
+    """
     plain = np.asarray(amounts)
     column = plain.ndim > 0 and plain.size == len(plain)
     texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()

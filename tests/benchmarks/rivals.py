@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.rivals
 
-The environments are in `.rivals/`. One that does not install in three minutes, or does not run, is
-skipped with the reason. Three rivals are not on PyPI, and are fetched by whoever wants them:
+The environments are in `.rivals/`. If a library does not install within three minutes, or does not
+run, the table gives the reason. Three libraries are not on PyPI, so this command does not run them:
 Google's label_dp (github.com/google-research/label-dp), ALIBI
 (github.com/facebookresearch/label_dp_antipodes) and Meta's PrivacyGuard
-(github.com/facebookresearch/PrivacyGuard; `privacy-guard` on PyPI is another package).
+(github.com/facebookresearch/PrivacyGuard). The PyPI package `privacy-guard` is another one.
 """
 
 import json

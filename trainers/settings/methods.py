@@ -241,7 +241,7 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
     epsilon: Positive = key(
         1.0,
         "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
-        "paper's scale lambda.",
+        "paper's scale lambda, and `trainer.lambda=X` sets it so.",
     )
     post_processing: PostProcessing = key(
         PostProcessing.MAP_WITH_PRIOR, "How the release becomes soft labels."

@@ -176,16 +176,7 @@ def test_whole_numbers_that_a_file_has_as_floats_are_known(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    release = [
-        "--id-column",
-        "id",
-        "--label-column",
-        "bought",
-        "--vault",
-        "vault",
-        "--epsilon",
-        "1",
-    ]
+    release = "--id-column id --label-column bought --vault vault --epsilon 1".split()
     release += ["--person-column", "person"] if persons else []
     for week, kind in enumerate((int, float)):
         features, labels = a_week((100 if persons else 50) * week, 100, seed=week)

@@ -27,17 +27,8 @@ def test_two_nodes_request_and_learn_what_one_process_does(
     features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=500)
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
     table, node = str(tmp_path / "features.parquet"), cluster.add_node(num_cpus=2)
-    asked: tuple[str, ...] = (
-        "request",
-        table,
-        "--id-column",
-        "id",
-        "--method",
-        method,
-        "--classes",
-        "no,yes",
-    )
-    asked += ("--rows-at-once", "200", "-o")
+    plain = f"request {table} --id-column id --method {method} --classes no,yes -o".split()
+    asked = [*plain[:-1], "--rows-at-once", "200", "-o"]
     try:
         alone = ran(capsys, *asked, str(tmp_path / "alone"))
         found = ran(capsys, *asked, str(tmp_path / "shared"), "--address", cluster.address)
@@ -47,9 +38,9 @@ def test_two_nodes_request_and_learn_what_one_process_does(
         for name in names:
             pair = (two_parties.read_request(tmp_path / to / name) for to in ("alone", "shared"))
             assert len({each.digest for each in pair}) == 1
-        owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
-        owner += ("--label-column", "bought", "--request", str(tmp_path / "shared"))
-        ran(capsys, *owner, "--epsilon", "3", "-o", str(tmp_path / "release"))
+        owner = f"{tmp_path}/labels.parquet --id-column id --label-column bought --epsilon 3"
+        given = ("--request", str(tmp_path / "shared"), "-o", str(tmp_path / "release"))
+        ran(capsys, "release", *owner.split(), *given)
         fit = ("fit", table, "--release", str(tmp_path / "release"), "--estimator", "logistic")
         ran(capsys, *fit, "-o", str(tmp_path / "model"))
         found = ran(capsys, *fit, "-o", str(tmp_path / "model2"), "--address", cluster.address)
@@ -61,6 +52,5 @@ def test_two_nodes_request_and_learn_what_one_process_does(
         ran(capsys, "predict", str(tmp_path / model), table, *out)
     chances = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("model", "model2")]
     pd.testing.assert_frame_equal(*chances)
-    plain = ("request", table, "--id-column", "id", "--method", method, "--classes", "no,yes")
-    said = refusal(capsys, *plain, "--address", cluster.address, "-o", str(tmp_path / "no"))
+    said = refusal(capsys, *plain, str(tmp_path / "no"), "--address", cluster.address)
     assert "only parts go to nodes" in said

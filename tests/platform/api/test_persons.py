@@ -28,7 +28,6 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.methods import NAMED
-from labeldp.platform.api.process_ledger import LEDGER, ProcessLedger
 from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -43,11 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp"),
     pytest.mark.filterwarnings("ignore::labeldp.PrivacyNotCounted"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def own_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LEDGER, "__dict__", ProcessLedger().__dict__)
 
 
 class Seen:

@@ -15,7 +15,7 @@ def test_keys_of_a_method(
         "default": "1.0",
         "bounds": "above 0",
         "meaning": "Privacy loss per label; NONE does not use it. With LAPLACE it is "
-        "2 / lambda, of the paper's scale lambda.",
+        "2 / lambda, of the paper's scale lambda, and `trainer.lambda=X` sets it so.",
         "methods": ["alibi"],
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -142,15 +143,25 @@ def test_folders_are_signed_as_they_are_written(
     publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
     features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
     labels = features[["id"]].assign(bought=["no", "yes"] * 20)
-    facts = {"id_column": "id", "method": "subset", "classes": ["no", "yes"], "epsilon": 1.0}
-    request = write_request(features, tmp_path / "request", **facts)  # type: ignore[arg-type]
+    facts: dict[str, Any] = {
+        "id_column": "id",
+        "method": "subset",
+        "classes": ["no", "yes"],
+        "epsilon": 1.0,
+    }
+    request = write_request(features, tmp_path / "request", **facts)
     vault = SharedVault(tmp_path / "vault")
-    given = {"id_column": "id", "label_column": "bought", "epsilon": 1.0, "vault": vault}
-    answer(labels, request, tmp_path / "release", **given)  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        "id_column": "id",
+        "label_column": "bought",
+        "epsilon": 1.0,
+        "vault": vault,
+    }
+    answer(labels, request, tmp_path / "release", **given)
     halves = [tmp_path / "parts" / name for name in "ab"]
     for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
-        write_request(rows, half, **facts)  # type: ignore[arg-type]
-    answer(labels, halves, tmp_path / "in parts", **given)  # type: ignore[arg-type]
+        write_request(rows, half, **facts)
+    answer(labels, halves, tmp_path / "in parts", **given)
     model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=vault)
     with pytest.warns(PrivacyAddsUp):
         model.fit(features[["x"]], labels["bought"])
