@@ -67,6 +67,9 @@ _LARGEST_BLOCK = 1 << 30
 _LONGEST_HEADER = 1 << 20
 #: Rows of a Parquet file that are read together.
 _PART_BATCH = 1 << 16
+#: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
+#: `use_threads=False`, too.
+_ALONE: Any = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
 _MISSING = (
@@ -374,8 +377,7 @@ def _explained(file: Path, size: int, error: Exception) -> str:
 def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
-    With `columns` it has those of them that the file has. `read_table` has threads that may outlive
-    it, and abort a process that ends soon after.
+    With `columns` it has those of them that the file has.
     """
     from pyarrow import lib, parquet
 
@@ -385,13 +387,13 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
             if columns is not None:
                 opened.seek(0)
                 kept = [name for name in footer.schema.to_arrow_schema().names if name in columns]
-                return parquet.ParquetFile(opened).read(columns=kept)
+                return parquet.ParquetFile(opened, **_ALONE).read(kept, use_threads=False)
             groups = (footer.row_group(place) for place in range(footer.num_row_groups))
             # A number takes 8 bytes when it is read, however few it takes in the file.
             unpacked = 8 * footer.num_rows * footer.num_columns
             check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
             opened.seek(0)
-            return parquet.ParquetFile(opened).read()
+            return parquet.ParquetFile(opened, **_ALONE).read(use_threads=False)
     except FileRefused:
         raise
     except (lib.ArrowException, OSError, MemoryError) as error:
@@ -418,7 +420,9 @@ def parquet_rows(file: Path, first: int, count: int) -> Any:
         ends = np.cumsum([0, *(group.num_rows for group in groups)])
         wanted = np.flatnonzero((ends[:-1] < first + count) & (ends[1:] > first))
         kept, place = [], int(ends[wanted[0]]) if len(wanted) else 0
-        for batch in opened.iter_batches(_PART_BATCH, row_groups=wanted.tolist()):
+        for batch in opened.iter_batches(
+            _PART_BATCH, row_groups=wanted.tolist(), use_threads=False
+        ):
             begin, end = max(first - place, 0), min(first + count - place, len(batch))
             if begin < end:
                 kept.append(batch.slice(begin, end - begin))
@@ -432,7 +436,7 @@ def _opened_parquet(file: Path) -> Iterator[Any]:
 
     try:
         with open_regular(file, most_bytes=_MOST_BYTES) as opened:
-            yield parquet.ParquetFile(opened)
+            yield parquet.ParquetFile(opened, **_ALONE)
     except lib.ArrowException as error:
         raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
 
