@@ -480,6 +480,7 @@ def answer(
                 own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
             )
             isolated = max(isolated, part.isolated())
+            del public  # the matrix of a large part, which is made again for the draw
         new = [charge for charge in planned if charge.key not in known]
         total, at = shared.total(delta=delta, planned=(side, new))
         if new and budget is not None:
