@@ -464,7 +464,7 @@ VERBS = (
     ),
     Verb(
         "plan",
-        "sweep_plan:plan",
+        "sweep_command:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
         argument("sweep", "SWEEP", "name in `labeldp sweep`, or your own file"),

@@ -355,7 +355,7 @@ class BitFlipConfig(LearnerConfig, StartedMethod):
 class ConsensusConfig(LearnerConfig, NoisyLabels):
     """Settings of consensus retraining on ALIBI or randomized response."""
 
-    started_by = "labeldp.trainers.methods.consensus:start"
+    started_by = "labeldp.trainers.methods.lp_mst:start_consensus"
 
     retrain_epochs: Count = key(
         15,
