@@ -4,7 +4,7 @@ from pathlib import Path
 
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.cost import cost_of
-from labeldp.platform.sweep.plan_result import plan_of
+from labeldp.platform.sweep.plan import plan_of
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions
 from tests.benchmarks.benchmark import Work, benchmark

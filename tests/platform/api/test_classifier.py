@@ -47,7 +47,6 @@ PUBLISHED = LabelPrivateClassifier(
     settings={"width": 64},
 )
 STATED = clone(PUBLISHED).set_params(classes=[0, 1, 2])
-#: docs/python.md has this list too.
 OTHER_CLASSES = {
     name: "it brings labels that are none of the classes that were stated"
     for name in (

@@ -1,4 +1,4 @@
-"""sweep_plan: what it says of sweeps that can be run, that can't, and that are none."""
+"""`labeldp plan`: what it says of sweeps that can be run, that can't, and that are none."""
 
 import json
 from pathlib import Path

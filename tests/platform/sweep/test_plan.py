@@ -17,8 +17,14 @@ from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch, TrialConfig, with_changes
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.driver import check
-from labeldp.platform.sweep.plan import Plan, free_epsilon, plan_sweep, prepare, with_count_price
-from labeldp.platform.sweep.plan_result import plan_of
+from labeldp.platform.sweep.plan import (
+    Plan,
+    free_epsilon,
+    plan_of,
+    plan_sweep,
+    prepare,
+    with_count_price,
+)
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials

@@ -16,7 +16,7 @@ import pytest
 from labeldp.trainers.data.catalog import FetchFailed, fetch, find, from_archive
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.data.logs import BANK_NUMBERS, BANK_TEXTS
+from labeldp.trainers.data.published import BANK_NUMBERS, BANK_TEXTS
 from labeldp.trainers.data.splits import held_out
 
 ROWS = 40

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.neighbors import nearest
-from labeldp.trainers.methods.pate import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes, nearest
 from labeldp.trainers.settings.pate import EnsembleConfig, TeacherKind
 from tests.trainers.small_data import small_images, small_table
 

@@ -9,8 +9,8 @@ from sklearn.datasets import make_moons
 from torch import nn
 
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.fixmatch import adversarial_divergence, entropy
 from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.methods.vat import adversarial_divergence, entropy
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentConfig, StudentKind
 from labeldp.trainers.settings.training import LearnerConfig, VatConfig
