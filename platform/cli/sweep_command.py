@@ -46,11 +46,16 @@ Runner = Callable[[Sweep, SweepOptions], Any]
 
 _OPTIONS = (
     *PLAN_OPTIONS,
-    choice("--resume", ("auto", "must", "never"), "from trials of the folder", default="auto"),
-    flag("--moved", "the results folder was moved to another disk or restored; no copy is in use"),
-    option("--address", "Ray cluster; a private one by default"),
-    flag("--quiet", "print nothing until the end but errors and warnings"),
-    number("--max-minutes", "stop after so long"),
+    choice(
+        "--resume",
+        ("auto", "must", "never"),
+        "continue from the trials of the results folder",
+        default="auto",
+    ),
+    flag("--moved", "state that the results folder was moved or restored, and no copy is in use"),
+    option("--address", "address of a Ray cluster; by default a private one is started"),
+    flag("--quiet", "print only errors, warnings and the final summary"),
+    number("--max-minutes", "stop after this many minutes; run again to continue"),
     JSON,
 )
 
@@ -123,8 +128,8 @@ def command_of(sweep: Sweep) -> click.Command:
         params=list(_OPTIONS),
         help=f"Run sweep {sweep.name!r}.",
         epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
-        "`labeldp plan FILE` lists trials and costs without starting anything, `labeldp config` "
-        "every setting; docs/glossary.md explains the words.",
+        "`labeldp plan FILE` lists trials and costs and starts nothing. `labeldp config` lists "
+        "every setting. docs/glossary.md defines the terms.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
 

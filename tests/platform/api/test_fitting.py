@@ -58,6 +58,7 @@ def test_a_label_that_is_refused_is_not_shown() -> None:
     for labels, says in (
         ([1 + 3j], "y holds complex"),
         (["malignant", None, None], r"y row 1 \(and 1 more\) has no label"),
+        (pd.Series(["no", pd.NA], dtype="string"), r"y row 1 \(and 0 more\) has no label"),
     ):
         with pytest.raises(ValueError, match=says) as refused:
             refuse_unusable(labels)

@@ -198,8 +198,8 @@ def test_keys_of_a_method(
         "type": "number",
         "default": "1.0",
         "bounds": "above 0",
-        "meaning": "Privacy loss per label; NONE does not use it. With LAPLACE it is "
-        "2 / lambda, of the paper's scale lambda, and `trainer.lambda=X` sets it so.",
+        "meaning": "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / "
+        "lambda, where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
         "methods": ["alibi"],
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys
