@@ -21,7 +21,7 @@ from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import ModelName
-from labeldp.trainers.settings.methods import LpMstConfig
+from labeldp.trainers.settings.methods import LpMstConfig, Randomizer
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {
@@ -29,6 +29,11 @@ LINES: Mapping[str, Mapping[str, Any]] = {
     "LP-1ST, less mixup": {"trainer.stages": 1, "trainer.mixup": 1.0},
     "LP-2ST": {"trainer.stages": 2},
     "LP-2ST, halves": {"trainer.stages": 2, "trainer.splits": (0.5, 0.5)},
+    "LP-2ST, optimal channels": {
+        "trainer.stages": 2,
+        "trainer.randomizer": Randomizer.OPTIMAL,
+        "trainer.temperature": 1.0,
+    },
     "LP-3ST": {"trainer.stages": 3},
 }
 

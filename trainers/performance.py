@@ -52,22 +52,23 @@ def bf16_units(device: "torch.device") -> str | None:
 class Performance:
     """Settings that cannot change privacy."""
 
-    device: Device = key(Device.AUTO, "Where to compute.")
+    device: Device = key(
+        Device.AUTO, "Device to compute on; `auto` uses CUDA if there is a device."
+    )
     precision: Precision = key(
         Precision.FP32,
-        "BF16 is two to four times as fast on devices with matrix units for it.",
+        "Precision of activations. `bf16` is two to four times as fast on devices with units "
+        "for it; `auto` uses it only there.",
     )
     channels_last: Flag = key(
-        False, "Keep images as [B, H, W, C] in memory; convolutions in BF16 want that."
+        False, "Keep images as [B, H, W, C] in memory, for faster convolutions in bf16."
     )
     compile: Flag = key(
         False,
-        "Compile the network first; pays off after a minute or so of training on a GPU, and not "
-        "at all on the CPUs that were measured (docs/fast_network.md).",
+        "Compile the network before training. On a GPU this pays off after about a minute; "
+        "measured CPUs gained nothing (docs/fast_network.md).",
     )
-    threads: Count | None = key(
-        None, "Threads of this process on the CPU; null leaves them as they are."
-    )
+    threads: Count | None = key(None, "CPU threads of this process. Null: unchanged.")
 
     def limit_threads(self) -> None:
         """Have this process compute in the requested number of CPU threads."""

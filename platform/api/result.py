@@ -36,7 +36,7 @@ from labeldp.platform.sweep.accuracy_figures import (
 )
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.overrides import load_sweep
-from labeldp.platform.sweep.plan_result import PlanResult, plan_of
+from labeldp.platform.sweep.plan import PlanResult, plan_of
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:

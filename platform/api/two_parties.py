@@ -18,7 +18,7 @@ another order, or of some of them, add up person by person.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +76,8 @@ _REQUEST, _RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
 _MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1
+#: Passes on the parts of a request, for the work that is named.
+Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 #: Steps of a prior in a file.
 _PRIOR_STEPS = 65_535
 
@@ -392,6 +394,7 @@ def answer(
     relabel: bool = False,
     person_column: str | None = None,
     max_labels_per_person: int = 1,
+    progress: Progress = lambda parts, _: parts,
 ) -> Answered:
     """Draw, charge and write the requested release, or state its price.
 
@@ -416,6 +419,8 @@ def answer(
             has no person either.
         max_labels_per_person: Of each person so many labels are used by other methods than moments;
             they share epsilon, and the others are left out.
+        progress: Passes on the parts of a request, of which it may count those that are done. It is
+            called once for prices and once for draws.
 
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
@@ -474,7 +479,7 @@ def answer(
             ) from error
         known = {charge.key for charge in own.charges()}
         planned, isolated = list[Charge](), 0.0
-        for part, indices in parts:
+        for part, indices in progress(parts, "prices"):
             public, *_ = _public(part, groups)
             planned.append(
                 own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
@@ -510,7 +515,7 @@ def answer(
             return found
         written, of_parts = 0, len(parts.places) > 1
         cut_off = of_parts and not Path(to, parts.last, _RELEASE).exists()
-        for part, indices in parts:
+        for part, indices in progress(parts, "draws"):
             folder = Path(to, part.folder.name) if of_parts else Path(to)
             if cut_off and _answers(folder, part):
                 (folder / _RELEASE).unlink()  # it is written anew, with what was released
@@ -576,6 +581,9 @@ class _Parts:
         """Name of the folder of the last part."""
         place = self.places[-1]
         return (place.folder if isinstance(place, Request) else place).name
+
+    def __len__(self) -> int:
+        return len(self.places)
 
     def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
         """Yield each part with the places of its labels [n]; None for all of them."""

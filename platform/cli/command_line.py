@@ -34,26 +34,31 @@ whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
 _array = partial(option, metavar="FILE[:key]")
 _FOLDER = click.Path(exists=True, file_okay=False)
-_DEVICE = choice("--device", ("auto", "cpu", "cuda"), default="auto")
-_CONFIDENCE = number("--confidence", "of the bound", default=0.95)
-_EPSILON = number("--epsilon", "price that a label pays", required=True)
-_DELTA = number("--delta", "at which epsilon holds", required=True)
-_SEED = whole("--seed", "makes the noise repeatable")
+_DEVICE = choice("--device", ("auto", "cpu", "cuda"), "auto uses CUDA if available", default="auto")
+_CONFIDENCE = number("--confidence", "confidence level of the bound", default=0.95)
+_EPSILON = number("--epsilon", "privacy loss per label", required=True)
+_DELTA = number("--delta", "delta of epsilon", required=True)
+_SEED = whole("--seed", "seed of the random numbers, for repeatable results")
 _SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
 _SCORES += ["mean_squared_error", "mean_absolute_error"]
 _CHOOSE_BY = choice(
     "--choose-by",
     ("test", "estimated", *_SCORES, *(f"{name}_estimated" for name in _SCORES), "relative_error"),
-    "figure that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
-    metavar="FIGURE",
+    "metric that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
+    metavar="METRIC",
 )
-_PURE = number("--delta", "changes nothing: this noise is pure and holds at delta 0 already")
-_VOTES = _array("--votes", "[N, K] vote counts; without them the price for any votes")
-_QUERIES = whole("--queries", "checked queries, without --votes; the number of answers by default")
+_PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
+_VOTES = _array("--votes", "vote counts [N, K]; without them, the price that holds for any votes")
+_QUERIES = whole(
+    "--queries", "number of checked queries, without --votes; by default that of answers"
+)
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
 _ACCOUNTINGS = ("decision", "counts")
 _ACCOUNTING = choice(
-    "--accounting", _ACCOUNTINGS, "price the decisions, or all counts", default="decision"
+    "--accounting",
+    _ACCOUNTINGS,
+    "price only the decisions, or all noisy counts (docs/decision_accounting.md)",
+    default="decision",
 )
 _RESERVATIONS = ("failed", "non-private", "seeded")
 _NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
@@ -61,33 +66,47 @@ _FAMILIES = ("gaussian", "laplace", "rr", "subset")
 
 _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
-    "--estimator", "boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
+    "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
 )
 _NODES = option(
-    "--address", "Ray cluster whose nodes take the parts; all see the files", "HOST:PORT"
+    "--address", "Ray cluster that processes the parts; its nodes must see the files", "HOST:PORT"
 )
-_OUT = option("-o --out out", "a new folder", "DIR", required=True)
+_OUT = option("-o --out out", "new folder to write", "DIR", required=True)
 
 JSON = flag("--json", "print one JSON object")
 
 #: Options that decide which trials a sweep has, and what they may cost.
 PLAN_OPTIONS = (
-    flag("--smoke", "run a small size: minutes on two cores"),
-    option("--preset", "another size of the sweep, such as home: full data on two cores", "NAME"),
-    option("--only", "run methods whose names begin so; can be repeated", "NAME", multiple=True),
-    option("--without", "leave out methods whose names begin so; can be repeated", multiple=True),
-    option("--results", "results folder; a sweep resumes from the trials in it", "DIR"),
-    number("--max-epsilon-total", "refuse a sweep that costs more"),
+    flag("--smoke", "run a small version: minutes on two cores"),
+    option("--preset", "run another version, such as home: full data on two cores", "NAME"),
+    option(
+        "--only",
+        "run only methods whose names begin with NAME; can be repeated",
+        "NAME",
+        multiple=True,
+    ),
+    option(
+        "--without",
+        "leave out methods that begin with NAME; can be repeated",
+        "NAME",
+        multiple=True,
+    ),
+    option("--results", "results folder; the sweep resumes from trials in it", "DIR"),
+    number("--max-epsilon-total", "refuse the sweep if its total epsilon is larger"),
     _CHOOSE_BY,
-    choice("--search", ("optuna",), "choose settings from finished trials (docs/search.md)"),
-    whole("--trials", "trials of each search; 40 by default"),
+    choice(
+        "--search",
+        ("optuna",),
+        "choose settings by the results of finished trials (docs/search.md)",
+    ),
+    whole("--trials", "number of trials of each search; 40 by default"),
     whole("--search-seed", "seed of the search; 0 by default"),
-    choice("--stop", ("asha",), "stop trials that fall behind (docs/search.md)"),
+    choice("--stop", ("asha",), "stop the worse trials early (docs/search.md)"),
     argument(
         "overrides",
         "[key=value]...",
         "settings (`labeldp config` lists them); key=[a,b] makes a grid; 'key=loguniform(a,b)', "
-        "uniform(a,b) and choice(a,b) are drawn at random, or by --search",
+        "uniform(a,b) and choice(a,b) are drawn at random, or chosen by --search",
         nargs=-1,
     ),
 )
@@ -134,38 +153,42 @@ VERBS = (
     Verb(
         "audit memorization",
         "audits:memorization",
-        "run the memorization attack on saved confidences",
+        "bound epsilon from below by the memorization attack on canaries",
         "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
-        _array("--confidences", "[N, K] on the canaries; rows sum to 1", required=True),
-        _array("--canary-labels", "[N] planted labels", required=True),
-        _array("--true-labels", "[N] true labels", required=True),
+        _array(
+            "--confidences",
+            "predicted probabilities on the canaries [N, K]; rows sum to 1",
+            required=True,
+        ),
+        _array("--canary-labels", "planted wrong labels [N]", required=True),
+        _array("--true-labels", "true labels of the canaries [N]", required=True),
         _CONFIDENCE,
     ),
     Verb(
         "audit moments",
         "audits:moments",
-        "measure the noise of moment labels against its charge",
+        "compare the noise of moment labels with its charged epsilon",
         "--epsilon 1 --delta 1e-5",
         number("--epsilon", "charged epsilon", default=1.0),
-        number("--delta", default=1e-5),
+        number("--delta", "charged delta", default=1e-5),
         whole("--canaries", "number of simulated canaries", default=2000),
-        whole("--classes", default=10),
+        whole("--classes", "number of classes", default=10),
         _CONFIDENCE,
         _SEED,
     ),
     Verb(
         "audit observational",
         "audits:observational",
-        "bound epsilon without canaries, given a proxy's error",
+        "bound epsilon from below without canaries, by a proxy model of known error",
         "--confidences C.npy --labels Y.npy --proxy Q.npy --proxy-log-error .2",
-        _array("--confidences", "[N, K] confidences of the model", required=True),
-        _array("--labels", "[N] labels that it was trained on", required=True),
+        _array("--confidences", "predicted probabilities of the model [N, K]", required=True),
+        _array("--labels", "labels that it was trained on [N]", required=True),
         _array(
-            "--proxy", "[N, K] confidences of a model that never saw these labels", required=True
+            "--proxy", "probabilities [N, K] of a model that never saw these labels", required=True
         ),
         number(
             "--proxy-log-error",
-            "assumed largest |log p - log proxy|; p is the true law",
+            "largest |log p - log proxy|, where p is the true distribution: an assumption",
             required=True,
         ),
         _CONFIDENCE,
@@ -176,24 +199,29 @@ VERBS = (
         "audits:one_run",
         "prove a lower bound on epsilon from one model",
         "--canaries 1000 --guesses 400 --correct 300",
-        whole("--canaries", "number of coins"),
-        whole("--guesses", "number of guessed coins"),
-        whole("--correct", "number of right guesses"),
-        _array("--scores", "[N] a score for each coin, in place of the three counts"),
-        _array("--truth", "[N] the secret coins, with --scores"),
-        number("--delta", default=0.0),
+        whole("--canaries", "number of canaries: labels that a coin decided"),
+        whole("--guesses", "number of guesses"),
+        whole("--correct", "number of correct guesses"),
+        _array("--scores", "score of each canary [N], instead of the three counts"),
+        _array("--truth", "secret coins [N], 0 or 1, with --scores"),
+        number("--delta", "delta of the bound", default=0.0),
         _CONFIDENCE,
-        choice("--family", _FAMILIES, "assume this noise on each label, for a tighter bound"),
-        whole("--classes", "with --family rr or subset; 2 is valid for any number", default=2),
-        flag("--guesses-fixed", "--guesses was fixed before any release; gaussian requires it"),
+        choice("--family", _FAMILIES, "noise on each label, if known: gives a tighter bound"),
+        whole(
+            "--classes", "number of classes for --family rr or subset; 2 is always valid", default=2
+        ),
+        flag(
+            "--guesses-fixed",
+            "state that --guesses was fixed before the release; gaussian requires it",
+        ),
     ),
     Verb(
         "audit vote-leakage",
         "audits:vote_leakage",
-        "reconstruct vote histograms from a service's answers",
+        "reconstruct vote histograms from repeated answers to the same query",
         "--counts ANSWERS.npy --noise-std 60 --teachers 250",
-        _array("--counts", "[N, K] answers", required=True),
-        number("--noise-std", "standard deviation of the noise", required=True),
+        _array("--counts", "counts of the answers to each query [N, K]", required=True),
+        number("--noise-std", "standard deviation of the answers' noise", required=True),
         whole("--teachers", "number of teachers", required=True),
     ),
     Verb(
@@ -220,11 +248,16 @@ VERBS = (
         _VOTES,
         _EPSILON,
         _DELTA,
-        choice("--aggregator", _AGGREGATORS, "only confident with --votes", default="confident"),
+        choice(
+            "--aggregator",
+            _AGGREGATORS,
+            "aggregation of votes; --votes allows only confident",
+            default="confident",
+        ),
         _QUERIES,
-        whole("--teachers", "number of teachers, for the threshold; without --votes"),
+        whole("--teachers", "number of teachers, which sets the threshold; without --votes"),
         _ACCOUNTING,
-        whole("--answer", "number of answers", required=True),
+        whole("--answer", "number of answered queries", required=True),
     ),
     Verb(
         "calibrate rr",
@@ -232,16 +265,16 @@ VERBS = (
         "compute randomized response for an epsilon",
         "--epsilon 2 --classes 10",
         _EPSILON,
-        whole("--classes", default=10),
+        whole("--classes", "number of classes", default=10),
         _PURE,
     ),
     Verb(
         "calibrate subset",
         "prices:calibrate_subset",
-        "compute subset selection for an epsilon: size of a set, nats that it carries",
+        "compute subset selection for an epsilon: size of the set, information in nats",
         "--epsilon 2 --classes 100",
         _EPSILON,
-        whole("--classes", default=10),
+        whole("--classes", "number of classes", default=10),
         _PURE,
     ),
     Verb(
@@ -250,7 +283,7 @@ VERBS = (
         "list configuration keys: type, default, bounds, meaning",
         "alibi --match epsilon",
         argument("method", "[METHOD]", "only keys of this method, such as alibi", required=False),
-        option("--match", "only keys and meanings with this text"),
+        option("--match", "only keys whose name or meaning contains this text"),
     ),
     Verb(
         "data check",
@@ -258,41 +291,48 @@ VERBS = (
         "check a data set, or a file of your own",
         "FILE.csv --label-column bought --classes no,yes --hold-out none",
         argument(
-            "name", "[NAME|FILE]", "a data set, or a .csv, .parquet, .npz, .npy", required=False
+            "name",
+            "[NAME|FILE]",
+            "name of a data set, or your own .csv, .parquet, .npz or .npy",
+            required=False,
         ),
-        option("--features", "the same as FILE", "X.npy"),
-        option("--labels", "labels of features in an .npy", "y.npy"),
-        option("--label-column", "column of labels; label by default", "NAME"),
-        option("--split-column", "column with train or test; split by default", "NAME"),
-        option("--group-column", "whose row it is: one row of each person is used", "NAME"),
+        option("--features", "your own file, like FILE", "X.npy"),
+        option("--labels", "file of the labels, if the features are an .npy", "y.npy"),
+        option("--label-column", "column of the labels; label by default", "NAME"),
+        option(
+            "--split-column", "column that marks rows as train or test; split by default", "NAME"
+        ),
+        option("--group-column", "column of persons; only one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
         option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
-        option("--test test_path", "rows for testing; their labels are public", "FILE"),
-        option("--test-labels", "labels of --test in an .npy", "t.npy"),
+        option("--test test_path", "file of test rows; their labels are public", "FILE"),
+        option("--test-labels", "file of the test labels, if --test is an .npy", "t.npy"),
         choice(
-            "--hold-out", ("public", "none"), "without test rows: publish labels of 1 in 5, or none"
+            "--hold-out", ("public", "none"), "without test rows: publish 1 label in 5, or none"
         ),
-        whole("--seed hold_out_seed", "selects the rows of --hold-out public", default=0),
+        whole("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
-        option("--bounds", "of amounts, in place of --classes", "LOW,HIGH"),
+        option("--bounds", "smallest and largest amount, if labels are amounts", "LOW,HIGH"),
     ),
     Verb(
         "data fetch",
         "data_sets:fetch_set",
         "download a data set",
         "cifar100",
-        argument("name", "NAME", "a data set of `labeldp data list`"),
+        argument("name", "NAME", "name of a data set in `labeldp data list`"),
     ),
     Verb(
         "data make",
         "parties:make",
-        "write a synthetic log of visits: features, labels, and rows to test with",
+        "write a synthetic log of shop visits: features, labels and test rows",
         "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
         whole("--rows", "number of visits", default=100_000),
-        whole("--weeks", "a folder for each week of visits (docs/late_labels.md)", default=1),
-        number("--window", "labels have only purchases within so many days of the visit"),
-        whole("--seed", default=0),
+        whole(
+            "--weeks", "number of weeks, each in its own folder (docs/late_labels.md)", default=1
+        ),
+        number("--window", "label only purchases within this many days of the visit"),
+        whole("--seed", "seed of the synthetic data", default=0),
         _OUT,
     ),
     Verb("data list", "data_sets:list_sets", "list data sets", ""),
@@ -305,9 +345,9 @@ VERBS = (
     Verb(
         "embed",
         "encoders:embed",
-        "compute vectors of images with an encoder",
+        "compute embeddings of images with an encoder",
         "cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
-        argument("source", "SOURCE", "a folder, .npz or .npy of images, or a data set's name"),
+        argument("source", "SOURCE", "folder, .npz or .npy of images, or a data set's name"),
         option(
             "--encoder",
             "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
@@ -316,20 +356,26 @@ VERBS = (
         ),
         option(
             "-o --to --out out",
-            "vectors; FILE.npy.json describes the encoder",
+            "embeddings; FILE.npy.json describes the encoder",
             "FILE.npy",
             required=True,
         ),
-        option("--weights", "a file, random, or a name of the library; its default otherwise"),
-        whole("--image-size", "resize images to this side; the encoder's by default"),
-        choice("--pool", ("cls", "mean"), "of a sequence of vectors: the first, or the mean"),
-        option("--trained-on", "data of the weights; shown with every result", default=""),
+        option("--weights", "a file, `random`, or a name in the library; by default the library's"),
+        whole("--image-size", "side to resize images to, in pixels; the encoder's by default"),
+        choice(
+            "--pool",
+            ("cls", "mean"),
+            "for encoders that return a sequence: its first vector, or the mean",
+        ),
+        option("--trained-on", "training data of the weights; shown with every result", default=""),
         option("--trained-by", "author of the weights", default=""),
-        flag("--no-outside-data", "the weights saw only these images, and no secret label"),
-        flag("--public-labels", "confirm that the labels of pretrained:NAME are public"),
-        flag("--half", "write half precision"),
+        flag(
+            "--no-outside-data", "state that the weights saw only these images and no secret label"
+        ),
+        flag("--public-labels", "state that the labels of pretrained:NAME are public"),
+        flag("--half", "write numbers in half precision"),
         flag("--replace", "replace an existing file"),
-        whole("--batch-size", "images at a time", default=256),
+        whole("--batch-size", "images per batch", default=256),
         whole("--seed", "seed of random weights and of training", default=0),
         _DEVICE,
     ),
@@ -346,8 +392,8 @@ VERBS = (
         "prices:epsilon_laplace",
         "price Laplace noise on one-hot labels",
         "--scale 1",
-        number("--scale", "scale of the noise; give this or --noise-std"),
-        number("--noise-std", "the scale times sqrt 2"),
+        number("--scale", "scale of the noise; alternative: --noise-std"),
+        number("--noise-std", "standard deviation of the noise: scale times sqrt 2"),
     ),
     Verb(
         "epsilon pate",
@@ -355,20 +401,25 @@ VERBS = (
         "price answers of a teacher ensemble",
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _VOTES,
-        choice("--aggregator", _AGGREGATORS, required=True),
-        number("--sigma1", "standard deviation of the check's noise"),
-        number("--threshold", "smallest noisy count that is answered"),
+        choice("--aggregator", _AGGREGATORS, "aggregation of votes", required=True),
+        number("--sigma1", "confident: standard deviation of the check's noise, in votes"),
+        number("--threshold", "confident: smallest noisy count that is answered, in votes"),
         number(
             "--sigma2",
-            "standard deviation of the noise on counts; for lnmax its Laplace scale, "
-            "trainer.sigma2 divided by sqrt 2",
+            "standard deviation of the noise on counts; for lnmax the Laplace scale, which is "
+            "trainer.sigma2 / sqrt 2",
             required=True,
         ),
         _DELTA,
         _QUERIES,
-        choice("--conversion", ("improved", "mironov"), default="improved"),
+        choice(
+            "--conversion",
+            ("improved", "mironov"),
+            "formula from Renyi to epsilon; mironov is the looser, older one",
+            default="improved",
+        ),
         _ACCOUNTING,
-        whole("--answer", "number of answers; needed without --votes"),
+        whole("--answer", "number of answered queries; required without --votes"),
         _SEED,
     ),
     Verb(
@@ -376,8 +427,8 @@ VERBS = (
         "prices:epsilon_rr",
         "price randomized response",
         "--keep-probability .7 --classes 10",
-        number("--keep-probability", "of the true label", required=True),
-        whole("--classes", required=True),
+        number("--keep-probability", "probability of the true label", required=True),
+        whole("--classes", "number of classes", required=True),
     ),
     Verb(
         "epsilon select",
@@ -386,12 +437,12 @@ VERBS = (
         "--epsilon 1 --mean-trials 10 --distribution geometric",
         number("--epsilon", "epsilon of one trial", required=True),
         number("--mean-trials", "mean number of trials", required=True),
-        number("--delta", "at which the price holds", default=0.0),
-        number("--trial-delta", "of one trial", default=0.0),
+        number("--delta", "delta of the result", default=0.0),
+        number("--trial-delta", "delta of one trial", default=0.0),
         choice(
             "--distribution",
             ("geometric", "logarithmic", "poisson"),
-            "of the number of trials",
+            "distribution of the number of trials",
             required=True,
         ),
     ),
@@ -401,17 +452,22 @@ VERBS = (
         "list releases of labels, with time and price",
         "results/quickstart --csv ledger.csv",
         argument(
-            "folders", "FOLDER...", "results, or one vault", nargs=-1, required=True, type=_FOLDER
+            "folders",
+            "FOLDER...",
+            "results folders, or one vault",
+            nargs=-1,
+            required=True,
+            type=_FOLDER,
         ),
-        option("--csv", "write every line to this table", "FILE"),
-        number("--delta", "compute epsilon at this delta; the trials' by default"),
+        option("--csv", "write all charges to this table", "FILE"),
+        number("--delta", "delta of the totals; by default the trials' delta"),
     ),
     Verb(
         "plan",
-        "sweep_plan:plan",
+        "sweep_command:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        argument("sweep", "SWEEP", "a name of `labeldp sweep`, or a file of your own"),
+        argument("sweep", "SWEEP", "name in `labeldp sweep`, or your own file"),
         *PLAN_OPTIONS,
     ),
     Verb(
@@ -419,19 +475,22 @@ VERBS = (
         "parties:request",
         "write a request for another party's labels (docs/two_parties.md)",
         "features.parquet --id-column id --method moments --classes no,yes -o request",
-        argument("features", "FEATURES", "table: .parquet or .csv"),
+        argument("features", "FEATURES", "table of features: .parquet or .csv"),
         option("--id-column", "column of ids that both parties share", "NAME", required=True),
         option(
-            "--method", f"moments, clusters, {', '.join(_SINGLE)} or stages", "NAME", required=True
+            "--method",
+            f"release to request: moments, clusters, {', '.join(_SINGLE)} or stages",
+            "NAME",
+            required=True,
         ),
-        option("--classes", "all classes, as the labels are written", "A,B", required=True),
-        number("--epsilon", "expected epsilon; the party with the labels decides", default=1.0),
-        number("--delta", "of --method moments", default=1e-5),
-        whole("--rows-at-once", "request a large .parquet in parts of so many rows"),
+        option("--classes", "all classes, spelled as in the labels", "A,B", required=True),
+        number("--epsilon", "expected epsilon; the label party decides", default=1.0),
+        number("--delta", "expected delta of --method moments", default=1e-5),
+        whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
         _NODES,
-        option("--after", "release of the first round, with --method stages", "DIR", multiple=True),
+        option("--after", "release of the first round, for --method stages", "DIR", multiple=True),
         _ESTIMATOR,
-        whole("--seed", default=0),
+        whole("--seed", "public seed of the request", default=0),
         _OUT,
     ),
     Verb(
@@ -440,20 +499,32 @@ VERBS = (
         "answer a request: release noisy labels and charge them",
         "labels.parquet --id-column id --label-column bought --request request --epsilon 1 "
         "--budget 2 -o release",
-        argument("labels", "LABELS", "secret table: .parquet or .csv"),
+        argument("labels", "LABELS", "table of secret labels: .parquet or .csv"),
         option("--id-column", "column of ids", "NAME", required=True),
         option("--label-column", "column of labels", "NAME", required=True),
-        option("--request", "folder from the other party", "DIR", required=True),
+        option("--request", "request from the other party", "DIR", required=True),
         _EPSILON,
-        number("--delta", "of moments, and of printed totals", default=1e-5),
-        number("--budget", "the most that a label may pay in all releases"),
-        option("--missing", "class for ids without a row", "CLASS"),
-        option("--person-column", "whose label it is: a price for all labels of a person", "NAME"),
-        whole("--max-labels-per-person", "most that share epsilon; moments use all", default=1),
-        option("--vault", "ledger of these labels; LABELS.vault by default", "DIR"),
-        flag("--relabel", "state that labels may have changed: release and pay anew"),
-        flag("--dry-run", "print price and content, release nothing"),
-        option("-o --out out", "a new folder", "DIR"),
+        number("--delta", "delta of a moments release and of the printed totals", default=1e-5),
+        number("--budget", "largest total epsilon of a label over all releases"),
+        option("--missing", "class of ids without a row in LABELS", "CLASS"),
+        option(
+            "--person-column",
+            "column of persons; epsilon then covers all labels of a person",
+            "NAME",
+        ),
+        whole(
+            "--max-labels-per-person",
+            "labels of a person that share epsilon; moments uses all",
+            default=1,
+        ),
+        option(
+            "--vault",
+            "folder with releases and ledger of these labels; LABELS.vault by default",
+            "DIR",
+        ),
+        flag("--relabel", "state that labels may have changed: release and charge again"),
+        flag("--dry-run", "print cost and content; release nothing"),
+        option("-o --out out", "new folder to write", "DIR"),
     ),
     Verb(
         "fit",
@@ -463,43 +534,54 @@ VERBS = (
         argument(
             "features",
             "FEATURES...",
-            "the table of the requests, or one for each release",
+            "table of the requests, or one table per release",
             nargs=-1,
             required=True,
         ),
         option(
             "--release",
-            "folder from the other party; repeat for rounds of stages, or weeks",
+            "release from the other party; repeat for stages or weeks",
             "DIR",
             multiple=True,
             required=True,
         ),
         _ESTIMATOR,
-        whole("--seed", default=0),
+        whole("--seed", "seed of training", default=0),
         _NODES,
         _OUT,
     ),
     Verb(
         "predict",
         "models:predict",
-        "predict classes of raw rows with a saved model",
+        "predict raw rows with a saved model",
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
-        argument("model", "MODEL", "folder of a model, or of a sweep's results (with --trial)"),
-        argument("data", "DATA", "rows like those of training: .parquet, .csv, .npy, .npz[:key]"),
+        argument("model", "MODEL", "folder of a model, or a results folder (with --trial)"),
+        argument(
+            "data", "DATA", "rows with the columns of training: .parquet, .csv, .npy, .npz[:key]"
+        ),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
-        option("--trial", "beginning of the trial's hash", "HASH"),
+        option("--trial", "first digits of the trial's hash", "HASH"),
     ),
     Verb(
         "publish",
         "models:publish",
-        "write a folder that can be published: a model, its card and its ledger",
+        "write a folder to publish: a model, its card and its ledger",
         "results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
-        option("--trial", "beginning of its hash, or best for the best private one", required=True),
+        option(
+            "--trial",
+            "first digits of the trial's hash, or best for the best private trial",
+            required=True,
+        ),
         option("--to", "folder to write", "FOLDER", required=True),
-        number("--at-epsilon", "the most that the best trial may cost"),
+        number("--at-epsilon", "with --trial best: largest epsilon of the trial"),
         _CHOOSE_BY,
-        choice("--accept", _RESERVATIONS, "publish such a trial", multiple=True),
+        choice(
+            "--accept",
+            _RESERVATIONS,
+            "publish although the trial failed, is not private, or has seeded noise",
+            multiple=True,
+        ),
         flag("--without-model", "leave the model out"),
     ),
     Verb(
@@ -508,61 +590,74 @@ VERBS = (
         "write HTML page, Pareto plot and CSV of a sweep",
         "results/quickstart",
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or an MLflow experiment"),
-        option("--tracking-uri", "tracking store of the experiment; the sweep's by default"),
-        option("--out", "results folder by default; for an experiment, the current one", "DIR"),
-        choice("--edition", ("owner", "public"), "audience", default="owner"),
+        option("--tracking-uri", "tracking store of the experiment; by default the sweep's"),
+        option(
+            "--out",
+            "folder to write; by default the results folder, or for an experiment the current one",
+            "DIR",
+        ),
+        choice(
+            "--edition",
+            ("owner", "public"),
+            "readers; public leaves out private values",
+            default="owner",
+        ),
     ),
     Verb(
         "self-supervise",
         "encoders:self_supervise",
         "train an encoder on images without labels",
         "cifar10 --minutes 30 -o encoder.pt",
-        argument("source", "IMAGES", "an .npz, .npy or folder of images, or a data set's name"),
-        option("-o --out out", "the encoder; FILE.pt.state to continue", "FILE.pt", required=True),
-        choice("--model", _NETWORKS, "the network", default="fast_cnn"),
-        whole("--width", "width of the network; its own by default"),
-        choice("--loss", ("vicreg", "coding_rate", "simclr"), "of the views", default="vicreg"),
-        whole("--views", "views of each image in a step", default=2),
-        whole("--crop", "side of views that are crops, not enlarged windows; half of the image's"),
+        argument("source", "IMAGES", "folder, .npz or .npy of images, or a data set's name"),
+        option(
+            "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
+        ),
+        choice("--model", _NETWORKS, "network", default="fast_cnn"),
+        whole("--width", "width of the network; by default the network's"),
+        choice("--loss", ("vicreg", "coding_rate", "simclr"), "training loss", default="vicreg"),
+        whole("--views", "distorted views of each image per step", default=2),
+        whole("--crop", "use crops of this side, in pixels, not enlarged windows, as views"),
         whole("--epochs", "passes over the images", default=100),
-        whole("--batch-size", "images in a step", default=512),
-        number("--learning-rate", "highest learning rate; chosen by the model by default"),
-        flag("--no-flip", "never mirror images: for digits and letters"),
-        flag("--probe", "after each epoch, accuracy on a data set's public test labels"),
-        number("--minutes", "stop after the epoch that reaches this time; run again to continue"),
-        whole("--seed", "of initial weights, order and distortions", default=0),
+        whole("--batch-size", "images per step", default=512),
+        number("--learning-rate", "peak learning rate; 0.03 by default"),
+        flag("--no-flip", "never mirror images; for digits and letters"),
+        flag("--probe", "report accuracy on public test labels after each epoch"),
+        number("--minutes", "stop after the epoch that exceeds this time; run again to continue"),
+        whole("--seed", "seed of initial weights, order and distortions", default=0),
         _DEVICE,
-        choice("--precision", ("auto", "fp32", "bf16"), default="auto"),
-        flag("--replace", "overwrite an existing file and start anew"),
+        choice("--precision", ("auto", "fp32", "bf16"), "precision of activations", default="auto"),
+        flag("--replace", "overwrite an existing file and start again"),
     ),
     Verb(
         "sweep",
         "sweep_command:by_name",
         "list sweeps, or run one: `labeldp sweep quickstart --smoke`",
         "",
-        argument("name", "[SWEEP]", "a name, or a file of your own", required=False),
-        argument("arguments", "[OPTION]...", "of the sweep: --help lists them", nargs=-1),
+        argument("name", "[SWEEP]", "name, or your own file", required=False),
+        argument("arguments", "[OPTION]...", "options of the sweep; --help lists them", nargs=-1),
     ),
     Verb(
         "ui",
         "tracking_server:serve",
         "serve the tracking pages of a results folder until Ctrl-C",
         "results/quickstart",
-        argument("results", "RESULTS", "a results folder"),
-        whole("--port", "5000 by default, otherwise a free one"),
+        argument("results", "RESULTS", "results folder"),
+        whole("--port", "port; 5000 by default, or a free one if that is in use"),
     ),
     Verb(
         "verify",
         "reports:verify",
-        "check a signed folder: a released or published one, results, or a vault",
+        "check the signature of a release, a published folder, results or a vault",
         "public --key OWNER.pub",
-        argument("folder", "FOLDER", "it has a signature.json (docs/publishing.md)", type=_FOLDER),
-        option("--key", "public key that must have signed it: 64 digits, or a PEM file", "KEY"),
+        argument(
+            "folder", "FOLDER", "folder with a signature.json (docs/publishing.md)", type=_FOLDER
+        ),
+        option("--key", "public key of the signer: 64 hexadecimal digits, or a PEM file", "KEY"),
     ),
 )
 
 _GROUPS = {
-    "audit": "measure how much a model or release reveals",
+    "audit": "measure how much a model or a release reveals",
     "calibrate": "compute the noise for an epsilon",
     "data": "list, download and check data sets",
     "epsilon": "compute the epsilon of a mechanism",

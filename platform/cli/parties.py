@@ -1,6 +1,6 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +108,18 @@ def _of_parts(
 ) -> tuple[pd.DataFrame, int | None]:
     """Return the tables of all parts as one: made in turn, or on so many nodes of a cluster."""
     if address is None:
-        shown = Console(stderr=True)
-        numbers = track(
-            range(parts), "parts", console=shown, transient=True, disable=not shown.is_terminal
-        )
-        return pd.concat(map(work, numbers), ignore_index=True), None
+        return pd.concat(map(work, _shown(range(parts), "parts")), ignore_index=True), None
     from labeldp.platform.api.on_nodes import NODE, on_nodes
 
     found = pd.concat(on_nodes(work, parts=parts, address=address), ignore_index=True)
     return found.drop(columns=NODE), int(found[NODE].nunique())
+
+
+def _shown(parts: Iterable[Any], work: str) -> Iterable[Any]:
+    """Pass on the parts, with a bar on a terminal."""
+    console = Console(stderr=True)
+    hidden = not console.is_terminal
+    return track(parts, work, console=console, transient=True, disable=hidden)
 
 
 def release(
@@ -134,6 +137,7 @@ def release(
         two_parties.read_request(request) if parts == [Path(request)] else parts,
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
+        progress=_shown,
         **how,
     )
     payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"

@@ -17,7 +17,15 @@ from typing import Any, NoReturn
 
 import click
 
-from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
+from labeldp.platform.cli.command import (
+    Answer,
+    ExitCode,
+    Words,
+    explained,
+    interrupt,
+    perform,
+    table,
+)
 from labeldp.platform.cli.command_line import (
     JSON,
     PLAN_OPTIONS,
@@ -29,7 +37,8 @@ from labeldp.platform.cli.command_line import (
 )
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
-from labeldp.platform.sweep.overrides import SWEEPS, parse_overrides, sweep_file
+from labeldp.platform.sweep.overrides import SWEEPS, load_sweep, parse_overrides, sweep_file
+from labeldp.platform.sweep.plan import PlanResult, plan_of
 from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
 #: Runs a sweep and returns its `SweepOutcome`, whose module loads torch.
@@ -37,11 +46,16 @@ Runner = Callable[[Sweep, SweepOptions], Any]
 
 _OPTIONS = (
     *PLAN_OPTIONS,
-    choice("--resume", ("auto", "must", "never"), "from trials of the folder", default="auto"),
-    flag("--moved", "the results folder was moved to another disk or restored; no copy is in use"),
-    option("--address", "Ray cluster; a private one by default"),
-    flag("--quiet", "print nothing until the end but errors and warnings"),
-    number("--max-minutes", "stop after so long"),
+    choice(
+        "--resume",
+        ("auto", "must", "never"),
+        "continue from the trials of the results folder",
+        default="auto",
+    ),
+    flag("--moved", "state that the results folder was moved or restored, and no copy is in use"),
+    option("--address", "address of a Ray cluster; by default a private one is started"),
+    flag("--quiet", "print only errors, warnings and the final summary"),
+    number("--max-minutes", "stop after this many minutes; run again to continue"),
     JSON,
 )
 
@@ -114,8 +128,8 @@ def command_of(sweep: Sweep) -> click.Command:
         params=list(_OPTIONS),
         help=f"Run sweep {sweep.name!r}.",
         epilog="key=value fixes a setting (trainer.epochs=5); key=[a,b] makes it an axis. "
-        "`labeldp plan FILE` lists trials and costs without starting anything, `labeldp config` "
-        "every setting; docs/glossary.md explains the words.",
+        "`labeldp plan FILE` lists trials and costs and starts nothing. `labeldp config` lists "
+        "every setting. docs/glossary.md defines the terms.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
 
@@ -196,3 +210,42 @@ def summary(outcome: Any) -> str:
             lines.append(f"to look at it: labeldp ui {outcome.results_dir}, and then")
         lines += [f"  {name}: {outcome.links[name]}" for name in ("chart", "compare")]
     return "\n".join(lines)
+
+
+def plan(*, sweep: str, **given: Any) -> Answer:
+    """List the trials of a sweep file and their cost; `given` are values of PLAN_OPTIONS."""
+    loaded = load_sweep(sweep)
+    found = plan_of(loaded, plan_options(loaded, given))
+    code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
+    return Answer(facts=found, words=words(found), code=ExitCode.DONE if found.fits else code)
+
+
+def words(plan: PlanResult) -> Words:
+    """Return a plan for a person."""
+    spoiled = f"{plan.spoiled_labels:,} of {plan.labels:,}"
+    facts = (
+        ("trials", str(plan.trials)),
+        ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
+        ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
+        ("releases", str(plan.releases)),
+        ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
+        ("GPU hours", f"{plan.gpu_hours:g}"),
+        ("fits", "yes" if plan.fits else "NO"),
+    )
+    rows = plan.configurations
+    last = [key for key in ("trials", "epsilon", "releases") if rows and key in rows[0]]
+    keys = [*dict.fromkeys(key for row in rows for key in row if key not in last), *last]
+    cells = [(str(n), *(_cell(row.get(key)) for key in keys)) for n, row in enumerate(rows, 1)]
+    bad = {} if plan.fits else {len(facts) - 1: "bold red"}
+    return [
+        *table(("#", *keys), cells, title="trials"),
+        *table(("sweep", ""), facts, styles=bad),
+        *plan.notes,
+        *(f"problem: {problem}" for problem in plan.problems),
+    ]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -122,63 +122,72 @@ class DataSettings:
 
     name: Text = key(
         "digits",
-        "A name of `labeldp data list`; `own` for the user's own features and labels.",
+        "Name of a data set (`labeldp data list`), or `own` for your own file (`data.path`).",
     )
     root: Text | None = key(
-        None, "Folder that holds the sets; the environment's LABELDP_DATA if not given."
+        None,
+        "Folder of the data sets. Null: the environment variable LABELDP_DATA, or else `data` "
+        "here.",
     )
     path: Text | None = key(
-        None, "The user's own file, for `own`: `.csv`, `.parquet`, `.npz` or `.npy`."
+        None, "Your own file, with `data.name=own`: `.csv`, `.parquet`, `.npz` or `.npy`."
     )
-    labels: Text | None = key(None, "The file of labels that goes with an `.npy` of features.")
-    label_column: Text | None = key(None, "The column of labels of a table; `label` if not given.")
+    labels: Text | None = key(None, "File of the labels, if `data.path` is an `.npy` of features.")
+    label_column: Text | None = key(None, "Column of the labels in a table. Null: `label`.")
     split_column: Text | None = key(
         None,
-        "The column, or array of an `.npz`, that holds `train` or `test`; `split` if not given.",
+        "Column of a table, or array of an `.npz`, that marks rows as `train` or `test`. "
+        "Null: `split`, if there is one.",
     )
     group_column: Text | None = key(
         None,
-        "The column of a table that names each row's person. One row of each person is used, so "
-        "that epsilon holds for all labels of a person.",
+        "Column of a table that names each row's person. Only one row of each person is used, "
+        "so epsilon covers all labels of a person.",
     )
-    drop: Text | None = key(None, "Columns of a table that are left out, separated by commas.")
+    drop: Text | None = key(None, "Columns of a table to leave out, separated by commas.")
     keep: Text | None = key(
         None,
-        "Columns of a table that are features although they look like identifiers, which are left "
-        "out otherwise; separated by commas.",
+        "Columns of a table to keep although they look like identifiers, separated by commas. "
+        "Other such columns are left out.",
     )
     test_path: Text | None = key(
         None,
-        "A second file of the user's own whose rows are for testing: their labels are public.",
+        "Second file of your own, with test rows. Their labels are public.",
     )
     test_labels: Text | None = key(
-        None, "The file of labels that goes with it, where it is an `.npy`."
+        None, "File of the test labels, if `data.test_path` is an `.npy`."
     )
     limit: Count | None = key(
-        None, "Use that many training examples only, chosen at random once and for all."
+        None, "Number of training examples to use: a fixed random subset. Null: all."
     )
-    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, "Features of the set that models see.")
+    features: FeatureSet = key(
+        FeatureSet.AS_THEY_ARE,
+        "Features that models see: `as_they_are`, or features of images that need no labels: "
+        "`patches` (k-means) or `random_patches` (for photographs).",
+    )
     hold_out: HoldOut | None = key(
         None,
-        "Labels for testing where the user's own file brings no split: PUBLIC "
-        "**publishes** one in five of them, NONE publishes none. If not given, such a file is "
-        "refused.",
+        "Test labels, if your file has no test rows. `public` **publishes** the labels of one "
+        "row in five, `none` publishes none. Null: such a file is refused.",
     )
-    hold_out_seed: Whole = key(0, "Seed that selects the rows of PUBLIC; public.")
+    hold_out_seed: Whole = key(
+        0, "Seed that selects the test rows of `data.hold_out=public`. It is public."
+    )
     classes: Text | None = key(
         None,
-        "How many classes the user's own file has, or their names in order, separated by commas; "
-        "not needed where the file contains them.",
+        "Number of classes in your file, or their names in order, separated by commas. Null: "
+        "the file lists its classes.",
     )
     bounds: Text | None = key(
         None,
-        "The least and the largest amount, separated by a comma, where labels are amounts: public, "
-        "and never read off them. Amounts beyond count as the bound (docs/amounts.md).",
+        "Smallest and largest amount, separated by a comma, if labels are amounts. Bounds are "
+        "public: choose them without the labels. Amounts outside count as the nearest bound "
+        "(docs/amounts.md).",
     )
     embeddings: Text | None = key(
         None,
-        "An `.npy` that `labeldp embed NAME` has made of the set's images, which models see in "
-        "their place; not for `own`, whose embeddings are its features.",
+        "`.npy` that `labeldp embed NAME` made of the set's images; models see it instead of "
+        "them. Not for `own`: name embeddings in `data.path`.",
     )
 
     @property
@@ -237,23 +246,26 @@ class AuditSettings:
 
     canaries: Whole | None = key(
         None,
-        "How many training labels are replaced by wrong ones that the attack looks for; 0 for no "
-        "attack. Not given: a share of the labels.",
+        "Number of training labels replaced by wrong ones, for the memorization attack; 0 for "
+        "none. Null: together with `coin_canaries` at most 1% of the labels, or 0 if so few "
+        "could prove nothing.",
     )
     canary_seed: Whole = key(
         11337,
-        "Seed that selects them; 11337 gives those of the published attack.",
+        "Seed that selects the canaries. The default selects those of the published attack.",
     )
     canary_block: Whole | None = key(
         None,
-        "Number of one of several disjoint sets of canaries. Not given: the only one.",
+        "Index, from 0, of one of several disjoint sets of canaries. Null: 0.",
     )
     coin_canaries: Whole | None = key(
         None,
-        "How many labels more are chosen by coins, for the one-run audit; 0 for none. Not given: "
-        "what is left of the share; none beside `canaries=0`.",
+        "Number of labels that coins choose between two candidates, for the one-run audit; 0 "
+        "for none. Null: as for `canaries`, and 0 beside `canaries=0`.",
     )
-    confidence: Share = key(0.95, "Of every bound, each by itself.")
+    confidence: Share = key(
+        0.95, "Confidence level of each bound on epsilon_m by itself, not of all together."
+    )
 
     def __post_init__(self) -> None:
         if self.canaries:
@@ -319,15 +331,14 @@ class NoiseSettings:
 
     seed: Whole | None = key(
         None,
-        "Makes the noise repeatable, and no guarantee against anyone with the seed. Not given: the "
-        "operating system's entropy.",
+        "Seed of the noise, for repeatable experiments. Anyone with the seed can remove the "
+        "noise. Null: the operating system's entropy.",
     )
-    draw: Whole = key(0, "Numbers independent releases; each is charged.")
+    draw: Whole = key(0, "Index of a release. Another index draws new noise and is charged again.")
     secure: Flag | None = key(
         None,
-        "Noise that an attack on floating-point numbers cannot read: exact, and on a lattice. Not "
-        "given: yes for labels of the user's own (`data.name=own`) without a `seed`, which is for "
-        "experiments.",
+        "Draw exact noise on a lattice, which resists attacks on floating-point numbers. "
+        "Null: true for `data.name=own` without `noise.seed`, otherwise false.",
     )
 
     def __post_init__(self) -> None:
@@ -371,22 +382,28 @@ class EvaluationSettings:
 
     held_out_share: Share | None = key(
         None,
-        "Share of the training examples that no trial trains on; null for a tenth without "
-        "a public test split, and for none with one.",
+        "Share of the training examples that no trial trains on, to estimate accuracy. Null: "
+        "0.1 without a public test split, none with one.",
     )
-    held_out_seed: Whole = key(0, "Seed that selects them; public.")
-    estimate: Estimate = key(Estimate.COUNT, "Where the estimate comes from.")
+    held_out_seed: Whole = key(0, "Seed that selects the held-out examples. It is public.")
+    estimate: Estimate = key(
+        Estimate.COUNT,
+        "Source of estimated accuracy: `count` (noisy count of right predictions, charged per "
+        "trial), `histogram` (noisy counts of labels by score, charged per trial) or "
+        "`release` (noisy held-out labels, shared by trials, far less exact).",
+    )
     epsilon: Positive | None = key(
         None,
-        "Of each trial's COUNT or HISTOGRAM. Only held-out labels pay it, which pay for nothing "
-        "else: a trial costs the larger of it and the training's epsilon, not the sum. Not given: "
-        "by their number, from 0.05 to 1 (a HISTOGRAM: 1), and no more than makes neither a trial "
-        "nor the sweep dearer than its training is (docs/epsilon.md).",
+        "Epsilon of each trial's `count` or `histogram`. Only held-out labels pay it, so a "
+        "trial costs the larger of it and the training's epsilon. Null: 0.05 to 1 for a "
+        "count, by its number of labels, and 1 for a histogram. The default never raises the "
+        "cost of a trial or sweep (docs/epsilon.md).",
     )
     largest_error: Share | None = key(
         None,
-        "Of amounts: errors that are larger count as this share of the bounds' distance, which "
-        "makes noise smaller and hides how large they are. Not given: all count in full.",
+        "With amounts: larger errors count as this share of the distance between the bounds. "
+        "A smaller share needs less noise and hides large errors. Null: all errors count in "
+        "full.",
     )
 
     @property
@@ -431,7 +448,7 @@ class ModelSettings:
     """Models to keep; this changes no number of a trial, and not its hash."""
 
     keep: Flag = key(
-        True, "Keep each trial's model in `models/HASH` of the results folder, and in tracking."
+        True, "Keep the model of each trial, in `models/HASH` of the results folder and in MLflow."
     )
 
 
@@ -444,10 +461,10 @@ class OptunaSearch:
     of their points and for each variant.
     """
 
-    trials: Count = key(40, "Of each search; all of them are run.")
+    trials: Count = key(40, "Number of trials of each search.")
     # Trials that run side by side end in an order of their own, and what is suggested depends on
     # what has ended.
-    seed: Whole = key(0, "Of what is suggested.")
+    seed: Whole = key(0, "Seed of the suggested values.")
 
 
 @settings
@@ -462,8 +479,8 @@ class AshaStop:
     (2, 6, 18)
     """
 
-    grace_epochs: Count = key(1, "The first rung; no trial stops before.")
-    keep_one_in: Two = key(4, "Of so many trials at a rung one continues.")
+    grace_epochs: Count = key(1, "First rung: no trial stops before this epoch.")
+    keep_one_in: Two = key(4, "One trial in this many continues at each rung.")
 
     def rungs(self, epochs: int) -> tuple[int, ...]:
         """Return after which epochs a trial of so many is compared; its last is none of them."""
@@ -479,8 +496,12 @@ class AshaStop:
 class TrialConfig:
     """Everything that decides a trial's numbers."""
 
-    method: Text = key("alibi", "It decides which keys `trainer` has.")
-    seed: Whole = key(0, "Of training: initialization, order of batches, augmentation.")
+    method: Text = key("alibi", "Training method. It decides which `trainer` keys exist.")
+    seed: Whole = key(
+        0,
+        "Seed of training: initial weights, order of batches, augmentation. Noise has a seed "
+        "of its own.",
+    )
     data: DataSettings = key(DataSettings(), "The data set.")
     audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
     noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")

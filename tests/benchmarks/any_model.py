@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.platform.api.two_parties import prepared
-from labeldp.platform.sweep.score_figures import test_figures
+from labeldp.platform.sweep.trial import test_figures
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator
 

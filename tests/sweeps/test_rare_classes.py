@@ -14,7 +14,7 @@ import labeldp
 from labeldp.platform.records.results import read_results
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.score_figures import test_figures as figures_on_test_labels
+from labeldp.platform.sweep.trial import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
 
 pytestmark = pytest.mark.timeout(600)

@@ -37,21 +37,19 @@ from labeldp.trainers.data.files import (
     open_regular,
     whole_file,
 )
-from labeldp.trainers.data.logs import (
-    read_bank,
-    read_criteo_attribution,
-    read_criteo_display,
-    read_housing,
-    read_movielens_amounts,
-)
 from labeldp.trainers.data.published import (
     Batch,
     read_adult,
+    read_bank,
     read_cifar_binary,
     read_cifar_pickle,
+    read_criteo_attribution,
+    read_criteo_display,
     read_digits,
+    read_housing,
     read_idx_folder,
     read_movielens,
+    read_movielens_amounts,
     read_svhn,
 )
 from labeldp.trainers.data.splits import Splits

@@ -592,6 +592,15 @@ class Columns(Step):
         return (sum(each.shape[0] for each in self.parts),)
 
 
+def standardized(fitted: Columns | Numbers, train: Any, test: Any) -> dict[str, Any]:
+    """Return features of both parts and what made them, as `Splits` has them."""
+    return {
+        "train_features": fitted(train, what="training features"),
+        "test_features": fitted(test, what="testing features"),
+        "preprocessing": fitted,
+    }
+
+
 def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
     return [matrix[i : i + _CHUNK_ROWS] for i in range(0, len(matrix), _CHUNK_ROWS)]
 

@@ -39,6 +39,7 @@ from labeldp.trainers.data.columns import (
     identifier,
     is_number,
     refuse_infinite,
+    standardized,
 )
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.own_files import (
@@ -456,7 +457,7 @@ def prepared(
     if isinstance(train, dict) and isinstance(test, dict):
         train = _without_identifiers(train, keep, where)
         test = {name: test[name] for name in train if name in test}
-        return _standardized(_narrowed(Columns.fit(train)), train, test)
+        return standardized(_narrowed(Columns.fit(train)), train, test)
     row, other = (
         (part.matrix if isinstance(part, MappedRows) else part).shape[1:]  # type: ignore[union-attr]
         for part in (train, test)
@@ -495,15 +496,7 @@ def prepared(
             "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
         )
     train, test = _as_floats(train), _as_floats(test)
-    return _standardized(_narrowed(Numbers.fit(train)), train, test)
-
-
-def _standardized(fitted: Columns | Numbers, train: Any, test: Any) -> dict[str, Any]:
-    return {
-        "train_features": fitted(train, what="training features"),
-        "test_features": fitted(test, what="testing features"),
-        "preprocessing": fitted,
-    }
+    return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 
 def _without_identifiers(

@@ -1,4 +1,7 @@
-"""Readers of the published data sets, one function for each format."""
+"""Readers of the published data sets, one function for each format.
+
+Where a set comes without a split, one row in five is held out for testing.
+"""
 
 import csv
 import gzip
@@ -6,13 +9,14 @@ import importlib.util
 import math
 import pickle
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import Columns
+from labeldp.trainers.data.columns import Columns, standardized
 from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
@@ -22,7 +26,7 @@ from labeldp.trainers.data.files import (
     open_regular,
 )
 from labeldp.trainers.data.preprocessing import Places
-from labeldp.trainers.data.splits import Splits, held_out
+from labeldp.trainers.data.splits import Splits, held_out, of_amounts
 
 _PIXELS = 3 * 32 * 32
 AGAIN = "it is cut off or damaged: fetch it again"
@@ -187,22 +191,19 @@ def read_adult(folder: Path) -> Splits:
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")
-    fitted = Columns.fit(train)
     return Splits(
-        train_features=fitted(train, what="training features"),
         train_labels=train_labels,
-        test_features=fitted(test, what="testing features"),
         test_labels=test_labels,
         num_classes=2,
         class_names=ADULT_CLASSES,
-        preprocessing=fitted,
+        **standardized(Columns.fit(train), train, test),
     )
 
 
 def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
     # adult.test starts with a remark, and writes a point behind labels.
-    table = _table(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
+    table = _fields(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
     labels = table[len(ADULT_COLUMNS)].str.removesuffix(".")
     refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
     columns: dict[str, NDArray[Any]] = {}
@@ -212,22 +213,6 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
             refuse_row(path, ~whole, f"has no number in column {name!r}")
         columns[name] = table[place].to_numpy(dtype=np.float64 if numeric else str)
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
-
-
-def _table(path: Path, *, columns: int, **how: Any) -> Any:
-    """Fields of a text file as a frame of text, NaN where a line has too few."""
-    import pandas as pd
-
-    try:
-        with open_regular(path) as file:
-            table = pd.read_csv(file, header=None, dtype=str, keep_default_na=False, **how)
-    except FileNotFoundError as error:
-        raise DatasetMissing(f"{path} is missing") from error
-    except ValueError as error:  # pandas' and Unicode's own kinds derive from it
-        raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
-    if table.shape[1] != columns:
-        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {AGAIN}")
-    return table
 
 
 def refuse_row(path: Path, bad: Any, what: str) -> None:
@@ -247,7 +232,7 @@ def read_movielens(folder: Path) -> Splits:
     """
     path = folder / "ratings.dat"
     # user::movie::stars::seconds, between whose colons lie empty fields.
-    table = _table(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
+    table = _fields(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
     refuse_row(
         path,
@@ -256,8 +241,6 @@ def read_movielens(folder: Path) -> Splits:
         "can be loaded as data.name=own)",
     )
     ids, stars = table[[0, 2]].to_numpy(dtype=np.int64), table[4].to_numpy(dtype=np.int64) - 1
-    if len(stars) < 2:
-        raise DataFileError(f"{path} holds {len(stars)} rating: {AGAIN}")
     test = held_out(len(stars))
     fitted = Places.fit(ids[~test])
     return Splits(
@@ -304,3 +287,192 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         raise DataFileError(f"{path}: X holds {images.dtype}; uint8 is what SVHN's pixels are")
     refuse_row(path, ~np.isin(digits, range(1, _ZERO + 1)), "has none of the labels 1 to 10")
     return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), digits.astype(np.int64) % _ZERO
+
+
+# Tables of amounts and logs of advertisements.
+
+#: Categories of a column of text: the most frequent values of the training rows, and no others.
+_MOST_FREQUENT = 30
+#: Rows of a log that are read.
+_MOST_ROWS = 300_000
+NO_YES = ("no", "yes")
+
+HOUSING_COLUMNS = (
+    *("longitude", "latitude", "median_age", "rooms", "bedrooms", "population", "households"),
+    *("median_income", "median_value"),
+)
+#: Dollars; the file has larger values as the upper bound.
+HOUSING_BOUNDS = (0.0, 500_001.0)
+BANK_NUMBERS = ("age", "balance", "day", "campaign", "pdays", "previous")
+BANK_TEXTS = (
+    *("job", "marital", "education", "default", "housing", "loan", "contact", "month"),
+    "poutcome",
+)
+DISPLAY_NUMBERS = tuple(f"integer_{place}" for place in range(1, 14))
+DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
+ATTRIBUTION_NUMBERS = ("click", "cost", "time_since_last_click")
+ATTRIBUTION_TEXTS = ("campaign", *(f"cat{place}" for place in range(1, 10)))
+STAR_BOUNDS = (1.0, 5.0)
+
+
+def read_housing(folder: Path) -> Splits:
+    """Return California housing: amounts are median values of houses, in dollars."""
+    path = folder / "cal_housing.data"
+    table = _frame(path, sep=",", header=None, names=HOUSING_COLUMNS, index_col=False)
+    columns = {name: _numbers(path, table, name) for name in HOUSING_COLUMNS}
+    return _amounts(columns, columns.pop("median_value"), bounds=HOUSING_BOUNDS)
+
+
+def read_bank(folder: Path) -> Splits:
+    """Return UCI Bank Marketing without the length of the call, which is known after it only."""
+    path = folder / "bank-full.csv"
+    table = _frame(path, sep=";")
+    columns = {name: _numbers(path, table, name) for name in BANK_NUMBERS}
+    columns |= {name: _column(path, table, name).to_numpy(dtype=str) for name in BANK_TEXTS}
+    answers = _column(path, table, "y")
+    refuse_row(path, ~answers.isin(NO_YES), "ends with neither yes nor no")
+    return _classes(columns, (answers == "yes").to_numpy(dtype=np.int64))
+
+
+def read_criteo_display(folder: Path) -> Splits:
+    """Return Criteo's sample of display advertisements: clicked or not.
+
+    Numbers are counts: their logarithms are taken.
+    """
+    path = folder / "dac_sample.txt"
+    names = ("label", *DISPLAY_NUMBERS, *DISPLAY_TEXTS)
+    table = _frame(path, sep="\t", header=None, names=names, index_col=False, nrows=_MOST_ROWS)
+    columns = {name: _numbers(path, table, name, gaps=True) for name in DISPLAY_NUMBERS}
+    columns = {name: np.log1p(np.maximum(each, -0.5)) for name, each in columns.items()}
+    columns |= {name: table[name].to_numpy(dtype=str) for name in DISPLAY_TEXTS}
+    return _classes(columns, _bits(path, table, "label"))
+
+
+def read_criteo_attribution(folder: Path) -> Splits:
+    """Return rows of Criteo's attribution log: a conversion within 30 days or not.
+
+    Columns that are known after the advertisement only are left out.
+    """
+    path = folder / "criteo_attribution_dataset.tsv.gz"
+    table = _frame(path, sep="\t", compression="gzip", nrows=_MOST_ROWS)
+    columns = {name: _numbers(path, table, name) for name in ATTRIBUTION_NUMBERS}
+    columns |= {name: _column(path, table, name).to_numpy(dtype=str) for name in ATTRIBUTION_TEXTS}
+    return _classes(columns, _bits(path, table, "conversion"))
+
+
+def read_movielens_amounts(folder: Path) -> Splits:
+    """Return MovieLens-1M's ratings as amounts of 1 to 5 stars, by traits of user and movie."""
+    ratings, users, movies = (
+        _double_colons(folder / f"{name}.dat", *columns)
+        for name, columns in (
+            ("ratings", ("user", "movie", "stars", "seconds")),
+            ("users", ("user", "gender", "age", "occupation", "zip")),
+            ("movies", ("movie", "title", "genres")),
+        )
+    )
+    path = folder / "ratings.dat"
+    for other, key in ((users, "user"), (movies, "movie")):
+        known = ratings[key].isin(other[key])
+        refuse_row(path, ~known, f"names a {key} that {key}s.dat does not have")
+    joined = ratings.merge(users.drop_duplicates("user"), on="user", how="left").merge(
+        movies.drop_duplicates("movie"), on="movie", how="left"
+    )
+    genres = joined["genres"].str.get_dummies("|")
+    columns: dict[str, NDArray[Any]] = {
+        "gender": joined["gender"].to_numpy(dtype=str),
+        "occupation": joined["occupation"].to_numpy(dtype=str),
+        "age": _numbers(folder / "users.dat", joined, "age"),
+        "year": _numbers(
+            folder / "movies.dat",
+            joined.assign(year=joined["title"].str.extract(r"\((\d{4})\)\s*$")[0]),
+            "year",
+        ),
+        **{name: genres[name].to_numpy(dtype=np.float64) for name in genres},
+    }
+    return _amounts(columns, _numbers(path, joined, "stars"), bounds=STAR_BOUNDS)
+
+
+def _double_colons(path: Path, *names: str) -> Any:
+    """Fields between double colons, between whose colons lie empty fields."""
+    table = _frame(path, sep="::", header=None, names=names, engine="python", encoding="latin-1")
+    refuse_row(path, table[names[-1]].isna() | (table[names[-1]] == ""), "has too few fields")
+    return table
+
+
+def _amounts(
+    columns: Mapping[str, NDArray[Any]], amounts: NDArray[Any], *, bounds: tuple[float, float]
+) -> Splits:
+    test = held_out(len(amounts))
+    labels = of_amounts(amounts[~test], amounts[test], bounds=bounds)
+    return Splits(**labels, **_features(columns, test))
+
+
+def _classes(columns: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> Splits:
+    test = held_out(len(labels))
+    return Splits(
+        train_labels=labels[~test],
+        test_labels=labels[test],
+        num_classes=2,
+        class_names=NO_YES,
+        **_features(columns, test),
+    )
+
+
+def _features(columns: Mapping[str, NDArray[Any]], test: NDArray[np.bool_]) -> dict[str, Any]:
+    train, rest = ({name: each[part] for name, each in columns.items()} for part in (~test, test))
+    fitted_to = dict(train)
+    for name, column in train.items():
+        if column.dtype.kind == "U":
+            values, counts = np.unique(column, return_counts=True)
+            ordered = values[np.argsort(-counts, kind="stable")]
+            # Rare values are none of the categories, as they are in rows to predict.
+            rare = np.isin(column, ordered[_MOST_FREQUENT:])
+            fitted_to[name] = np.where(rare, ordered[0], column)
+    return standardized(Columns.fit(fitted_to), train, rest)
+
+
+def _fields(path: Path, *, columns: int, **how: Any) -> Any:
+    """Return the fields of a file without a line of names, NaN where a line has too few."""
+    table = _frame(path, header=None, **how)
+    if table.shape[1] != columns:
+        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {AGAIN}")
+    return table
+
+
+def _frame(path: Path, **how: Any) -> Any:
+    """Fields of a text file as a frame of text, empty where a line has none."""
+    import pandas as pd
+
+    try:
+        with open_regular(path) as file:
+            table = pd.read_csv(file, dtype=str, keep_default_na=False, **how)
+    except FileNotFoundError as error:
+        raise DatasetMissing(f"{path} is missing") from error
+    except (ValueError, OSError, EOFError) as error:  # pandas', Unicode's and gzip's own kinds
+        raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
+    if len(table) < 2:
+        raise DataFileError(f"{path} has {len(table)} rows: {AGAIN}")
+    return table
+
+
+def _column(path: Path, table: Any, name: str) -> Any:
+    if name not in table:
+        raise DataFileError(f"{path} has no column {name!r}: {AGAIN}")
+    return table[name]
+
+
+def _numbers(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
+    """A column of numbers [N]; with `gaps` NaN where a field is empty."""
+    import pandas as pd
+
+    column = _column(path, table, name)
+    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(found) & ~(gaps & (column == "").to_numpy())
+    refuse_row(path, bad, f"has no number in column {name!r}")
+    return np.asarray(found)
+
+
+def _bits(path: Path, table: Any, name: str) -> NDArray[np.int64]:
+    column = _column(path, table, name)
+    refuse_row(path, ~column.isin(["0", "1"]), f"has neither 0 nor 1 in column {name!r}")
+    return np.asarray((column == "1").to_numpy(dtype=np.int64))

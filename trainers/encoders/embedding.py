@@ -6,30 +6,50 @@ under that name is replaced only if the user requests it.
 
 import hashlib
 import json
+import os
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.files import whole_file
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
 from labeldp.trainers.data.splits import (
     EmbeddingRecord,
     EmbeddingRefused,
     checked_record,
+    digest_of_images,
     sha256_of,
 )
 from labeldp.trainers.encoders.encoder import (
     Encoder,
     EncoderRequest,
     ImageSource,
+    Preparation,
+    WeightsRefused,
+    digest_of,
+    finished,
     image_source,
 )
+from labeldp.trainers.encoders.image_encoder import (
+    ImageEncoder,
+    encoder_of,
+    read_whole,
+    write_encoder,
+)
 from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
-from labeldp.trainers.encoders.pretrained import pretrained_encoder
+from labeldp.trainers.models.learner import OnLabels
+from labeldp.trainers.models.predictors import Pixels
+from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
+from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import LearnerConfig
 
 #: Seconds between two lines of progress.
 _PAUSE = 5.0
@@ -161,3 +181,180 @@ def _write(
             reported = time.monotonic()
             report(f"embedded {done:,} of {rows:,} images")
     return width
+
+
+# `pretrained:NAME`: the fast network, trained here on the public labels of another data set. No
+# mechanism protects those labels: the user states that they are public, and they must not be those
+# to protect. Results are in the league of public encoders. Weights are kept in a cache, by images,
+# labels and settings.
+
+#: Names the folder of what labeldp keeps for a user; below XDG's folder of caches if not set.
+CACHE = "LABELDP_CACHE"
+#: Increase it when the same settings give other weights.
+_VERSION = 3
+#: How the network is trained.
+_RECIPE = LearnerConfig(
+    **fast_training(epochs=10, width=HALF_WIDTH, label_smoothing=LABEL_SMOOTHING)
+)
+#: Share of the images that may be in both sets. Collections from the web have a few images twice.
+_MOST_SHARED = 0.01
+#: Images whose bytes are compared at a time.
+_COMPARED = 1024
+
+
+def pretrained_encoder(
+    request: EncoderRequest,
+    *,
+    images: ImageSource | None,
+    source: str,
+    report: Callable[[str], None],
+) -> Encoder:
+    """Return the fast network, trained on a data set that the user calls public."""
+    _check(request, source)
+    data = load(request.name)
+    shared = 0 if images is None else shared_images(data, images)
+    if images is not None and shared > _MOST_SHARED * images.rows:
+        raise ValueError(
+            f"{shared:,} of the {images.rows:,} images are in {request.name} too, byte for byte, "
+            f"and {request.address} would be trained on their labels: its vectors would "
+            "reveal what is to be protected; train it on another data set"
+        )
+    if shared:
+        report(f"{shared:,} of the images are in {request.name} too, with a label")
+    fast = Performance(device=request.device, precision=Precision.AUTO, channels_last=True)
+    network = publicly_trained(data, seed=request.seed, performance=fast, report=report)
+    made = replace(
+        request,
+        trained_on=f"{request.name} with its labels, public by the user's word",
+        trained_by=request.trained_by or "the user, by labeldp",
+    )
+    return finished(
+        made,
+        network.to(memory_format=torch.channels_last),
+        preparation=Preparation(resize=network.shape[1], square=True, raw=True),
+    )
+
+
+def shared_images(data: LabelledData, images: ImageSource) -> int:
+    """Return how many images are among a data set's training images, byte for byte.
+
+    An image without color equals its copy in three channels, which reading a file of it gives.
+    """
+    known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
+    return sum(mark in known for mark in _marks(images))
+
+
+def _marks(images: ImageSource) -> Iterable[bytes]:
+    for batch in images.batches(_COMPARED):
+        for image in batch:
+            content = image.expand(3, -1, -1).numpy()
+            shape = str(content.shape).encode()
+            yield hashlib.blake2b(shape + content.tobytes(), digest_size=16).digest()
+
+
+def _check(request: EncoderRequest, source: str) -> None:
+    if source == request.name:
+        raise ValueError(
+            f"{request.address} would be trained on the labels of {request.name}, and its vectors "
+            "would reveal those that are to be protected; train it on another data set"
+        )
+    if not request.public_labels:
+        raise ValueError(
+            f"{request.address} is trained on the labels of {request.name} as they are, and "
+            "its vectors reveal them: no epsilon covers it. If these labels are public, add "
+            "--public-labels"
+        )
+    if request.weights is not None or request.no_outside_data or request.trained_on:
+        raise ValueError(
+            f"{request.address} trains its own weights on {request.name} with its labels, and "
+            "states so beside every result; leave --weights, --no-outside-data and --trained-on out"
+        )
+
+
+def cache_folder() -> Path:
+    """Return where weights are kept: LABELDP_CACHE, else a folder among the user's caches."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get(CACHE) or f"{caches}/labeldp").expanduser()
+
+
+def publicly_trained(
+    data: LabelledData,
+    recipe: LearnerConfig = _RECIPE,
+    *,
+    seed: int,
+    performance: Performance,
+    report: Callable[[str], None] = lambda _: None,
+) -> ImageEncoder:
+    """Return the network, trained on public training labels, or as the cache keeps it."""
+    if data.public.kind is not FeatureKind.IMAGE:
+        raise ValueError(f"{data.public.name} holds no images; an encoder of images learns of some")
+    # All that the weights depend on, but for the machine's last bits.
+    parts: dict[str, Any] = {
+        "version": _VERSION,
+        "images": digest_of_images(data.public.train_features.numpy()),
+        "labels": hashlib.sha256(data.train_labels.tobytes()).hexdigest(),
+        "classes": data.public.num_classes,
+        "recipe": asdict(recipe),
+        "seed": seed,
+        "precision": performance.precision_here().value,
+    }
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    file = cache_folder() / f"pretrained-{data.public.name}-{key[:32]}.pt"
+    if os.path.lexists(file):
+        encoder = _kept(file, key)
+        report(f"weights of an earlier call: {file}")
+        return encoder
+    file.parent.mkdir(parents=True, exist_ok=True)
+    encoder = _trained(data, recipe, seed=seed, performance=performance, report=report)
+    write_encoder(file, encoder, key=key, sha256=digest_of(encoder))
+    report(f"weights are kept for the next time: {file}")
+    return encoder
+
+
+def _trained(
+    data: LabelledData,
+    recipe: LearnerConfig,
+    *,
+    seed: int,
+    performance: Performance,
+    report: Callable[[str], None],
+) -> ImageEncoder:
+    learner = OnLabels(
+        recipe, labels=data.train_labels, data=data.public, seed=seed, performance=performance
+    )
+    report(f"training the fast network on {data.public.name} and its labels")
+    for epoch in range(1, recipe.epochs + 1):
+        figures = learner.epoch()
+        report(
+            f"epoch {epoch} of {recipe.epochs}: loss {figures.loss:.4f}, {figures.seconds:.0f} s"
+        )
+    assert isinstance(recipe.model, ModelName)
+    encoder = ImageEncoder(
+        recipe.model,
+        shape=tuple(data.public.train_features.shape[1:]),
+        pixels=Pixels(mean=data.public.mean, std=data.public.std),
+        width=recipe.width,
+    )
+    network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)
+    network.add_module("head", nn.Identity())
+    encoder.network.load_state_dict(network.state_dict())
+    return encoder.eval()
+
+
+def _kept(file: Path, key: str) -> ImageEncoder:
+    """The network of a file of weights, which itself states its images, labels and settings.
+
+    A file's name proves nothing: its weights could have learned secret labels.
+    """
+    way_out = f"take {file} away, and it is trained again"
+    try:
+        found = read_whole(file)
+        encoder = encoder_of(found, file)
+    except WeightsRefused as error:
+        raise WeightsRefused(f"kept weights can't be used ({error}); {way_out}") from error
+    if (found.get("key"), found.get("sha256")) != (key, digest_of(encoder)):
+        raise WeightsRefused(
+            "kept weights can't be used: another file lies under their name, or it is damaged; "
+            f"{way_out}"
+        )
+    return encoder

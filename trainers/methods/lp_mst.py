@@ -24,7 +24,7 @@ array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Unpack
@@ -38,20 +38,22 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.alibi import gradient_scale
-from labeldp.trainers.methods.consensus import Consensus
+from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.estimators import Predictor
+from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import (
+    ConsensusConfig,
     LpMstConfig,
     PriorSource,
     RecommenderConfig,
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.settings.training import LearnerConfig
 from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
@@ -428,3 +430,123 @@ def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recom
     """Request the first part's ratings and set the first stage up."""
     stars_of(given["data"])
     return Recommender(start(config, **given), data=given["data"])
+
+
+#: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
+NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
+
+
+class Consensus(Trainer):
+    """A trainer for the first round, and a fresh network for the second.
+
+    The second learns from the examples whose noisy label the first agrees with, which are right
+    more often: Das et al., "Retraining with Predicted Hard Labels Provably Increases Model
+    Accuracy", ICML 2025 (arXiv:2406.11206). All of it is post-processing of labels that were
+    released before. It stacks on ALIBI and randomized response, and on all stages of LP-MST.
+    """
+
+    def __init__(
+        self,
+        first: Trainer,
+        *,
+        noisy: NoisyLabels,
+        first_epochs: int,
+        second: LearnerConfig,
+        **given: Any,
+    ) -> None:
+        """Set the first round up; `given` are data, seed and performance."""
+        self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
+        self._second_config = second
+        self._given = given
+        self._done = 0
+        self._figures: dict[str, float] = {}
+        self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self._labels: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._second: OnLabels | None = None
+
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch and evaluate; after the first round the second one starts."""
+        if self._done < self._first_epochs:
+            metrics = self._first.epoch()
+        else:
+            if self._second is None:
+                self._agree()
+                self._second = self._new_second()
+            metrics = replace(self._second.epoch(), epoch=self._done + 1)
+        self._done += 1
+        return metrics
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]."""
+        return self._current().evaluate()
+
+    def predictor(self) -> Predictor | None:
+        """Return what predicts in the round that is being trained, or was last."""
+        return self._current().predictor()
+
+    def figures(self) -> dict[str, float]:
+        """Return `first_round_accuracy` and `consensus_share`, beside those of the first round."""
+        return {**self._first.figures(), **self._figures}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of all that a bit-identical continuation needs."""
+        return {
+            "done": self._done,
+            "figures": dict(self._figures),
+            "first": self._first.state_dict(),
+            "rows": torch.from_numpy(self._rows.copy()),
+            "labels": torch.from_numpy(self._labels.copy()),
+            "second": None if self._second is None else self._second.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from where `state` was taken."""
+        self._done = int(state["done"])
+        self._figures = dict(state["figures"])
+        self._first.load_state_dict(state["first"])
+        self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
+        self._second = None
+        if state["second"] is not None:
+            self._second = self._new_second()
+            self._second.load_state_dict(state["second"])
+
+    def _current(self) -> Trainer:
+        return self._first if self._second is None else self._second
+
+    def _agree(self) -> None:
+        """Keep the examples whose noisy label is the model's own guess."""
+        rows, noisy = self._noisy()
+        features = self._given["data"].train_features
+        guesses = self._first.predict(features[torch.from_numpy(rows)]).argmax(1)
+        agreeing = guesses == noisy if noisy.ndim == 1 else noisy[np.arange(len(noisy)), guesses]
+        self._figures["first_round_accuracy"] = self._first.evaluate()
+        self._figures["consensus_share"] = float(agreeing.mean())
+        # A model that agrees with nothing has nothing to teach: then all labels stay.
+        if not agreeing.any():
+            agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
+        self._rows, self._labels = rows[agreeing], guesses[agreeing]
+
+    def _new_second(self) -> OnLabels:
+        return OnLabels(
+            self._second_config,
+            labels=self._labels,
+            examples=self._rows,
+            **self._given,
+        )
+
+
+def start_consensus(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:
+    """Request the release and set the first round up."""
+    settings = config.first()
+    first = Alibi(settings, **given)
+    # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
+    # several.
+    noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
+    rows = np.arange(len(noisy))
+    return Consensus(
+        first,
+        noisy=lambda: (rows, noisy),
+        first_epochs=settings.epochs,
+        second=config.learner(epochs=config.retrain_epochs),
+        **without_labels(given),
+    )

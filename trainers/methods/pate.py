@@ -33,10 +33,8 @@ from torch.nn import functional
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.fixmatch import FixMatch
-from labeldp.trainers.methods.neighbors import nearest
+from labeldp.trainers.methods.fixmatch import FixMatch, Vat
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.methods.vat import Vat
 from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
@@ -471,3 +469,38 @@ class TeacherVotes:
         """Seed of one teacher's training; independent of how teachers are cut into batches."""
         text = f"labeldp teacher {self.config.seed} {teacher}".encode()
         return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+
+
+#: Queries whose distances to all examples are in memory at once.
+_QUERIES_AT_ONCE = 100
+
+
+def nearest(
+    features: Tensor, queries: NDArray[np.intp], *, count: int, most: int
+) -> NDArray[np.intp]:
+    """Return the `count` nearest examples of each query [Q, count], the nearest first.
+
+    Their labels vote, and no teacher is trained: Zhu et al., "Private-kNN: Practical Differential
+    Privacy for Computer Vision", CVPR 2020. There a query's neighbors are private rows; here
+    features are public, and so is which example is near which query. One label is one vote of each
+    query that it is near, as for PATE. If no label is near more than `most` queries, each pays for
+    so many alone (`mechanisms.pate.releases.NeighborAnswers`). That takes the place of the
+    published subsampling, whose amplification is stated for rows that come and go.
+
+    Distances are Euclidean between features [N, ...], raw pixels or columns; `queries` [Q] are
+    positions among them, each its own nearest. An example that is near `most` queries already is
+    passed over by later ones: there are enough if (Q - 1) count <= most (N - count).
+    """
+    rows = features.flatten(1).float()
+    used = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    found = []
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        asked = torch.from_numpy(queries[start : start + _QUERIES_AT_ONCE])
+        for distances in torch.cdist(rows[asked], rows):
+            distances[used >= most] = torch.inf
+            chosen = distances.topk(count, largest=False).indices
+            used[chosen] += 1
+            found.append(chosen.cpu().numpy())
+    if int(used.max()) > most:  # a guarantee: not an assertion, which python -O removes
+        raise ArithmeticError(f"a label votes on {int(used.max())} queries, above {most}")
+    return np.stack(found)

@@ -134,32 +134,35 @@ class Flip(StrEnum):
 class Recipe:
     """Pieces of training that a network may have; by default none of them."""
 
-    flip: Flip = key(Flip.RANDOM, "Images to mirror, where `augment` is set.")
-    crop: Whole = key(4, "Pixels that a random crop may move an image, where `augment` is set.")
+    flip: Flip = key(
+        Flip.RANDOM,
+        "Images to mirror, with `augment`: a `random` half, `alternating` (each in every "
+        "other epoch) or `none` (digits, letters).",
+    )
+    crop: Whole = key(4, "Largest shift of a random crop, in pixels, with `augment`.")
     bias_rate: Positive = key(
-        1.0, "Times the learning rate, for biases and other parameters of one dimension."
+        1.0, "Factor on the learning rate of biases and other one-dimensional parameters."
     )
     decoupled_decay: Flag = key(
         False,
-        "Take weight decay off the weights themselves, rate x weight_decay of them in every step, "
-        "instead of adding it to the gradient, where momentum multiplies it.",
+        "Subtract weight decay (learning rate x weight_decay) from the weights directly, "
+        "instead of adding it to the gradient.",
     )
     label_smoothing: Fraction = key(
         0.0,
-        "Share of each label that is spread over all classes; for labels that are right, as "
-        "without noise or of a teacher's shard.",
+        "Share of each label that is spread over all classes. Only for true labels: no noise, "
+        "or a teacher's shard.",
     )
     average_decay: Fraction = key(
         0.0,
-        "Of the moving average of weights, which makes the predictions; 0 for the last weights.",
+        "Decay of the moving average of weights, which makes the predictions; 0 for the last "
+        "weights.",
     )
-    mirrored: Flag = key(
-        False, "Judge an image by itself and its mirror image, the mean of both logits."
-    )
+    mirrored: Flag = key(False, "Predict by the mean logits of an image and its mirror image.")
     even_gradient: Flag = key(
         False,
-        "Scale the loss of noisy labels until its first gradient is as long as that of true ones; "
-        "for losses that are the likelihood of a release.",
+        "Scale the loss so that the first gradient is as long as with true labels. For losses "
+        "that are the likelihood of a release.",
     )
 
     def refuse_smoothing(self, why: str) -> None:

@@ -65,12 +65,17 @@ class AmountsConfig(StartedMethod):
     started_by = "labeldp.trainers.methods.amounts:AmountTrainer"
     epochs = 1
 
-    task: Task = key(Task.REGRESSION, "What is learned; it selects method=amounts.")
-    release: AmountRelease = key(AmountRelease.AUTO, "What is released of the amounts.")
+    task: Task = key(Task.REGRESSION, "Task; `regression` selects method=amounts.")
+    release: AmountRelease = key(
+        AmountRelease.AUTO,
+        "Release of the amounts: `sums` (noisy sums along functions of the features), or a "
+        "noisy amount per row (`unbiased`, `least_error` or `randomized_response`). `auto` "
+        "chooses by epsilon, delta and loss.",
+    )
     epsilon: Positive = key(1.0, "Privacy loss per amount.")
-    delta: Fraction = key(USUAL_DELTA, "At which epsilon of sums holds; 0 allows none.")
-    loss: AmountLoss = key(AmountLoss.SQUARED, "The loss that is minimized.")
-    quantile: Share = key(0.5, "Of the loss QUANTILE.")
+    delta: Fraction = key(USUAL_DELTA, "Delta of epsilon, for `sums`; 0 rules them out.")
+    loss: AmountLoss = key(AmountLoss.SQUARED, "Loss to minimize.")
+    quantile: Share = key(0.5, "Quantile to predict with the loss `quantile`.")
 
     def __post_init__(self) -> None:
         self.chosen()

@@ -33,12 +33,17 @@ from labeldp.trainers.settings.base import (
     key,
     settings,
 )
-from labeldp.trainers.settings.training import LearnerConfig, Model
+from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model
 from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."
-_DELTA = "At which epsilon holds; used by Gaussian noise and other releases that are not pure."
+_DELTA = "Delta of epsilon, for Gaussian noise and other releases that are not pure."
+
+_LOSS = (
+    "Loss on noisy labels: `cross_entropy` (takes them as true), `debiased` (unbiased, "
+    "large variance) or `forward` (likelihood of the noisy label)."
+)
 
 
 class Noise(StrEnum):
@@ -109,30 +114,36 @@ class PriorSource(StrEnum):
 class PriorSettings:
     """A prior over the classes of every example, and its share of the budget."""
 
-    source: PriorSource = key(PriorSource.UNIFORM, "Where it comes from.")
+    source: PriorSource = key(
+        PriorSource.UNIFORM,
+        "Source of the prior: `uniform` (no prior), `clusters` (noisy class counts of k-means "
+        "clusters), `moments` (noisy sums of labels), `smooth_sums` (the same for tables) or "
+        "`file` (your own).",
+    )
     share: Share = key(
         0.5,
-        "Part of epsilon for a prior that requests labels.",
+        "Share of epsilon for the prior's release.",
     )
     most_epsilon: Positive = key(
         1.0,
-        "The most that the prior gets: single labels gain more from a large budget.",
+        "Largest epsilon for the prior. Of a large budget, noisy labels make better use.",
     )
-    clusters: Count = key(800, "Groups of k-means.")
+    clusters: Count = key(800, "Number of k-means clusters, for `clusters`.")
     landmarks: Two = key(
         1500,
-        "Examples that stand for all in the kernel of MOMENTS; half of all at most.",
+        "Number of landmark examples in the kernel of `moments`, at most half of all examples.",
     )
     smoothing: Share = key(
-        0.01, "Share of the uniform distribution in every row, so that no class is ruled out."
+        0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
     )
     path: Text | None = key(
-        None, "The user's own prior for FILE, an `.npy` of probabilities [N, K]."
+        None,
+        "Your own prior, for `file`: an `.npy` of probabilities [N, K], made without the labels.",
     )
-    seed: Whole = key(0, "Of k-means and landmarks; public.")
+    seed: Whole = key(0, "Seed of k-means and landmarks. It is public.")
     features: FeatureSet = key(
         FeatureSet.AS_THEY_ARE,
-        "Features that a prior is learned of: the trial's, or others of its images.",
+        "Features from which the prior is learned: the trial's, or others as in `data.features`.",
     )
 
     def __post_init__(self) -> None:
@@ -217,8 +228,12 @@ class PriorSettings:
 class NoisyLabels(StartedMethod):
     """Settings of a method that requests each label once, with noise."""
 
-    noise: Noise = key(Noise.LAPLACE, "Noise on each label; NONE trains on true labels.")
-    epsilon: Positive = key(1.0, "Privacy loss per label; NONE does not use it.")
+    noise: Noise = key(
+        Noise.LAPLACE,
+        "Noise on each label. `subset` is the best pure noise without a prior; `none` trains "
+        "on true labels.",
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label; noise `none` ignores it.")
     delta: Share = key(USUAL_DELTA, _DELTA)
 
     def mechanism(self, num_classes: int) -> LabelMechanism:
@@ -240,11 +255,13 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
 
     epsilon: Positive = key(
         1.0,
-        "Privacy loss per label; NONE does not use it. With LAPLACE it is 2 / lambda, of the "
-        "paper's scale lambda, and `trainer.lambda=X` sets it so.",
+        "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / lambda, "
+        "where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
     )
     post_processing: PostProcessing = key(
-        PostProcessing.MAP_WITH_PRIOR, "How the release becomes soft labels."
+        PostProcessing.MAP_WITH_PRIOR,
+        "Conversion of the release to soft labels. `map_with_prior` is ALIBI: the posterior, "
+        "with the model's own prediction as the prior.",
     )
 
     def __post_init__(self) -> None:
@@ -258,8 +275,10 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
 
     started_by = "labeldp.trainers.methods.alibi:AlibiPrior"
 
-    noise: Noise = key(Noise.LAPLACE, "Noise on each label; OPTIMAL is made for the prior.")
-    epsilon: Positive = key(1.0, "Privacy loss per label, of prior and noisy labels together.")
+    noise: Noise = key(
+        Noise.LAPLACE, "Noise on each label. `optimal` is the best pure noise under the prior."
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label, for prior and noisy labels together.")
     delta: Share = key(USUAL_DELTA, _DELTA)
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.CLUSTERS), "The prior and its share of epsilon."
@@ -336,9 +355,13 @@ class BitFlipConfig(LearnerConfig, StartedMethod):
 class ConsensusConfig(LearnerConfig, NoisyLabels):
     """Settings of consensus retraining on ALIBI or randomized response."""
 
-    started_by = "labeldp.trainers.methods.consensus:start"
+    started_by = "labeldp.trainers.methods.lp_mst:start_consensus"
 
-    retrain_epochs: Count = key(15, "How many of the epochs belong to the second round.")
+    retrain_epochs: Count = key(
+        15,
+        "Epochs of the second round, out of `epochs`. It retrains on noisy labels that the "
+        "first round's model agrees with.",
+    )
 
     def __post_init__(self) -> None:
         if self.noise is Noise.NONE:
@@ -371,19 +394,22 @@ class ConvexConfig(NoisyLabels):
 
     noise: Noise = key(
         Noise.RANDOMIZED_RESPONSE,
-        "RANDOMIZED_RESPONSE is LP-RR-SGD, GAUSSIAN LP-Normal-SGD, LAPLACE the latter's pure "
-        "sibling, NONE plain SGD.",
+        "Noise on each label: `randomized_response` is LP-RR-SGD, `gaussian` LP-Normal-SGD, "
+        "`laplace` its pure variant, and `none` plain SGD.",
     )
     diameter: Positive = key(
         50.0,
-        "D of the ball around 0 that weights are projected to, for features of norm 1.",
+        "Diameter D of the ball around 0 to which weights are projected, for features of norm 1.",
     )
-    step_factor: Positive = key(1.0, "Factor of the theorems' steps D / (G sqrt(t)).")
-    batch_size: Count = key(16, "Examples in a step; 1 in the paper.")
+    step_factor: Positive = key(1.0, "Factor on the theorems' step size D / (G sqrt(t)).")
+    batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
-        1, "Passes; the theorems speak of one. More cost no privacy, for no noise is new."
+        1, "Passes over the examples. The theorems cover one; more cost no privacy."
     )
-    iterate: Iterate = key(Iterate.AVERAGE, "Weights that predict.")
+    iterate: Iterate = key(
+        Iterate.AVERAGE,
+        "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
+    )
 
 
 class RobustLoss(StrEnum):
@@ -408,28 +434,34 @@ class LpMstConfig(LearnerConfig, StartedMethod):
 
     started_by = "labeldp.trainers.methods.lp_mst:start"
 
-    epsilon: Positive = key(1.0, "Privacy loss per label, of all stages together.")
-    stages: Count = key(2, "1 to 4 in the paper; more hardly help.")
+    epsilon: Positive = key(1.0, "Privacy loss per label, for all stages together.")
+    stages: Count = key(
+        2,
+        "Number of stages, each with its own part of the labels; 1 to 4 in the paper. More "
+        "help little.",
+    )
     splits: tuple[Positive, ...] | None = key(
         None,
-        "Share of the labels of each stage; null for 65% and 35%, or equal shares.",
+        "Share of the labels in each stage; they sum to 1. Null: 0.65 and 0.35 for two "
+        "stages, otherwise equal shares.",
     )
     randomizer: Randomizer = key(
         Randomizer.RR_WITH_PRIOR,
-        "How the stages release labels. Sets of OPTIMAL are learned from by FORWARD, and none is "
-        "dropped.",
+        "Release of each stage: as published, or the best pure noise under the prior. "
+        "`optimal` uses the loss `forward` and drops no labels.",
     )
     temperature: Positive = key(
-        0.5, "Of the prior: below 1 it sharpens the last stage's predictions."
+        0.5, "Temperature of the last stage's predictions as a prior; below 1 sharpens them."
     )
     later_mixup: NonNegative | None = key(
-        None, "Alpha of mixup after the first stage, which needs less; null for the same."
+        None, "Alpha of mixup after the first stage. Null: `mixup`."
     )
     filter_earlier: Flag = key(
         True,
-        "Drop earlier labels beyond the last model's k likeliest classes (k: mean k*).",
+        "Before a later stage, drop earlier labels outside the model's k likeliest classes, "
+        "where k is the mean k* of the stage.",
     )
-    loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, "How noisy labels are learned from.")
+    loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, _LOSS)
     prior: PriorSettings = key(
         PriorSettings(),
         "Prior of the first stage and its share of epsilon; the stages have the rest.",
@@ -437,7 +469,8 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     delta: Share = key(USUAL_DELTA, _DELTA)
     retrain_epochs: Whole = key(
         0,
-        "Epochs of a last round, on labels that the model agrees with; 0 for none.",
+        "Epochs of a last round, out of `epochs`, on labels that the model agrees with; 0 for "
+        "none.",
     )
 
     def __post_init__(self) -> None:
@@ -506,10 +539,10 @@ class RecommenderConfig(LpMstConfig):
 
     model: Model = key(ModelName.TWO_BRANCH, "The network.")
     epochs: Count = key(20, "Passes over the training examples.")
-    learning_rate: Positive = key(0.1, "Highest rate of SGD.")
-    schedule: Schedule = key(Schedule.COSINE, "How the rate moves after its warm-up.")
-    weight_decay: NonNegative = key(1e-6, "Pull of all parameters to 0.")
-    loss: RobustLoss = key(RobustLoss.FORWARD, "How noisy labels are learned from.")
+    learning_rate: Positive = key(0.1, "Peak learning rate of SGD.")
+    schedule: Schedule = key(Schedule.COSINE, SCHEDULE)
+    weight_decay: NonNegative = key(1e-6, "Weight decay of all parameters.")
+    loss: RobustLoss = key(RobustLoss.FORWARD, _LOSS)
 
 
 @settings
@@ -518,15 +551,15 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
 
     started_by = "labeldp.trainers.methods.lp_mst:StagedMoments"
 
-    epsilon: Positive = key(1.0, "Privacy loss per label, of all stages together.")
+    epsilon: Positive = key(1.0, "Privacy loss per label, for all stages together.")
     delta: Share = key(USUAL_DELTA, _DELTA)
     stages: Count = key(
         2,
-        "How often labels are requested, with noise larger by the root of it.",
+        "Number of releases of the labels. The noise of each grows with its square root.",
     )
     earlier_epochs: Count = key(
         4,
-        "Epochs of each stage but the last, which has the others.",
+        "Epochs of each stage except the last, which has the rest of `epochs`.",
     )
     prior: PriorSettings = key(
         PriorSettings(source=PriorSource.MOMENTS),

@@ -47,8 +47,8 @@ MOST_CLASSES = 256
 class ForestSettings:
     """Settings of a random forest."""
 
-    trees: Count = key(100, "How many.")
-    min_samples_leaf: Count = key(1, "Examples that a leaf needs at least.")
+    trees: Count = key(100, "Number of trees.")
+    min_samples_leaf: Count = key(1, "Smallest number of examples in a leaf.")
 
 
 class TeacherKind(StrEnum):
@@ -88,7 +88,7 @@ class StudentKind(StrEnum):
 class _Models:
     """Settings of the models that teachers and students can be."""
 
-    ridge: Positive = key(0.1, "Ridge penalty of probes.")
+    ridge: Positive = key(0.1, "L2 penalty of probes (ridge regressions).")
     forest: ForestSettings = key(ForestSettings(), "Of forests.")
     network: LearnerConfig = key(LearnerConfig(), "Of networks.")
     fixmatch: FixMatchConfig = key(FixMatchConfig(), "Of FixMatch.")
@@ -117,14 +117,20 @@ class _Models:
 class EnsembleConfig(_Models):
     """Everything that decides an ensemble's votes, except data and labels."""
 
-    kind: TeacherKind = key(TeacherKind.PROBE, "Kind of the teachers.")
-    teachers: Count = key(250, "How many teachers (T); of NEIGHBORS, the labels that vote (k).")
-    queries: Count = key(3000, "How many training examples the teachers vote on (Q).")
-    seed: Whole = key(0, "Of the shards, the choice of queries and the teachers' training.")
+    kind: TeacherKind = key(
+        TeacherKind.PROBE,
+        "Kind of teacher: `probe` (linear), `forest`, `network`, `fixmatch` (PATE-FM) or "
+        "`neighbors` (the labels nearest to a query vote).",
+    )
+    teachers: Count = key(
+        250, "Number of teachers (T); with `neighbors`, number of labels that vote on a query (k)."
+    )
+    queries: Count = key(3000, "Number of training examples that the teachers vote on (Q).")
+    seed: Whole = key(0, "Seed of the shards, the choice of queries and the teachers' training.")
     queries_per_label: Count | None = key(
         None,
-        "Of NEIGHBORS: the most queries that a label votes on, which it pays for; later queries "
-        "pass over labels that have voted so often. Null for all queries.",
+        "With `neighbors`: largest number of queries that a label votes on and pays for. "
+        "Later queries skip such labels. Null: all queries.",
     )
 
     def __post_init__(self) -> None:
@@ -198,11 +204,16 @@ class EnsembleConfig(_Models):
 class StudentConfig(_Models):
     """A student's settings."""
 
-    kind: StudentKind = key(StudentKind.PROBE, "Kind of the student.")
+    kind: StudentKind = key(
+        StudentKind.PROBE,
+        "Kind of student: `probe` (linear), `self_trained` (a probe that adds its own "
+        "confident predictions), `forest`, `network`, `fixmatch` or `vat` (virtual "
+        "adversarial training).",
+    )
     rounds: Count = key(5, "Rounds of self-training.")
     trusted: Share = key(
         0.8,
-        "Share of the half whose guesses are taken in the last round of self-training.",
+        "Share of its predictions that `self_trained` takes as labels in the last round.",
     )
     vat: VatConfig = key(VatConfig(), "Of virtual adversarial training.")
 
@@ -237,44 +248,52 @@ class PateConfig(StartedMethod):
     ensemble: EnsembleConfig = key(
         EnsembleConfig(), "The teachers; everything else here reuses their votes."
     )
-    aggregator: AggregatorKind = key(AggregatorKind.CONFIDENT, "How votes become answers.")
+    aggregator: AggregatorKind = key(
+        AggregatorKind.CONFIDENT,
+        "Aggregation of votes: `gnmax` and `lnmax` answer every query; `confident` answers if "
+        "the largest noisy count passes `threshold`, `interactive` if teachers contradict the "
+        "student.",
+    )
     epsilon: Positive | None = key(
         None,
-        "Privacy loss per label of all checks, all answers and the prior together, for any votes. "
-        "Noise that is not given is calibrated to it. Null where `sigma1` and `sigma2` are both "
-        "given; 1 if one of them is not.",
+        "Privacy loss per label for checks, answers and prior together, whatever the votes. "
+        "It calibrates noise that is not set. Null: 1, unless `sigma1` and `sigma2` set the "
+        "noise.",
     )
     threshold: NonNegative | None = key(
         None,
-        "tau, of CONFIDENT and INTERACTIVE, in votes; 60% of the teachers if not given.",
+        "Noisy count that the check of `confident` and `interactive` requires, in votes "
+        "(tau). Null: 60% of the teachers.",
     )
     sigma1: Positive | None = key(
-        None, "Standard deviation of the check's noise, in votes; calibrated if not given."
+        None, "Standard deviation of the check's noise, in votes. Null: calibrated."
     )
     sigma2: Positive | None = key(
         None,
-        "Standard deviation of the answers' noise, in votes; calibrated if not given. LNMAX takes "
-        "the Laplace distribution of this standard deviation, of scale sigma2 / sqrt 2 (`labeldp "
-        "epsilon pate --aggregator lnmax` is given that scale).",
+        "Standard deviation of the answers' noise, in votes. Null: calibrated. `lnmax` uses "
+        "Laplace noise of scale sigma2 / sqrt 2, which `labeldp epsilon pate --aggregator "
+        "lnmax` takes as --sigma2.",
     )
-    confidence: Weight = key(0.95, "Of INTERACTIVE: a student surer than this keeps its own label.")
-    answers: Count = key(500, "K, after which no more queries are answered.")
-    delta: Share = key(USUAL_DELTA, "At which epsilon is stated.")
+    confidence: Weight = key(
+        0.95, "With `interactive`: a student more confident than this keeps its own label."
+    )
+    answers: Count = key(500, "Largest number of answered queries (K).")
+    delta: Share = key(USUAL_DELTA, "Delta of epsilon.")
     publish_cost: Flag | None = key(
         None,
-        "Release, with noise and a charge of its own, a bound on what the answers really cost "
-        "(`epsilon_sanitized`). If not given: only where all noise is given, without a prior.",
+        "Release a noisy bound on the real cost of the answers (`epsilon_sanitized`), with a "
+        "charge of its own. Null: only if all noise is set and no prior requests labels.",
     )
     student: StudentConfig = key(StudentConfig(), "The model that learns from the answers.")
-    students: Count = key(3, "How many of them; mean and spread are reported.")
+    students: Count = key(3, "Number of students. Their mean and spread are reported.")
     prior: PriorSettings = key(
         PriorSettings(),
         "Beside the answers; UNIFORM for nothing. It adds `prior_epsilon`, whatever its share.",
     )
-    prior_epsilon: Positive = key(0.1, "Of that release.")
+    prior_epsilon: Positive = key(0.1, "Epsilon of the prior's release.")
     prior_trusted: Share = key(
         0.8,
-        "Share of each class, the surest first, whose likeliest class becomes a label.",
+        "Share of each predicted class that the prior labels, the most certain examples first.",
     )
 
     def __post_init__(self) -> None:

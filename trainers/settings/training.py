@@ -27,8 +27,13 @@ if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
 
 #: One of our networks, or `module:Name` of the user's.
 Model = Annotated[ModelName | str, PlainValidator(chosen_model)]
-_MODEL = "The network; `module:Name` for one of the user's own."
-_WIDTH = "Its width; null for the network's own."
+SCHEDULE = (
+    "Learning rate after the warm-up: `steps` (divided by 5 after each 0.3 of the "
+    "epochs), `tenths` (divided by 10), `linear` or `cosine` (to 0), `triangle` (linear, "
+    "updated every step) or `constant`."
+)
+_MODEL = "Network, or `module:Name` of your own."
+_WIDTH = "Width of the network: its units, channels or factor. Null: the network's default."
 
 
 class _Trained:
@@ -48,21 +53,24 @@ class LearnerConfig(_Trained):
     model: Model = key(ModelName.MLP, _MODEL)
     width: Count | None = key(None, _WIDTH)
     epochs: Count = key(30, "Passes over the training examples.")
-    batch_size: Count = key(128, "Examples in a step.")
-    learning_rate: Positive = key(0.05, "Highest rate of SGD.")
+    batch_size: Count = key(128, "Examples per step.")
+    learning_rate: Positive = key(0.05, "Peak learning rate of SGD.")
     momentum: Fraction = key(0.9, "Momentum of SGD.")
-    nesterov: Flag = key(True, "Look ahead along the momentum.")
-    weight_decay: NonNegative = key(1e-4, "Pull of all parameters to 0.")
-    schedule: Schedule = key(Schedule.STEPS, "How the rate moves after its warm-up.")
-    warmup: Fraction = key(WARMUP_FRACTION, "Fraction of the epochs in which the rate rises.")
+    nesterov: Flag = key(True, "Use Nesterov momentum.")
+    weight_decay: NonNegative = key(1e-4, "Weight decay of all parameters.")
+    schedule: Schedule = key(Schedule.STEPS, SCHEDULE)
+    warmup: Fraction = key(
+        WARMUP_FRACTION, "Share of the epochs in which the learning rate rises to its peak."
+    )
     augment: Flag = key(
-        False, "Random crops and flips; for photographs, not for digits, and not for tables."
+        False,
+        "Augment images by random crops and flips. For photographs; not for digits or tables.",
     )
     mixup: NonNegative = key(
         0.0,
-        "Alpha of mixup (Zhang et al. 2018), with one share per batch; 0 for none.",
+        "Alpha of mixup (Zhang et al. 2018), with one mixing weight per batch; 0 disables it.",
     )
-    dropout: Fraction = key(0.0, "Share of hidden units that each step leaves out; for the MLP.")
+    dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
 
     def learner(self, **changes: Any) -> "LearnerConfig":
@@ -89,22 +97,20 @@ class FewLabelsConfig(_Trained):
 
     model: Model = key(ModelName.WIDE_RESNET28, _MODEL)
     width: Count | None = key(None, _WIDTH)
-    epochs: Count = key(40, "Passes over the unlabeled examples.")
+    epochs: Count = key(40, "Number of epochs, of `steps_per_epoch` steps each.")
     steps_per_epoch: Count | None = key(
-        None, "Null for (unlabeled examples) / batch_size, as published."
+        None, "Steps per epoch. Null: (training examples) / batch_size, as published."
     )
-    batch_size: Count = key(64, "Labeled examples in a step.")
-    unlabeled_ratio: Count = key(7, "Unlabeled examples for each labeled one (mu).")
-    unlabeled_weight: NonNegative = key(1.0, "Of the loss on examples without a label.")
+    batch_size: Count = key(64, "Labeled examples per step.")
+    unlabeled_ratio: Count = key(7, "Unlabeled examples for each labeled one in a step (mu).")
+    unlabeled_weight: NonNegative = key(1.0, "Weight of the loss on unlabeled examples.")
     learning_rate: Positive = key(
-        0.03, "At the start; it falls along 7/16 of half a period of a cosine."
+        0.03, "Initial learning rate of SGD. It falls as cos(7 pi t / 16), with t from 0 to 1."
     )
-    momentum: Fraction = key(0.9, "Momentum of SGD, with Nesterov's look ahead.")
-    weight_decay: NonNegative = key(
-        5e-4, "Pull of weights, but not of biases and normalization, to 0."
-    )
+    momentum: Fraction = key(0.9, "Nesterov momentum of SGD.")
+    weight_decay: NonNegative = key(5e-4, "Weight decay. Biases and normalization have none.")
     average_decay: Fraction = key(
-        0.999, "Of the moving average of the weights, which makes the predictions."
+        0.999, "Decay of the moving average of weights, which makes the predictions."
     )
 
 
@@ -115,8 +121,8 @@ class VatConfig(FewLabelsConfig):
     model: Model = key(ModelName.MLP, _MODEL)
     radius: Positive = key(
         0.2,
-        "Root mean square of the perturbation, over the numbers of an example, in standard "
-        "deviations of a pixel or column; the published lengths are about 0.2.",
+        "Size of the perturbation: root mean square over the features of an example, in "
+        "standard deviations of a pixel or column. Published sizes are about 0.2.",
     )
 
 
@@ -124,20 +130,28 @@ class VatConfig(FewLabelsConfig):
 class FixMatchConfig(FewLabelsConfig):
     """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10."""
 
-    threshold: Fraction = key(0.95, "Probability that a pseudo-label needs.")
-    temperature: Positive = key(1.0, "Divides weak logits before the threshold is applied.")
-    weak_branch: WeakBranch = key(WeakBranch.JOINT, "JOINT as published, or a cheaper variant.")
-    padding: Whole = key(4, "Pixels that a random crop may move an image.")
+    threshold: Fraction = key(0.95, "Predicted probability above which a pseudo-label is used.")
+    temperature: Positive = key(
+        1.0, "Divisor of the logits of weak views, before `threshold` applies."
+    )
+    weak_branch: WeakBranch = key(
+        WeakBranch.JOINT,
+        "Batch of the weak views: `joint` with the others, as published, or "
+        "`without_gradient` on their own, a third less work.",
+    )
+    padding: Whole = key(4, "Largest shift of a random crop, in pixels.")
     flip: Flag = key(True, "Mirror half of the images; wrong for digits and letters.")
     box: Whole | None = key(
         None,
-        "Nominal side of RandAugment's gray box; null for half of the image, 16 on CIFAR.",
+        "Nominal side of RandAugment's gray box, in pixels. Null: half of the image.",
     )
     weak_noise_std: NonNegative = key(
-        0.05, "Noise in weak views of tables, whose features are standardized."
+        0.05, "Standard deviation of the noise in weak views of tables. Columns are standardized."
     )
-    strong_noise_std: NonNegative = key(0.2, "Noise in strong views of tables.")
-    masked_share: Fraction = key(0.2, "Share of the features that strong views of tables hide.")
+    strong_noise_std: NonNegative = key(
+        0.2, "Standard deviation of the noise in strong views of tables."
+    )
+    masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
 
 
 _ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28, ModelName.SMALL_CNN)
@@ -163,33 +177,38 @@ class SelfSupervisedConfig:
     label was looked at to choose any of it: the rate was chosen by the loss.
     """
 
-    model: ModelName = key(ModelName.FAST_CNN, "The convolutional network; its head is removed.")
+    model: ModelName = key(ModelName.FAST_CNN, "Convolutional network. Its classifier is removed.")
     width: Count | None = key(None, _WIDTH)
     projection: Count = key(
         1024,
-        "Units of each of the two layers between encoder and loss, which are left out afterwards.",
+        "Units of each of the two layers between encoder and loss. They are removed after "
+        "training.",
     )
-    loss: PretrainingLoss = key(PretrainingLoss.VICREG, "What the views are trained for.")
-    views: Two = key(2, "Views of each image in a step.")
+    loss: PretrainingLoss = key(
+        PretrainingLoss.VICREG, "Loss of the views: `vicreg`, `coding_rate` (EMP-SSL) or `simclr`."
+    )
+    views: Two = key(2, "Views of each image per step.")
     crop: Count | None = key(
         None,
-        "Side of a view that is a crop at the image's own resolution; the encoder then averages "
-        "over crops. Null for windows that are enlarged to the image's size.",
+        "Side in pixels of views that are crops at the image's resolution; the encoder "
+        "averages over crops. Null: windows that are enlarged to the image's size.",
     )
-    epochs: Count = key(100, "Passes over the images; the rate falls to 0 over them all.")
+    epochs: Count = key(
+        100, "Passes over the images. The learning rate falls to 0 over all of them."
+    )
     # Variance and covariance are of the images in a step.
-    batch_size: Two = key(512, "Images in a step, each in all its views.")
-    learning_rate: Positive = key(0.03, "Highest rate of SGD.")
+    batch_size: Two = key(512, "Images per step, each in all its views.")
+    learning_rate: Positive = key(0.03, "Peak learning rate of SGD.")
     smallest_area: Annotated[float, Field(strict=True, gt=0, le=1)] = key(
-        0.25, "Of the window that a view shows, as a share of the image; crops have their side."
+        0.25, "Smallest area of a window, as a share of the image. Crops ignore it."
     )
     jitter: Weight = key(
         0.4,
-        "How far brightness, contrast and saturation are changed, and half as much of a quarter "
-        "turn of the hue; 0 for not at all.",
+        "Largest relative change of brightness, contrast and saturation. The hue turns by up "
+        "to this times 45 degrees; 0 disables both.",
     )
-    grey: Weight = key(0.2, "Share of the views without color.")
-    flip: Flag = key(True, "Whether views may be mirrored: wrong for digits and letters.")
+    grey: Weight = key(0.2, "Share of the views in grayscale.")
+    flip: Flag = key(True, "Mirror views at random. Wrong for digits and letters.")
 
     def __post_init__(self) -> None:
         if self.model not in _ENCODERS:

@@ -100,6 +100,11 @@ def test_queries_after_the_last_answer_are_not_looked_at() -> None:
     assert everything.checked == 600
 
 
+def test_the_check_of_a_name_is_that_check() -> None:
+    named: Any = {"threshold": 60.0, "sigma1": 20.0, "sigma2": 10.0, "check_noise": "per_class"}
+    assert ConfidentGNMax(**named).check_noise is CheckNoise.PER_CLASS
+
+
 def test_events_are_the_costs_of_any_votes() -> None:
     assert LNMax(scale=20.0).events(checked=7, answered=7) == (PureEvent(epsilon=0.7),)
     (gaussian,) = GNMax(noise_std=40.0).events(checked=8, answered=8, accounting=Accounting.COUNTS)
@@ -121,9 +126,10 @@ def test_events_are_the_costs_of_any_votes() -> None:
     for aggregator in AGGREGATORS:
         with pytest.raises(ValueError, match="answered is 3"):
             aggregator.events(checked=2, answered=3)
-        for bad in ("checked", "answered"):
-            with pytest.raises(ValueError, match=f"{bad} is -1"):
-                aggregator.events(**{"checked": 2, "answered": 2, bad: -1})
+        with pytest.raises(ValueError, match="checked is -1"):
+            aggregator.events(checked=-1, answered=2)
+        with pytest.raises(ValueError, match="answered is -1"):
+            aggregator.events(checked=2, answered=-1)
 
 
 # Privacy, observed: one vote moves, a million runs on either side.
@@ -306,6 +312,12 @@ def test_a_confidence_out_of_range_and_missing_scores_are_refused() -> None:
     for confidence in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="confidence is"):
             InteractiveGNMax(threshold=1.0, sigma1=1.0, sigma2=1.0, confidence=confidence)
+    for confidence, answer in ((0.0, 0), (1.0, NO_ANSWER)):  # above it, not at it
+        given: dict[str, float] = {"threshold": 1e9, "sigma1": 1.0, "sigma2": 1.0}
+        found = InteractiveGNMax(**given, confidence=confidence).answer(
+            [[1, 5]], student_scores=[[1.0, 0.0]], generator=np.random.default_rng(0)
+        )
+        assert found == [answer]
     with pytest.raises(ValueError, match="sigma1 is"):
         InteractiveGNMax(threshold=1.0, sigma1=0.0, sigma2=1.0, confidence=0.5)
     with pytest.raises(ValueError, match="needs student_scores"):

@@ -20,7 +20,7 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.report.cohorts import vault_ledger
+from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
 from tests.document_commands import commands
 from tests.platform.cli.asked import answer as ran

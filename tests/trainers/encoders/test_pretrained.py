@@ -20,7 +20,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.encoders.embedding import load_encoder
+from labeldp.trainers.encoders.embedding import CACHE, cache_folder, load_encoder, publicly_trained
 from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
     WeightsRefused,
@@ -28,7 +28,6 @@ from labeldp.trainers.encoders.encoder import (
     image_source,
 )
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
-from labeldp.trainers.encoders.pretrained import CACHE, cache_folder, publicly_trained
 from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig

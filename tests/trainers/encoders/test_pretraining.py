@@ -19,11 +19,11 @@ from labeldp.trainers.encoders.pretraining import (
     Pretrained,
     Pretraining,
     described,
+    loss_of,
     pretrain,
     training_images,
     view,
 )
-from labeldp.trainers.encoders.pretraining_losses import loss_of
 from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
