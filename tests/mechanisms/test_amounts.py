@@ -148,6 +148,12 @@ def test_a_histogram_and_the_channel_whose_prior_it_is_cost_epsilon_together(
     assert min(epsilon_of([event], delta=0.0) for event in events) > 0.1
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (2.0, 1e-5), (2.0, 0.01)])
+def test_sums_that_cost_epsilon_cost_no_more(epsilon: float, delta: float) -> None:
+    found = epsilon_of([AmountSums.costing(epsilon=epsilon, delta=delta).event], delta=delta)
+    assert epsilon * (1 - 1e-9) < found <= epsilon
+
+
 @given(
     amounts=arrays(np.float64, 20, elements=st.floats(-1e6, 1e6)),
     low=st.floats(-1e3, 1e3),

@@ -21,7 +21,7 @@ from labeldp.mechanisms.amounts import BINS, LEVELS, AmountChannel, AmountSums
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.mechanisms.persons import numbered, shares_of_persons
+from labeldp.mechanisms.persons import Groups, numbered, shares_of_persons
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
@@ -265,6 +265,8 @@ def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
         with pytest.raises(ValueError, match=r"row 1 of groups \(and 0 more\) names no person"):
             numbered(["a", missing, "b"])
+    with pytest.raises(ValueError, match="max_labels_per_person is 0"):
+        Groups.of(["a", "a"], count=2, most=0)
     with pytest.raises(ValueError, match="groups names 2 persons for 4 rows"):
         LabelPrivateClassifier(classes=2).fit(np.eye(4), [0, 1, 0, 1], groups=["a", "b"])
 
@@ -280,6 +282,7 @@ def test_shares_hold_for_rows_in_single_precision_on_the_lattice() -> None:
     quiet = LabelMoments(noise_std=1e-6, num_classes=2)
     signs = np.sign(short @ short[np.searchsorted(persons, persons)].sum(0))  # as bad as can be
     sums = vault.release(quiet, short, noise=SecureEntropy()).values
+    assert (shares_of_persons(rows[:6] / 8, np.array([0, 0, 1, 1, 1, 2])) == 1).all()
     assert shares[0] == 1.0 and len(vault.charges()) == 1 and vault.num_people == 4
     for person in range(4):
         own = persons == person
