@@ -146,9 +146,9 @@ def test_bad_amounts_are_refused(
 
 def test_a_wrong_level_is_refused_without_being_shown() -> None:
     levels, generator = np.array([0, 77]), np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
         AmountChannel(epsilon=1.0).release(levels, np.full(BINS, 1 / BINS), generator=generator)
-    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
         AmountSums(noise_std=1.0).release(levels, np.eye(2), generator=generator)
 
 

@@ -33,7 +33,7 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="num_classes is 1"):
         BitFlip(epsilon=1.0, num_classes=1)
     mechanism = BitFlip(epsilon=1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"labels\[0\] is none of"):
+    with pytest.raises(ValueError, match=r"labels\[0\] is not one of"):
         mechanism.release(np.array([3]), generator=np.random.default_rng())
     with pytest.raises(ValueError, match=r"must be \[N, 3\]"):
         mechanism.log_likelihood(np.zeros((2, 4)))

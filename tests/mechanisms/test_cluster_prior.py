@@ -46,7 +46,7 @@ def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
         ([0, 1], [0], "clusters has 1 entries and labels 2"),
         ([0, 1], [0, 2], "3 clusters of 2 labels"),
         ([0, 1], [0, -1], r"clusters\[1\] is -1"),
-        ([0, 3], [0, 1], r"labels\[1\] is none of the classes"),
+        ([0, 3], [0, 1], r"labels\[1\] is not one of the classes"),
         ([0, 1], [0.0, 1.0], "float64"),
     ],
 )

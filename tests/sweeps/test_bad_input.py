@@ -66,7 +66,7 @@ ONE_PART = {"features": FEATURES, "labels": LABELS}
     [
         (
             {"train_features": FEATURES, "train_labels": np.where(LABELS == 2, 7, LABELS), **TEST},
-            ["train_labels[2] is none of the classes", "0..2"],
+            ["train_labels[2] is not one of the classes", "0..2"],
         ),
         (
             {"train_features": INFINITE_IN_ROW_7, "train_labels": LABELS, **TEST},

@@ -45,7 +45,7 @@ def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
     for moved in ((), ("--moved",)):
         code, line = door.refuse(*limit, *moved)
         assert code == 2
-        for word in ("vault.db is gone", "sweep.json knows of it", "--results", "count what"):
+        for word in ("vault.db is missing", "sweep.json knows of it", "--results", "add what"):
             assert word in line
 
 
