@@ -45,7 +45,7 @@ class LabelSource(Protocol):
 
 
 class Given(TypedDict):
-    """What a trainer is started with, beside its settings."""
+    """Arguments that start a trainer, beside its settings."""
 
     data: "PublicData"
     labels: LabelSource

@@ -1,4 +1,4 @@
-"""What estimators with private labels share: one ledger for all fits, and a guarantee in words."""
+"""Base of estimators with private labels: one ledger for all fits, and a guarantee in words."""
 
 import hashlib
 import math

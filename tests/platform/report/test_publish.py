@@ -557,7 +557,9 @@ def folder(tmp_path: Path) -> FolderLedger:
 )
 def test_places_are_found_however_they_are_written(form: str, folder: FolderLedger) -> None:
     record = a_record(changes={"data.path": QUOTED, "data.label_column": "accuracy"})
-    with pytest.raises(NotPublishable, match=r"page would contain the value of data\.path") as refused:
+    with pytest.raises(
+        NotPublishable, match=r"page would contain the value of data\.path"
+    ) as refused:
         search({"page": b"..." + form.encode() + b"..."}, folder=folder, records=[record])
     assert "ada" not in str(refused.value)
     search({"page": b"accuracy, own"}, folder=folder, records=[record])  # a word, not a place
