@@ -34,6 +34,7 @@ from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
+from labeldp.platform.api.process_ledger import Total
 from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
@@ -272,7 +273,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.classes_, origin = fitted.trained.classes, fitted.trained.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
-        self._vault_total, self._seed_of_noise = (self.epsilon_, self.delta_), None
+        self._vault_total, self._seed_of_noise = Total(self.epsilon_, self.delta_), None
+        self._source = None
         self.__dict__.pop("_people", None)
         return self
 

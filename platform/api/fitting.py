@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import LabelMoments
@@ -53,8 +54,8 @@ def refuse_unusable(labels: Any) -> None:
     if plain.dtype.kind == "c":
         raise ValueError("Complex data not supported: y holds complex numbers; give texts or reals")
     if plain.dtype.kind == "O" and plain.ndim == 1:
-        missing = [row for row, label in enumerate(plain) if label is None]
-        if missing:
+        missing = np.flatnonzero(pd.isna(plain))
+        if len(missing):
             raise ValueError(
                 f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
             )

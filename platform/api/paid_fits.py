@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self._id_column: str | None = None
         self._source = None if self.vault is None else vault.name
         self._on_disk = vault.folder is not None
-        self._vault_total, self._vault_seeded = vault.total(delta=self.delta), False
+        self._vault_total = _total_of(vault, delta=self.delta)
         self._opened = vault
         return near
 
@@ -135,9 +136,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             LEDGER.add(near.new_charges(), self._people, source=self._source)
             if self.vault is not None:
                 with vault.alone():  # signs its ledger
-                    self._vault_total = vault.total(delta=self.delta)
-                kinds = {charge.noise for charge in vault.charges()}
-                self._vault_seeded = NoiseKind.SEEDED in kinds
+                    self._vault_total = _total_of(vault, delta=self.delta)
         new = len(near.new_charges())
         if before > 0 and new:
             warnings.warn(
@@ -186,18 +185,18 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "of the release; what else their owner released is not counted here; features are "
                 "not protected"
             )
-        (total, at), every = self._total(), "without any bound"
+        (total, at), vault, every = self._total(), self._of_vault(), "without any bound"
         if math.isfinite(total):
             every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
         if self._source is not None:
-            alone = self._total() == self._vault_total
+            alone = (total, at) == (vault.epsilon, vault.delta)
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
-        seeded = self._vault_seeded or self._in_process().seeded
+        seeded = vault.seeded or self._in_process().seeded
         void = "; noise of some of those came from a seed, which removes it"
         whole = "" if self._unit == "label" else "; it holds for all labels of a person together"
         risk = ""
-        if math.isfinite(total):
+        if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
             risk = f"; a guess of a label at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
@@ -256,6 +255,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return Total()
         return LEDGER.total(self._people, delta=self.delta, without=self._source)
 
+    def _of_vault(self) -> Total:
+        """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
+        vault, name = self.vault, self._source
+        if name is None:
+            return self._vault_total
+        if not (isinstance(vault, SharedVault) and vault.name == name):
+            if not Path(name).is_dir():
+                return self._vault_total
+            vault = SharedVault(name)
+        return _total_of(vault, delta=self.delta)
+
     def _total(self) -> tuple[float, float]:
         """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
         if not hasattr(self, "_vault_total"):
@@ -264,7 +274,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
         if hasattr(self, "_people"):
             paid_elsewhere.pop(LEDGER.identity, None)
-        paid = [self._vault_total, (here.epsilon, here.delta), *paid_elsewhere.values()]
+        vault = self._of_vault()
+        paid = [(vault.epsilon, vault.delta), (here.epsilon, here.delta), *paid_elsewhere.values()]
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
 
     def _not_counted(self) -> list[str]:
@@ -281,6 +292,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
             )
         return found
+
+
+def _total_of(vault: SharedVault, *, delta: float) -> Total:
+    epsilon, at = vault.total(delta=delta)
+    return Total(epsilon, at, any(line.noise is NoiseKind.SEEDED for line in vault.charges()))
 
 
 def is_table(rows: Any) -> bool:

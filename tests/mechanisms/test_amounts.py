@@ -42,7 +42,7 @@ def test_no_digits_of_a_column_differ_by_more_than_e_to_the_epsilon(
     digits, total = exact_digits(table.probabilities, epsilon)
     for column in [*digits.T, total - digits.sum(axis=1)]:
         assert column.min() >= 0 and int(column.max()) <= np.exp(epsilon) * int(column.min())
-    assert (digits.sum(axis=1) / total).min() > 1 - 1e-9  # next to nothing reveals nothing
+    assert (digits.sum(axis=1) / total).min() > 1 - 1e-9  # too small beside reveals nothing
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])

@@ -237,6 +237,21 @@ def test_a_vault_at_the_address_of_one_that_is_gone_is_another(
     assert totals == [2.0, 4.0, 6.0]
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_later_fits_with_the_vault_count_in_earlier_guarantees(
+    on_disk: bool, tmp_path: Path
+) -> None:
+    vault = str(tmp_path / "vault") if on_disk else SharedVault()
+    first = quick(epsilon=1.0, vault=vault).fit(X, Y)
+    assert "at most 73.2%" in first.guarantee_
+    quick(epsilon=3.0, vault=vault, noise_seed=3).fit(X, Y)
+    assert first.total_epsilon_ == 4.0 and "4 for all fits with its vault;" in first.guarantee_
+    # A seed removes noise, so that no guess has a bound.
+    assert "came from a seed" in first.guarantee_ and "at even odds" not in first.guarantee_
+    if on_disk:
+        assert pickle.loads(pickle.dumps(first)).total_epsilon_ == 4.0
+
+
 def test_published_labels_have_no_bound() -> None:
     for model in (quick(classes="publish"), quick(method="no_privacy")):
         model.fit(X, Y)
