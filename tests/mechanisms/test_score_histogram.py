@@ -187,6 +187,29 @@ def test_intervals_hold_and_errors_are_true(epsilon: float, examples: int, heavy
         assert 0.9 * values.std() < stated < 3.5 * values.std()
 
 
+@pytest.mark.parametrize(
+    ("means", "squared", "absolute"),
+    [
+        ((0.2, 0.06, 0.01), (1.00176, 6.67824, 1.37181), (1.24905, 1.95095, 0.169411)),
+        ((-0.01, 0.001, -0.002), (0, 2.66523, 1.24348), (0, 0.234585, 0.149666)),
+        ((0.97, 0.95, 0.99), (57.195, 64, 1.77989), (7.38566, 8, 0.181978)),
+        ((0.3, 0.35, 0.02), (20.0034, 24.7966, 1.13137), (1.90664, 2.89336, 0.244949)),
+        ((0.05, 0.04, 0.03), (0, 5.44106, 1.39485), (0.0404014, 0.759599, 0.174069)),
+    ],
+)
+def test_intervals_of_given_sums_are_golden(
+    means: tuple[float, ...], squared: tuple[float, ...], absolute: tuple[float, ...]
+) -> None:
+    mechanism = ErrorSums(epsilon=0.5, largest=0.8)
+    found = error_estimates(np.array(means) * STEPS * 400, mechanism, examples=400, width=10.0)
+    for name, power, noise, expected in zip(
+        NAMES, (means[1] * 64, means[0] * 8), (1.13137, 0.141421), (squared, absolute), strict=True
+    ):
+        one = found[name]
+        assert (one.value, one.noise) == pytest.approx((power, noise), rel=1e-5)
+        assert (one.low, one.high, one.error) == pytest.approx(expected, rel=1e-5)
+
+
 def exact(level: int, guess: float, largest: float) -> NDArray[np.int64]:
     """Sums of one amount; noise at this epsilon is 0."""
     mechanism = ErrorSums(epsilon=1e9, largest=largest)
@@ -246,5 +269,11 @@ def test_guesses_that_do_not_fit_are_refused() -> None:
             ErrorSums(epsilon=1.0).release(
                 np.array([1, 2]), guesses, generator=np.random.default_rng(0)
             )
+    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+        ErrorSums(epsilon=1.0).release(
+            np.array([0, 77]), np.zeros(2), generator=np.random.default_rng(0)
+        )
     with pytest.raises(ValueError, match="largest is 0"):
         ErrorSums(epsilon=1.0, largest=0.0)
+    with pytest.raises(ValueError, match="epsilon is 0"):
+        ErrorSums(epsilon=0.0)
