@@ -53,9 +53,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench $(if $(ONLY),--only $(ONLY))
 
-## make measure  the other measurements of tests/benchmarks: canaries, rates, estimates
+## make measure  the other measurements: canaries, rates, estimates
 measure: $(STAMP)
-	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s -o timeout=900
+	$(BIN)/python -m pytest -m benchmark tests/benchmarks tests/mechanisms -s -o timeout=900
 
 ## make compare-rivals  the same tasks by other libraries, in environments of their own
 compare-rivals: $(STAMP)

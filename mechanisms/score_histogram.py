@@ -11,7 +11,7 @@ figures are linear in the counts (log loss, Brier score, accuracy) or ratios of 
 average precision, lift, where the number of positives is noisy itself). A ratio's interval has the
 values that the counts do not refute (Fieller, 1954): it is [0, 1] where noise swamps the positives,
 and holds all the same. Sums over bins make the noise nearly normal; intervals include the choice of
-held-out examples. Coverage: `tests/benchmarks/test_score_coverage.py`.
+held-out examples. Coverage: `tests/mechanisms/test_score_histogram.py`.
 
 >>> random = np.random.default_rng(7)
 >>> chance = random.beta(0.4, 3.6, size=20_000)

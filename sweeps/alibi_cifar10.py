@@ -15,7 +15,7 @@ seven minutes a trial.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.cifar_sizes import SMALL_CNN, network_preset
+from labeldp.platform.studies.presets import SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant

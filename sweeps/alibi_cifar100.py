@@ -15,7 +15,7 @@ Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
+from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant

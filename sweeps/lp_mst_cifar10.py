@@ -13,7 +13,7 @@ Hardware: a GPU, about 2 hours a trial (an estimate); at home 7 minutes a stage 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.cifar_sizes import EPOCHS, SMALL_CNN, network_preset
+from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule

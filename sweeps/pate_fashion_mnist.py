@@ -5,7 +5,7 @@ As `pate_mnist`, on clothes. Mark: linear probes like these, 77.9% at a (vote-de
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.pate_grids import VARIANTS, smoke
+from labeldp.platform.studies.presets import VARIANTS, smoke
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep

@@ -17,8 +17,7 @@ GPU-hours for both ensembles (medium and low share votes), and 3 for a trial's s
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.cifar_sizes import pate_preset
-from labeldp.platform.studies.pate_grids import FIXMATCH_SMOKE, level
+from labeldp.platform.studies.presets import FIXMATCH_SMOKE, level, pate_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Resources, Sweep
 from labeldp.trainers.performance import Performance, Precision
@@ -56,7 +55,7 @@ SWEEP = Sweep(
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=63.0,
     smoke=FIXMATCH_SMOKE,
-    presets={"home": pate_preset(epochs=40)},
+    presets={"home": pate_preset()},
 )
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ Hardware: two cores, three minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.pate_grids import VARIANTS, smoke
+from labeldp.platform.studies.presets import VARIANTS, smoke
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.settings.base import FeatureSet

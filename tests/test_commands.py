@@ -47,19 +47,19 @@ PARSED_ONLY = {
     "labeldp verify": "needs a signature; tests/platform/vault/test_signing.py signs and verifies",
     "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
     "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",
-    "labeldp doctor": "starts Ray; tests/platform/cli/test_doctor.py has it",
+    "labeldp doctor": "starts Ray; tests/platform/cli/test_command_line.py has it",
 }
 #: What else is not run, by how the line begins, and why.
 NOT_RUN = {
     ". .venv/bin/activate": "changes the shell",
     "export ": "changes the shell",
     "pip install ": "installs a wheel; tests/test_slim.py does",
-    "cd infra/mlflow ": "makes a server's secrets; tests/infra/test_tracking_server.py starts one",
+    "cd infra/mlflow ": "makes a server's secrets; tests/infra/test_kubernetes.py starts one",
     "python docs/": "draws a figure of a page; tests/mechanisms has its numbers",
     "docker ": "needs Docker; tests/infra/test_images.py reads what it builds",
     "kubectl ": "needs a cluster; tests/infra/test_kubernetes.py reads the manifests",
-    "ray ": "needs a cluster; tests/infra/test_launcher.py reads the launcher's files",
-    "MLFLOW_TRACKING_": "is of a tracking server; tests/infra/test_tracking_server.py uses it",
+    "ray ": "needs a cluster; tests/infra/test_kubernetes.py reads the launcher's files",
+    "MLFLOW_TRACKING_": "is of a tracking server; tests/infra/test_kubernetes.py uses it",
 }
 #: Ends that are not 0, and what must be said then.
 OTHER_ENDS = {

@@ -1,10 +1,17 @@
 """Documents stay true: their links lead somewhere, and their Python runs."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
+import labeldp
+from labeldp.platform.cli.command_line import VERBS
+from labeldp.platform.sweep.configuration import METHODS
 from tests.faults.without_cluster import without_cluster
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,3 +46,42 @@ def test_python_in_documents_runs(
     monkeypatch.chdir(tmp_path)  # what it writes is written here
     with without_cluster():
         exec(compile(block, str(page), "exec"), {"__name__": "document"})
+
+
+# The documentation as a site: built strictly, all keys and verbs in it; its notebook runs.
+
+
+def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {path.stem: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
+    for method in METHODS:
+        assert f"method={method}" in pages["configuration"]
+    for verb in VERBS:
+        assert f"labeldp {verb.words}" in pages["command_line"]
+    for name in labeldp.__all__:
+        assert name.startswith("_") or f"labeldp.{name}" in pages["python"]
+    # It works from the file system, and nothing is fetched from elsewhere.
+    for name, page in pages.items():
+        fetched = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page)
+        assert not [address for address in fetched if "canonical" not in address], name
+
+
+def test_the_tutorial_runs(tmp_path: Path) -> None:
+    path = ROOT / "docs" / "tutorial.ipynb"
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # it has no types
+    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert shown and not [output for output in shown if output.output_type == "error"]
+    where = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
+    printed = "".join(
+        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
+    )
+    assert "two fits: epsilon 2.0" in printed and "and one more: epsilon 3.0" in printed

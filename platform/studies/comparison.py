@@ -22,8 +22,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from labeldp.platform.studies.cifar_sizes import EPOCHS as NETWORK_EPOCHS
-from labeldp.platform.studies.cifar_sizes import network_preset
+from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
+from labeldp.platform.studies.presets import network_preset
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Sweep, Variant

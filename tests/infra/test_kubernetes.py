@@ -1,11 +1,15 @@
 """Kubernetes: KubeRay's schemas know every field, and rules say the rest."""
 
+import configparser
+import copy
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
+import pytest
 
 from tests.infra.documents import ROOT, SECRET, Document, is_pinned, load, load_all, strings
 from tests.shared_material import shared_path
@@ -166,3 +170,128 @@ def test_the_tracking_server_is_behind_a_password_and_off_the_internet() -> None
 
 
 README = (ROOT / "infra/README.md").read_text()
+
+
+# The cluster launcher's files: Ray accepts them, and they can neither stand open nor run away.
+
+AWS, GCP = "ray/aws-gpu-spot.yaml", "ray/gcp-gpu-spot.yaml"
+TOKEN_PATH = "/home/labeldp/.ray/auth_token"
+
+
+def check(config: Document) -> None:
+    """Nothing is open to the internet, every number is capped, and a token is required."""
+    texts = list(strings(config))
+    assert [text for text in texts if re.search(r"\b0\.0\.0\.0\b|(^|\s)::/0", text)] == []
+    assert not any("RAY_AUTH_TOKEN=" in text for text in texts)
+    assert config["provider"]["use_internal_ips"] is True
+    assert config["provider"]["cache_stopped_nodes"] is False, "stopped nodes cost their disks"
+    assert 0 < config["idle_timeout_minutes"] <= 5 and 0 < config["max_workers"] <= 16
+    for key in ("setup_commands", "head_setup_commands", "worker_setup_commands"):
+        assert config[key] == [], "Ray's defaults, or ours, install over the image"
+    assert all(is_pinned(config["docker"][key]) for key in ("head_image", "worker_image"))
+    kinds = set()
+    for name, node in config["available_node_types"].items():
+        launch, resources = node["node_config"], node["resources"]
+        market = launch.get("InstanceMarketOptions", {}).get("MarketType")
+        spot = market == "spot" or launch.get("scheduling", {}).get("provisioningModel") == "SPOT"
+        if name == config["head_node_type"]:
+            assert resources["CPU"] == 0 == resources.get("GPU", 0), "the head takes no trials"
+            assert not spot and node["max_workers"] == 0
+        else:
+            kinds.add(launch.get("InstanceType", launch.get("machineType")))
+            assert spot and resources["GPU"] >= 1
+            assert node["min_workers"] == 0 < node["max_workers"] <= config["max_workers"]
+        if config["provider"]["type"] == "aws":
+            assert launch["MetadataOptions"]["HttpTokens"] == "required"
+            # Ray would make a group that opens port 22, on a public subnet, with all rights.
+            assert launch["SecurityGroupIds"] and launch["SubnetIds"]
+            assert "IamInstanceProfile" in launch
+            disks = launch["BlockDeviceMappings"]
+            assert disks and all(disk["Ebs"]["Encrypted"] for disk in disks)
+        else:
+            interfaces = launch["networkInterfaces"]
+            assert interfaces and not any("accessConfigs" in each for each in interfaces)
+    assert len(kinds) >= 2, "spot runs out of one type at a time"
+    assert TOKEN_PATH in config["file_mounts"]
+    for side in ("head", "worker"):
+        commands = [each for each in config[f"{side}_start_ray_commands"] if "ray start" in each]
+        assert commands
+        for command in commands:
+            assert "RAY_AUTH_MODE=token" in command
+            assert f"RAY_AUTH_TOKEN_PATH={TOKEN_PATH}" in command
+            assert side == "worker" or "--dashboard-host=127.0.0.1" in command
+
+
+@pytest.mark.parametrize("path", [AWS, GCP])
+def test_ray_accepts_the_file_and_it_is_closed_and_capped(path: str) -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+    from ray.scripts.scripts import start
+
+    config = load(path)
+    prepared: Document = prepare_config(copy.deepcopy(config))
+    validate_config(prepared)
+    check(config)
+    # The rules hold for what Ray makes of it too: its defaults have not put anything back.
+    check(prepared)
+    known = {option for parameter in start.params for option in parameter.opts}
+    commands = config["head_start_ray_commands"] + config["worker_start_ray_commands"]
+    used = {option for command in commands for option in re.findall(r"(--[\w-]+)", command)}
+    assert len(used) >= 5 and used <= known
+    for command in commands:
+        subprocess.run(["bash", "-n", "-c", command], check=True)
+
+
+# The tracking server's compose file: on loopback, behind a password, its stores out of reach.
+
+COMPOSE = "mlflow/compose.yaml"
+
+
+def test_the_compose_file_is_closed() -> None:
+    compose = load(COMPOSE)
+    internal = {name for name, network in compose["networks"].items() if network.get("internal")}
+    for service in compose["services"].values():
+        ports = service.get("ports", [])
+        assert is_pinned(service["image"])
+        assert all(isinstance(port, str) and port.startswith("127.0.0.1:") for port in ports)
+        assert ports or set(service.get("networks", ["default"])) <= internal
+        assert not service.get("privileged") and service.get("network_mode") != "host"
+        for variable, value in service.get("environment", {}).items():
+            if SECRET.search(variable):  # refused where it is empty
+                assert re.fullmatch(r"\$\{\w+:\?[^}]*\}", value)
+    # A password in an address is shown to every `ps`.
+    assert not any(re.search(r"://\w+:[^@/]+@", text) for text in strings(compose))
+    server = compose["services"]["mlflow"]
+    command = server["command"]
+    options = dict(text.removeprefix("--").split("=", 1) for text in command if "=" in text)
+    assert options["app-name"] == "basic-auth"
+    assert "--disable-security-middleware" not in command and "*" not in options["allowed-hosts"]
+    assert options["backend-store-uri"].startswith("postgresql+psycopg://")
+    assert options["artifacts-destination"].startswith("s3://")
+    assert "default-artifact-root" not in options, "clients would need keys of the object store"
+    for step in ("migrate", "bucket"):
+        assert server["depends_on"][step]["condition"] == "service_completed_successfully"
+
+
+def test_every_variable_is_in_the_example_and_none_has_a_value() -> None:
+    example = (ROOT / "infra/mlflow/.env.example").read_text()
+    lines = [line for line in example.splitlines() if line and not line.startswith("#")]
+    used = set(re.findall(r"\$\{(\w+)", (ROOT / "infra" / COMPOSE).read_text()))
+    assert {line.removesuffix("=") for line in lines} == used
+    assert all(line.endswith("=") for line in lines)
+
+
+def test_the_filled_in_env_file_stays_out_of_git() -> None:
+    command = ["git", "-C", str(ROOT), "check-ignore", "--quiet", "infra/mlflow/.env"]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode == 128:
+        pytest.skip("this copy of the sources is not a git repository")
+    assert done.returncode == 0
+
+
+def test_the_server_s_users_are_in_postgres_and_see_nothing_by_default() -> None:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "infra/mlflow/basic_auth.ini")
+    settings = parser["mlflow"]
+    assert settings["default_permission"] == "NO_PERMISSIONS"
+    assert settings["database_uri"] == "postgresql+psycopg://mlflow@postgres:5432/mlflow"
+    assert "admin_password" not in settings

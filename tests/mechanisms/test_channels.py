@@ -128,6 +128,36 @@ def test_subset_selection_holds_the_label_with_no_more_than_its_probability(
     assert held / (held + rest) == pytest.approx(weight / (weight + classes - size), rel=1e-9)
 
 
+class Given:
+    """A generator of these numbers first and of zeros then, which notes the ends of its ranges."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers, self.ends = np.asarray(numbers), list[int]()
+
+    def integers(self, low: int, high: int, size: int, dtype: Any = np.int64) -> Any:
+        assert low == 0
+        self.ends.append(high)
+        return self.numbers if len(self.ends) == 1 else np.zeros(size, dtype)
+
+
+def test_each_number_that_may_be_drawn_stands_for_its_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that outputs have the probabilities of their digits exactly."""
+    ends, generator = np.array([[2, 5], [3, 4]]), Given(np.tile(np.arange(7), 2))
+    monkeypatch.setattr(channels, "_BLOCK_ENTRIES", 6)  # three labels at a time
+    drawn = channels._drawn(np.repeat([0, 1], 7), ends, 7, generator)  # type: ignore[arg-type]
+    assert drawn.tolist() == [0, 0, 1, 1, 1, 2, 2, 0, 0, 0, 1, 2, 2, 2]
+    assert generator.ends == [7]
+    mechanism = SubsetSelection(epsilon=1.0, num_classes=5, subset_size=2)
+    held, rest = mechanism.odds()
+    generator = Given([0, held - 1, held, held + rest - 1])
+    monkeypatch.setattr(channels, "as_discrete_generator", lambda given: given)
+    sets = mechanism.release(np.full(4, 3), generator=generator)  # type: ignore[arg-type]
+    assert sets[:, 3].tolist() == [True, True, False, False]
+    assert generator.ends[0] == held + rest
+
+
 @pytest.mark.parametrize(("classes", "size"), [(2, 1), (5, 2), (10, 3), (70, 2)])
 def test_subsets_are_drawn_with_their_probabilities(classes: int, size: int) -> None:
     mechanism = SubsetSelection(epsilon=1.5, num_classes=classes, subset_size=size)

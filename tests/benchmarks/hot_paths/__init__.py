@@ -2,18 +2,5 @@
 
 from importlib import import_module
 
-for _name in (
-    *("posterior", "views", "training", "patches", "noise", "vault", "moments"),
-    *(
-        "accounting",
-        "votes",
-        "teachers",
-        "audits",
-        "records",
-        "tracking",
-        "start",
-        "sweeps",
-        "large",
-    ),
-):
+for _name in ("mechanisms", "training", "platform", "large"):
     import_module(f"{__name__}.{_name}")

@@ -3,26 +3,37 @@
 Both sides begin with the same weights, and where they see the same batches they end with the same.
 """
 
+import random
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
+from sklearn.linear_model import Ridge
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
+from torchvision import transforms
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.alibi import Alibi
+from labeldp.trainers.methods.fixmatch import ImageViews
+from labeldp.trainers.methods.pate import train_probes, vote
+from labeldp.trainers.methods.rand_augment import Operation, RandAugment
+from labeldp.trainers.models.features import RandomPatchFeatures
+from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig
 from tests.benchmarks.benchmark import Work, benchmark
+from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow
 
 ON_CPU = Performance(device=Device.CPU)
 FASHION, _TESTED = 60_000, 10_000
@@ -182,3 +193,159 @@ def _epoch_of_cnn(scratch: Path) -> Work:
     labels = np.random.default_rng(0).integers(0, 10, FASHION)
     few = noise_images(FASHION // 10, shape=(1, 28, 28), classes=10, tested=_TESTED // 10)
     return _alibi(data, labels, cnn_config(), checked=few)
+
+
+# Weak and strong views of FixMatch, against one image at a time with Pillow and torchvision.
+
+#: Unlabeled examples in one step of FixMatch, and how many the reference takes.
+_BATCH, _ONE_BY_ONE = 448, 112
+
+
+@benchmark(
+    "views",
+    "448 pairs of weak and strong views, 32 x 32",
+    "Pillow and torchvision, an image at a time",
+    mark=15,
+    rounds=9,
+)
+def _views(scratch: Path) -> Work:
+    images = sample_tiles(count=_BATCH)
+    mean, std = torch.full((3,), 0.5), torch.full((3,), 0.25)
+    views = ImageViews(mean=mean, std=std, crop=CropAndFlip(), augment=RandAugment())
+    generator, python = torch.Generator().manual_seed(0), random.Random(0)
+    photographs = [to_pillow(image) for image in images[:: _BATCH // _ONE_BY_ONE]]
+    # What the published code does to each image, with the same transforms of torchvision.
+    crop = transforms.Compose(
+        [
+            transforms.RandomHorizontalFlip(),
+            transforms.RandomCrop(32, padding=4, padding_mode="reflect"),
+        ]
+    )
+    tensor = transforms.Compose(
+        [transforms.ToTensor(), transforms.Normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))]
+    )
+
+    def strong(image: Image.Image) -> Image.Image:
+        """Two operations of RandAugment and a gray box on top."""
+        image = crop(image)
+        for operation in python.choices(list(Operation), k=2):
+            magnitude, sign = python.randrange(1, 10), python.choice((-1, 1))
+            if python.random() < 0.5:
+                image = operate(operation, image, magnitude, sign)
+        return cut_out(image, 16, python.uniform(0, 32), python.uniform(0, 32))
+
+    def one_by_one() -> tuple[Tensor, Tensor]:
+        weak = torch.stack([tensor(crop(image)) for image in photographs])
+        return weak, torch.stack([tensor(strong(image)) for image in photographs])
+
+    def batched() -> tuple[Tensor, Tensor]:
+        return views.weak(images, generator), views.strong(images, generator)
+
+    def check() -> None:
+        """Draws differ: what is compared is the distribution of pixels, channel by channel."""
+        for ours, theirs in zip(batched(), one_by_one(), strict=True):
+            assert ours.shape[1:] == theirs.shape[1:] and ours.dtype == theirs.dtype
+            for figure in (torch.mean, torch.std):
+                gaps = figure(ours, dim=(0, 2, 3)) - figure(theirs, dim=(0, 2, 3))
+                assert gaps.abs().max() < 0.25, (figure.__name__, gaps)
+
+    return Work(ours=batched, reference=one_by_one, part=_ONE_BY_ONE / _BATCH, check=check)
+
+
+# Random-patch features, against the same formula with every patch laid out.
+
+_DESCRIBED, _BY_HAND, _PIXELS = 256, 32, 255
+
+
+@benchmark(
+    "random-patches",
+    "1,024 random patches of 256 photographs, bfloat16",
+    "every patch of image and mirror image laid out, in single precision",
+    mark=3.7,
+)
+def _random_patches(scratch: Path) -> Work:
+    images = sample_tiles(count=2 * _DESCRIBED)
+    settings = RandomPatchFeatures(dimensions=200, sampled_patches=20_000, sampled_images=256)
+    encoder = settings.fit(images)
+    described = images[:_DESCRIBED]
+    filters, cells = encoder.filters, encoder.cells
+    kernels = encoder.kernels.flatten(1)
+    deviations = kernels.shape[1] ** 0.5
+
+    def answers(some: Tensor) -> Tensor:
+        """What each filter says of each patch of an image, on a grid [B, 2, F, cells, cells]."""
+        patch = settings.patch
+        patches = functional.unfold(some.float() / _PIXELS, patch).mT
+        products = patches @ kernels.mT + encoder.bias
+        cosines = products[..., :filters] / products[..., filters:].norm(dim=2, keepdim=True)
+        sides = torch.stack((cosines, -cosines), 1) * deviations - encoder.threshold
+        shape = (-1, filters, *(length - patch + 1 for length in some.shape[2:]))
+        pooled = functional.adaptive_avg_pool2d(sides.clamp(min=0).mT.reshape(shape), cells)
+        return pooled.view(len(some), 2, filters, cells, cells)
+
+    def plain() -> Tensor:
+        """An image and its mirror image, all in single precision."""
+        assert encoder.projection is not None
+        with torch.inference_mode():
+            some = described[:_BY_HAND]
+            mean = (answers(some) + answers(some.flip(3))) / 2
+            middle = cells // 2
+            left = mean[..., :middle].flatten(1)
+            center = mean[:, :, : filters // 2, :, middle].flatten(1)
+            found: Tensor = torch.cat((left, center), 1).sqrt() - encoder.shift
+            return found @ encoder.projection.float()
+
+    def check() -> None:
+        """Ours is in bfloat16: the features' inner products are within 1% of those of the plain."""
+        ours, exact = encoder(described[:_BY_HAND]), plain()
+        gap = (ours @ ours.mT - exact @ exact.mT).square().mean()
+        assert gap < 1e-4 * (exact @ exact.mT).square().mean(), gap
+
+    return Work(
+        ours=lambda: encoder(described),
+        reference=plain,
+        part=_BY_HAND / _DESCRIBED,
+        check=check,
+    )
+
+
+# Ensembles: probes solved together, against one by one.
+
+_TEACHERS, _FITTED, _EXAMPLES, _QUERIES = 800, 40, 60_000, 10_000
+
+
+@benchmark(
+    "probes",
+    "800 linear teachers on 75 examples each, 8 million votes",
+    "scikit-learn's Ridge, a teacher at a time",
+    mark=2.4,
+    most_seconds=10.0,
+)
+def _probes(scratch: Path) -> Work:
+    draws = np.random.default_rng(0)
+    labels = draws.integers(0, 10, _EXAMPLES)
+    centers = draws.normal(size=(10, 400)) / 20
+    features = torch.from_numpy(
+        (centers[labels] + draws.normal(size=(_EXAMPLES, 400)) / 20).astype(np.float32)
+    )
+    shards = list(draws.permutation(_EXAMPLES).reshape(_TEACHERS, -1))
+    of_shards = [labels[shard] for shard in shards]
+    queries = features[:_QUERIES]
+
+    def together() -> np.ndarray:
+        return vote(train_probes(features, shards, of_shards, 10), queries)
+
+    def one_by_one() -> np.ndarray:
+        rows, asked, votes = features.numpy(), queries.numpy(), []
+        # The library's probes pull the bias to 0 like every other weight.
+        rows, asked = (np.pad(part, ((0, 0), (0, 1)), constant_values=1) for part in (rows, asked))
+        for shard, classes in zip(shards[:_FITTED], of_shards, strict=False):
+            probe = Ridge(alpha=0.1, fit_intercept=False)
+            probe.fit(rows[shard], np.eye(10, dtype=np.float32)[classes] - 0.1)
+            votes.append(probe.predict(asked).argmax(1))
+        return np.stack(votes)
+
+    def check() -> None:
+        assert (together()[:_FITTED] == one_by_one()).mean() > 0.999
+
+    return Work(ours=together, reference=one_by_one, part=_FITTED / _TEACHERS, check=check)

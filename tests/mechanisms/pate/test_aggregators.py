@@ -18,6 +18,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_of,
     log_gaussian_delta,
 )
+from labeldp.mechanisms.pate import aggregators
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     NO_ANSWER,
@@ -68,6 +69,25 @@ def test_published_answers_from_given_draws(index: int) -> None:
     assert expected == pytest.approx(row["accountant_expected_answered"], rel=1e-9)
 
 
+@pytest.mark.parametrize("height", [1, 7])
+def test_chunks_of_queries_are_answered_as_one(
+    height: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aggregators, "_CHUNK_ENTRIES", 3 * height)
+    winners = np.random.default_rng(0).integers(3, size=50)
+    votes = np.where(np.arange(3) == winners[:, None], 100, 0)
+    asked = np.arange(50) % 4 > 0  # of the others the student knows the answer
+    scores = np.where(asked[:, None], 1 / 3, votes / 100)
+    quiet = InteractiveGNMax(threshold=40.0, sigma1=0.1, sigma2=0.1, confidence=0.9)
+    for most in (1, 20, None):
+        generator = np.random.default_rng(1)
+        found = quiet.respond(votes, student_scores=scores, max_answers=most, generator=generator)
+        assert found.checked == (50 if most is None else np.flatnonzero(asked)[most - 1] + 1)
+        expected = np.where(np.arange(50) < found.checked, winners, NO_ANSWER)
+        assert found.labels.tolist() == expected.tolist()
+        assert found.by_teachers.tolist() == (asked & (expected != NO_ANSWER)).tolist()
+
+
 def test_queries_after_the_last_answer_are_not_looked_at() -> None:
     votes = np.tile([[5, 95], [50, 50]], (300, 1))
     answers = CONFIDENT.respond(votes, generator=np.random.default_rng(2), max_answers=40)
@@ -78,6 +98,11 @@ def test_queries_after_the_last_answer_are_not_looked_at() -> None:
     everything = CONFIDENT.respond(votes, generator=np.random.default_rng(2))
     np.testing.assert_array_equal(everything.labels[: last + 1], answers.labels[: last + 1])
     assert everything.checked == 600
+
+
+def test_the_check_of_a_name_is_that_check() -> None:
+    named: Any = {"threshold": 60.0, "sigma1": 20.0, "sigma2": 10.0, "check_noise": "per_class"}
+    assert ConfidentGNMax(**named).check_noise is CheckNoise.PER_CLASS
 
 
 def test_events_are_the_costs_of_any_votes() -> None:
@@ -101,6 +126,10 @@ def test_events_are_the_costs_of_any_votes() -> None:
     for aggregator in AGGREGATORS:
         with pytest.raises(ValueError, match="answered is 3"):
             aggregator.events(checked=2, answered=3)
+        with pytest.raises(ValueError, match="checked is -1"):
+            aggregator.events(checked=-1, answered=2)
+        with pytest.raises(ValueError, match="answered is -1"):
+            aggregator.events(checked=2, answered=-1)
 
 
 # Privacy, observed: one vote moves, a million runs on either side.
@@ -283,6 +312,12 @@ def test_a_confidence_out_of_range_and_missing_scores_are_refused() -> None:
     for confidence in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="confidence is"):
             InteractiveGNMax(threshold=1.0, sigma1=1.0, sigma2=1.0, confidence=confidence)
+    for confidence, answer in ((0.0, 0), (1.0, NO_ANSWER)):  # above it, not at it
+        given: dict[str, float] = {"threshold": 1e9, "sigma1": 1.0, "sigma2": 1.0}
+        found = InteractiveGNMax(**given, confidence=confidence).answer(
+            [[1, 5]], student_scores=[[1.0, 0.0]], generator=np.random.default_rng(0)
+        )
+        assert found == [answer]
     with pytest.raises(ValueError, match="sigma1 is"):
         InteractiveGNMax(threshold=1.0, sigma1=0.0, sigma2=1.0, confidence=0.5)
     with pytest.raises(ValueError, match="needs student_scores"):

@@ -10,15 +10,31 @@ from scipy.special import logsumexp
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
+    Conversion,
     DecisionEvent,
     GaussianEvent,
+    epsilon_from_rdp,
     epsilon_of,
 )
-from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from labeldp.mechanisms.pate.accounting import (
+    CheckNoise,
+    QueryCosts,
+    confident_gnmax_costs,
+    gnmax_costs,
+)
+from labeldp.mechanisms.pate.aggregators import (
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+    LNMax,
+    surprise_counts,
+)
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import (
     ConditionsFailed,
+    ReleaseNoise,
     SanitizedEpsilon,
+    public_rule,
     release_epsilon,
 )
 from labeldp.mechanisms.pate.releases import (
@@ -142,7 +158,12 @@ def test_the_likelihood_of_all_answers_stays_within_the_price_of_the_moved_queri
             assert 0 < each.sum() <= most_allowed
 
 
-def test_votes_on_other_queries_are_refused() -> None:
+def test_other_numbers_of_queries_than_declared_are_refused() -> None:
+    for bad in ("queries", "max_answers"):
+        with pytest.raises(ValueError, match=f"{bad} is 0"):
+            PateAnswers(aggregator=CONFIDENT, **{"queries": 1, "max_answers": 1, bad: 0})
+    once = NeighborAnswers(aggregator=CONFIDENT, queries=9, max_answers=9, queries_per_label=1)
+    assert once.event == PateAnswers(aggregator=CONFIDENT, queries=1, max_answers=1).event
     request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
     with pytest.raises(ValueError, match="votes has 49 rows; 50 queries were declared"):
         request.release(votes_of_100_teachers(49), generator=np.random.default_rng(0))
@@ -159,6 +180,58 @@ def test_a_charge_is_the_most_that_a_release_can_cost(
         costs = private_costs([answered(request, votes_of_100_teachers(seed=seed))], delta=1e-5)
         assert costs["realised"] <= charged
         assert costs["realised_data_independent"] <= charged
+
+
+def costs_of(
+    aggregator: Any, votes: NDArray[np.int64], scores: Any, accounting: Accounting
+) -> QueryCosts:
+    """By the functions of `accounting`, with every parameter named."""
+    if isinstance(aggregator, GNMax):
+        return gnmax_costs(votes, noise_std=aggregator.noise_std, accounting=accounting)
+    return confident_gnmax_costs(
+        votes,
+        threshold=aggregator.threshold,
+        sigma1=aggregator.sigma1,
+        sigma2=aggregator.sigma2,
+        check_counts=None if scores is None else surprise_counts(votes, scores),
+        check_noise=getattr(aggregator, "check_noise", CheckNoise.ON_MAXIMUM),
+        accounting=accounting,
+    )
+
+
+@pytest.mark.parametrize(
+    "aggregator",
+    [*AGGREGATORS[:2], AGGREGATORS[3], replace(CONFIDENT, check_noise=CheckNoise.PER_CLASS)],
+)
+def test_private_costs_are_the_aggregators_own_of_the_queries_that_were_looked_at(
+    aggregator: RequestedAggregator,
+) -> None:
+    votes = votes_of_100_teachers()
+    scores = None
+    if isinstance(aggregator, InteractiveGNMax):
+        aggregator = replace(aggregator, threshold=20.0)
+        scores = np.random.default_rng(1).dirichlet(np.ones(3), size=50)
+    request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
+    public = () if scores is None else (scores,)
+    released = request.release(votes, *public, generator=np.random.default_rng(0))
+    seen = looked_at(released)
+    assert seen < 50
+    run = AnsweredRequest(request=request, votes=votes, released=released, student_scores=scores)
+    found = private_costs([run], delta=1e-5)
+    scores = scores if scores is None else scores[:seen]
+    own, published = (
+        costs_of(aggregator, votes[:seen], scores, accounting)
+        for accounting in (Accounting.DECISION, Accounting.COUNTS)
+    )
+    answers = released[:seen, BY_TEACHERS] == 1
+    for name, rdp in (
+        ("expected", own.rdp()),
+        ("expected_of_counts", published.rdp()),
+        ("realised", own.rdp(answered=answers)),
+    ):
+        assert found[name] == pytest.approx(epsilon_from_rdp(ORDERS, rdp, 1e-5)[0], rel=1e-12)
+    any_votes = aggregator.events(checked=seen, answered=20)
+    assert found["realised_data_independent"] == epsilon_of(any_votes, delta=1e-5)
 
 
 def test_rounds_of_one_run_add_up() -> None:
@@ -219,6 +292,58 @@ def test_a_published_bound_is_not_rounded_below_itself(monkeypatch: pytest.Monke
         kept = published.release(votes, run.released, generator=generator).astype(np.float32)
         assert exact[-1] <= float(kept[0]) <= exact[-1] * (1 + 2e-7)
     assert any(float(np.float32(bound)) < bound for bound in exact)
+
+
+@pytest.mark.parametrize("aggregator", [CONFIDENT, GNMax(noise_std=20.0)])
+def test_a_published_bound_is_that_of_the_queries_that_were_looked_at(
+    aggregator: RequestedAggregator,
+) -> None:
+    delta, votes = 0.2, votes_of_100_teachers()
+    published = a_published_cost(aggregator, delta=delta)
+    noise: dict[str, Any] = {"noise_std": 20.0, "threshold": None, "sigma1": None}
+    if aggregator is CONFIDENT:
+        noise = {"noise_std": 10.0, "threshold": 60.0, "sigma1": 20.0}
+    sizes: dict[str, Any] = {"queries": 50, "answers": 20, "teachers": 100, "classes": 3}
+    order, guess = public_rule(**sizes, **noise, delta=delta)
+    request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
+    released = answered(request, votes).released
+    seen = looked_at(released)
+    assert seen < 50
+    for share, conversion in zip((1, 2), Conversion, strict=True):
+        tail = share * published.tail
+        drawn = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
+        changed = replace(published, tail=tail, publishing_noise=drawn)
+        assert share == 2 or changed == published
+        found = changed.sanitize(
+            votes, released, generator=np.random.default_rng(3), conversion=conversion
+        )
+        assert found == release_epsilon(
+            votes[:seen],
+            **noise,
+            answered=released[:seen, BY_TEACHERS] == 1 if aggregator is CONFIDENT else None,
+            delta=delta,
+            order=order,
+            tail=tail,
+            noise=drawn,
+            conversion=conversion,
+            generator=np.random.default_rng(3),
+        )
+
+
+def test_no_more_is_published_than_any_votes_would_cost_and_prices_of_counts_add_up() -> None:
+    published = a_published_cost()
+    request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
+    most = epsilon_of([request.event, published.event], delta=1e-5 - published.tail)
+    assert published.capped(1e9, request) == most and published.capped(0.1, request) == 0.1
+    other = PateAnswers(aggregator=GNMax(noise_std=30.0), queries=9, max_answers=9)
+    counts = [20**-2 * 50 + 10**-2 * 20 * 2, 30**-2 * 9 * 2]  # 1 / noise multipliers squared
+    events: list[Any] = [GaussianEvent(noise_multiplier=each**-0.5) for each in counts]
+    both = epsilon_of_counts([request, other], delta=1e-5)
+    assert both == pytest.approx(epsilon_of(events, delta=1e-5), rel=1e-12)
+    with_bound = epsilon_of_counts([request, other], published, delta=1e-5)
+    expected = epsilon_of([*events, published.event], delta=1e-5 - published.tail)
+    assert with_bound == pytest.approx(expected, rel=1e-12)
+    assert composed(events[:1]) is events[0]
 
 
 def test_publishing_is_charged_as_two_gaussians() -> None:

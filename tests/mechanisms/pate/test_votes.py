@@ -41,6 +41,16 @@ def test_a_bad_vote_anywhere_is_named(teacher: int, query: int) -> None:
         count_votes(votes, num_classes=9)
 
 
+@pytest.mark.parametrize(
+    "votes", [np.zeros((0, 3), int), np.zeros((3, 0), int), np.zeros(3, int), np.zeros((3, 3))]
+)
+def test_votes_of_another_shape_or_type_are_refused(votes: Any) -> None:
+    with pytest.raises(ValueError, match="they must be whole numbers"):
+        count_votes(votes, num_classes=2)
+    with pytest.raises(ValueError, match="num_classes is 1"):
+        count_votes(np.zeros((3, 3), int), num_classes=1)
+
+
 @pytest.mark.parametrize("kind", [list, torch.tensor, np.array, np.float32, np.uint8])
 def test_votes_come_in_many_kinds(kind: Any) -> None:
     rows = [[3, 1], [2, 2]]

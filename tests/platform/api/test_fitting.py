@@ -1,12 +1,18 @@
 """fitting: labels that no message shows, rows of every kind, prices before the first release."""
 
+import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from labeldp import epsilon
+from labeldp.mechanisms import GaussianNoise, LaplaceNoise, RandomizedResponse
 from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.platform.api.fitting import (
     check_price,
     configured,
@@ -16,9 +22,12 @@ from labeldp.platform.api.fitting import (
     refuse_unusable,
     stated_classes,
 )
-from labeldp.platform.api.methods import NAMED, name_of
+from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from labeldp.platform.api.network_fits import public_rows
-from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.api.process_ledger import line_of
+from labeldp.platform.cli.command_line import main
+from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from tests.platform.sweep.examples import a_charge
 
 SECRET = np.array(["benign", "malignant", "benign"])
 
@@ -139,3 +148,80 @@ def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
         check_price(gaussian, epsilon=2.0, delta=1e-6, num_classes=3)
     with pytest.raises(ValueError, match="a fit costs epsilon inf"):
         check_price(config(**{"trainer.noise": "none"}), epsilon=2.0, delta=0.0, num_classes=3)
+
+
+# methods: names there and back, near misses, and the border of the rule behind `auto`.
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_is_found_in_the_configuration_that_it_makes(name: str) -> None:
+    method = named(name)
+    config = with_changes(TrialConfig(), {"method": method.method, **method.changes})
+    assert name_of(flatten(config)) == name
+
+
+def test_names_of_trainers_and_near_misses() -> None:
+    assert named("lp_mst").method == "lp_mst"
+    assert name_of({"method": "recommender"}) == "recommender"
+    with pytest.raises(ValueError, match="'momentlabels'; did you mean moment_labels"):
+        named("momentlabels")
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) -> None:
+    border = math.log((classes - 1) * ENOUGH_KEPT / (1 - ENOUGH_KEPT))
+    assert keep_probability(epsilon=border, num_classes=classes) == pytest.approx(ENOUGH_KEPT)
+    above, _ = choose(epsilon=border + 0.01, delta=1e-5, num_classes=classes)
+    below, _ = choose(epsilon=border - 0.01, delta=1e-5, num_classes=classes)
+    pure, reason = choose(epsilon=border - 0.01, delta=0.0, num_classes=classes)
+    assert (above, below) == ("subset", "moment_labels")
+    assert pure == "alibi_cluster_prior" and "delta is 0" in reason
+    assert {above, below, pure} <= set(NAMED)
+    with pytest.raises(ValueError, match="epsilon is 0"):
+        choose(epsilon=0, delta=1e-5, num_classes=classes)
+
+
+# prices: the same numbers as the command line's, for names and for objects.
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments"),
+    [
+        (epsilon("laplace", noise_std=2.0), "laplace --noise-std 2"),
+        (epsilon("gaussian", noise_std=4.0, delta=1e-6), "gaussian --noise-std 4 --delta 1e-6"),
+        (epsilon("rr", keep_probability=0.7, classes=5), "rr --keep-probability .7 --classes 5"),
+    ],
+)
+def test_names_cost_the_same_on_the_command_line(
+    found: float, arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["epsilon", *arguments.split(), "--json"])
+    assert json.loads(capsys.readouterr().out)["epsilon"] == found
+
+
+def test_mechanisms_cost_their_composed_price_together() -> None:
+    laplace = LaplaceNoise(epsilon=0.5, num_classes=4)
+    response = RandomizedResponse(epsilon=0.25, num_classes=4)
+    assert epsilon(laplace, response) == 0.75
+    gaussian = GaussianNoise(noise_std=8.0, num_classes=4)
+    assert epsilon(gaussian) == epsilon("gaussian", noise_std=8.0, delta=1e-5)
+    assert epsilon(gaussian, gaussian, delta=1e-6) > epsilon(gaussian, delta=1e-6)
+
+
+def test_near_misses_and_numbers_too_many_are_refused() -> None:
+    with pytest.raises(ValueError, match="did you mean laplace"):
+        epsilon("laplac", scale=1.0)
+    with pytest.raises(TypeError, match="delta"):
+        epsilon("laplace", scale=1.0, delta=1e-5)
+    with pytest.raises(TypeError, match="scale"):
+        epsilon(LaplaceNoise(epsilon=1.0, num_classes=2), scale=1.0)
+
+
+# process_ledger: what guarantees nothing; `test_classifier` has lines, prices and totals.
+
+
+@pytest.mark.parametrize("noise", [{"name": "SeededNoise", "seed": 1}, {"name": "Radio"}, None])
+def test_noise_from_a_seed_or_an_unknown_source_guarantees_nothing(noise: object) -> None:
+    charge = replace(a_charge(), mechanism={"name": "LaplaceNoise", "noise": noise})
+    assert line_of(charge, num_labels=10, delta=1e-5).seeded
+    assert not line_of(a_charge(), num_labels=10, delta=1e-5).seeded

@@ -62,7 +62,7 @@ from tests.platform.report.folders import (
     keep_a_model,
 )
 from tests.platform.sweep.examples import a_record
-from tests.trainers.encoders.test_provenance import MADE
+from tests.trainers.encoders.test_libraries import MADE
 from tests.trainers.trained_examples import examples
 
 SECRET = "s3cr3t-4711"

@@ -28,7 +28,7 @@ from tests.platform.report.folders import a_folder
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_charge, a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
-from tests.trainers.encoders.test_provenance import MADE
+from tests.trainers.encoders.test_libraries import MADE
 
 LEDGER = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
 AUDITS: dict[str, Any] = {

@@ -3,15 +3,21 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import ray
+from ray._private import parameter
 
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
+from labeldp.platform.sweep import cluster
+from labeldp.platform.sweep.cluster import place
 from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import (
@@ -20,7 +26,7 @@ from labeldp.platform.sweep.open_sweep import (
     check_one_writer,
     known_ledger,
 )
-from labeldp.platform.sweep.sweep import PlannedTrial, SweepOptions
+from labeldp.platform.sweep.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
 from labeldp.platform.vault.vault_store import SqliteStore, witness
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
@@ -128,3 +134,51 @@ def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_p
     assert sorted(row["variant"] for row in rows) == ["AGIBI"] * 2 + ["ALIBI"] * 2
     assert "4 trials finished, 0 failed" in Path(outcome.report).read_text()
     assert outcome.tracked and "The 4 private trials together" in outcome.cost
+
+
+# cluster: where a trial fits, and a private cluster's start. No Ray is started here.
+
+
+def test_a_share_of_a_gpu_is_dropped_without_gpus_unless_required() -> None:
+    wanted = Resources(cpus=2, gpus=0.5)
+    assert place(wanted, a_cluster((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
+    assert place(wanted, a_cluster((2, 1)), gpu_required=False) == wanted
+    # An autoscaler may bring one: better wait for it than train for days without.
+    assert place(wanted, a_cluster((2, 0), grows=True), gpu_required=False) == wanted
+    placed = place(Resources(cpus=1), a_cluster((4, 1)), gpu_required=True)
+    assert placed == Resources(cpus=1, gpus=1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sizes", "gpu_required"),
+    [
+        (Resources(cpus=5), [(4.0, 0.0), (4.0, 0.0)], False),  # eight cores, but not on one node
+        (Resources(cpus=1), [(4.0, 0.0)], True),
+        (Resources(cpus=8, gpus=1), [(8.0, 0.0), (2.0, 1.0)], False),
+        (Resources(cpus=1), [], False),
+    ],
+)
+def test_a_trial_larger_than_every_node_is_refused(
+    wanted: Resources, sizes: list[tuple[float, float]], gpu_required: bool
+) -> None:
+    with pytest.raises(CannotFit) as caught:
+        place(wanted, a_cluster(*sizes), gpu_required=gpu_required)
+    for word in (f"{wanted.cpus:g} CPU", "on one node", "ask for less, or add a node"):
+        assert word in str(caught.value)
+    place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
+
+
+def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's own bound labels of 100,000 rows would not travel with the request."""
+    given: dict[str, Any] = {}
+
+    def init(**options: Any) -> None:
+        given.update(options, agent=parameter.RayParams().dashboard_agent_listen_port)
+
+    node = SimpleNamespace(node_ip_address="127.0.0.1")
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    cluster.start_private()
+    assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
+    assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
+    assert parameter.RayParams().dashboard_agent_listen_port == 52365

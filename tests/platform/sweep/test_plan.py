@@ -14,21 +14,31 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch, TrialConfig, with_changes
+from labeldp.platform.sweep.configuration import (
+    AshaStop,
+    DataSettings,
+    EvaluationSettings,
+    OptunaSearch,
+    TrialConfig,
+    config_hash,
+    with_changes,
+)
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
-from labeldp.platform.sweep.driver import check
+from labeldp.platform.sweep.driver import check, load_data
 from labeldp.platform.sweep.plan import (
     Plan,
     free_epsilon,
     plan_of,
     plan_sweep,
     prepare,
+    size_of_data,
     with_count_price,
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials
-from labeldp.trainers.data.splits import DataSize
+from labeldp.trainers.data.own_files import HoldOut
+from labeldp.trainers.data.splits import DataSize, League
 from labeldp.trainers.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_record, a_sweep
 
@@ -287,3 +297,76 @@ def test_decisions_that_are_dearer_once_may_be_cheaper_often(
     monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
     monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
     assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
+
+
+# Data of a sweep: keys that go together, sizes for plans, and their refusals.
+
+OWN = DataSettings(name="own", hold_out=HoldOut.NONE, classes="3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        (DataSettings(), None),
+        (DataSettings(limit=100), 0.25),
+        (OWN, None),  # a tenth is held out where nothing is public
+        (OWN, 0.5),
+        (replace(OWN, hold_out=HoldOut.PUBLIC), None),
+    ],
+    ids=str,
+)
+def test_counts_are_those_of_the_data_that_a_sweep_loads(
+    settings: DataSettings, share: float | None, tmp_path: Path
+) -> None:
+    if settings.name == "own":
+        features = np.arange(200, dtype=np.float32).reshape(100, 2)
+        np.savez(tmp_path / "mine.npz", features=features, labels=np.arange(100) % 3)
+        settings = replace(settings, path=str(tmp_path / "mine.npz"))
+    evaluation = EvaluationSettings(held_out_share=share)
+    size = size_of_data(settings, evaluation=evaluation)
+    data = load_data(settings, evaluation=evaluation)
+    assert (size.num_labels, size.held_out) == (len(data.train_labels), data.num_held_out)
+    assert size.num_classes == data.public.num_classes
+    assert size.has_test_split == data.public.has_test_split
+
+
+def own(**settings: Any) -> DataSettings:
+    return DataSettings(name="own", **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (DataSettings(name="mnist", root="nowhere"), "nowhere"),
+        (DataSettings(classes="10"), "data.classes: for data of your own, but data.name is dig"),
+        (DataSettings(labels="y.npy"), "data.labels: for data of your own"),
+        (DataSettings(hold_out_seed=3), "data.hold_out_seed: for data of your own"),
+        (own(path="nowhere.csv"), "nowhere.csv"),
+        (own(path="X.npy"), r"data\.labels=FILE\.npy"),
+        (own(path="X.csv", labels="y.npy"), "holds its labels itself"),
+        (own(path="a.csv", test_labels="t.npy"), "data.test_path is None; a second file of labels"),
+        (own(path="X.npy", labels="y.npy", test_path="T.npy"), "data.test_labels=FILE"),
+        (own(path="a.csv", test_path="b.csv", hold_out=HoldOut.NONE), "leave one of them"),
+        (own(path="a.csv", hold_out_seed=1), "set data.hold_out=public"),
+        (own(path="a.csv", hold_out_seed=1, hold_out=HoldOut.NONE), "no rows are held out"),
+        (own(path="X.npy", labels="y.npy", embeddings="x.npy"), "embeddings of your own images"),
+    ],
+    ids=str,
+)
+def test_plan_and_start_refuse_in_the_same_words(settings: DataSettings, message: str) -> None:
+    refusals = []
+    for read in (size_of_data, load_data):
+        with pytest.raises(ValueError, match=message) as caught:
+            read(settings, evaluation=EvaluationSettings())
+        refusals.append(str(caught.value))
+    assert refusals[0] == refusals[1]
+
+
+def test_embeddings_stand_for_a_set_with_a_name_and_change_a_trial(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1797, 3)))
+    config = with_changes(TrialConfig(), {"data.embeddings": str(tmp_path / "x.npy")})
+    public = load_data(config.data).public
+    assert public.train_features.shape == (1438, 3)
+    assert public.provenance.league is League.NOT_STATED
+    changed = config_hash(config, data_fingerprint="f")
+    assert changed != config_hash(TrialConfig(), data_fingerprint="f")

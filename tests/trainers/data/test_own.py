@@ -4,6 +4,8 @@ import math
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,40 +134,37 @@ def bad(values: NDArray[Any], place: Any, value: float) -> NDArray[Any]:
     return changed
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({}, "holds nothing; it must hold train_features"),
-        ({"x": TABLE}, "holds x; it must hold"),
-        (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
-        (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
-        (four(train_labels=LABELS * 1.0), "train_labels is of type float64"),
-        (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is none of"),
-        (four(train_labels=LABELS + 1), r"train_labels\[1\] is none.*10 of 20 do not"),
-        (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is none of the classes"),
-        (four(train_labels=LABELS * 0), "all 20 training labels are the same"),
-        (four(train_labels=np.array(["a", "b"] * 10)), "array 'labels' holds names of classes"),
-        (four(num_classes=1), "num_classes is 1"),
-        (four(num_classes=2.0), "num_classes a whole number"),
-        (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
-        (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
-        (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
-        (four(test_features=TABLE[:5, :2]), "they must agree"),
-        (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
-        (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "has no rows"),
-        (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
-        (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
-        (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
-        (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
-        (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
-        (whole(split=["test"] * 20), "all rows of split"),
-        (whole(split=["train"] * 3), r"it must be \[20\]"),
-        (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
-    ],
-)
-def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        from_npz(tmp_path, **arrays)
+#: Files of arrays that are refused, and by which words.
+BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
+    ({}, "holds nothing; it must hold train_features"),
+    ({"x": TABLE}, "holds x; it must hold"),
+    (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
+    (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
+    (four(train_labels=LABELS * 1.0), "train_labels is of type float64"),
+    (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is none of"),
+    (four(train_labels=LABELS + 1), r"train_labels\[1\] is none.*10 of 20 do not"),
+    (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is none of the classes"),
+    (four(train_labels=LABELS * 0), "all 20 training labels are the same"),
+    (four(train_labels=np.array(["a", "b"] * 10)), "array 'labels' holds names of classes"),
+    (four(num_classes=1), "num_classes is 1"),
+    (four(num_classes=2.0), "num_classes a whole number"),
+    (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
+    (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
+    (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
+    (four(test_features=TABLE[:5, :2]), "they must agree"),
+    (four(train_features=TABLE[:, :0], test_features=TABLE[:5, :0]), "real numbers"),
+    (four(train_features=TABLE[:0], train_labels=LABELS[:0]), "has no rows"),
+    (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
+    (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
+    (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
+    (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
+    (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
+    (whole(split=["test"] * 20), "all rows of split"),
+    (whole(split=["train"] * 3), r"it must be \[20\]"),
+    (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
+    (whole(labels=bad(LABELS, 13, 8391), hold_out=HoldOut.NONE), r"labels\[13\] .*1 of 20"),
+    (four(train_labels=bad(LABELS, 13, 8391)), r"train_labels\[13\] .*1 of 20"),
+]
 
 
 def test_invalid_files_are_refused(tmp_path: Path) -> None:
@@ -199,56 +198,31 @@ def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: 
     assert from_parquet(tmp_path, **counted).public.num_classes == 4
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "does not say how many classes"),
-        ({"classes": 2}, "holds names of classes, which are not read from"),
-        ({"classes": ("no", "maybe")}, "column 'label' row 1 is none of"),
-        ({"metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
-        ({"metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
-    ],
-)
-def test_names_of_classes_are_never_read_off_the_labels(
-    tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(DataFileError, match=message):
-        from_parquet(tmp_path, **settings, x=TABLE[:, 0], label=["no", "yes"] * 10)
+NAMED: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
+ILL = ["no", "HIV positive", "yes", "HIV positive"]
+#: Tables likewise, of the classes "a" and "b" if none are stated.
+BAD_TABLES: list[tuple[dict[str, Any], str]] = [
+    ({**NAMED, "classes": None}, "does not say how many classes"),
+    ({**NAMED, "classes": 2}, "holds names of classes, which are not read from"),
+    ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is none of"),
+    ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
+    ({**NAMED, "metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
+    ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
+    ({"x": [1.0], "label": [0]}, "has 1 rows"),
+    ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
+    ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
+    ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among other"),
+    ({"x": [1, 2, 3, 4], "label": ILL}, r"column 'label' row 0 .*\(4 of 4 rows"),
+    ({"x": [1, 2, 3, 4], "label": ILL, "classes": ("no", "yes")}, r"row 1 .*\(2 of 4 rows"),
+    ({"x": [1, 2, 3, 4], "label": [0, 8391, 1, 8391]}, "label"),
+    ({"x": [1, 2, 3, 4], "label": [0.0, 8391.5, 1.0, math.inf]}, "label"),
+    ({"x": [1, 2, 3, 4], "label": [*ILL[:3], None]}, "has no value in row 3"),
+]
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
-        ({"x": [1.0], "label": [0]}, "has 1 rows"),
-        ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
-        ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
-        ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among other"),
-    ],
-)
-def test_bad_tables_are_refused(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        from_parquet(tmp_path, classes=("a", "b"), **columns)
-
-
-def test_no_message_shows_a_label(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"labels\[13\] .*1 of 20") as caught:
-        from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=bad(LABELS, 13, 8391)))
-    assert "8391" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"train_labels\[13\] .*1 of 20") as caught:
-        from_npz(tmp_path, **four(train_labels=bad(LABELS, 13, 8391)))
-    assert "8391" not in str(caught.value)
-    # Labels for testing are public, and a message may help with them.
+def test_a_message_shows_a_public_label(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"test_labels\[3\] is 8391"):
         from_npz(tmp_path, **four(test_labels=bad(LABELS[:5], 3, 8391)))
-    named = ["no", "HIV positive", "yes", "HIV positive"]
-    for label in (named, [0, 8391, 1, 8391], [0.0, 8391.5, 1.0, math.inf], [*named[:3], None]):
-        with pytest.raises(ValueError) as caught:
-            from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=label)
-        for shown in ("HIV", "8391", "inf"):
-            assert shown not in str(caught.value).removeprefix(str(tmp_path))
-    with pytest.raises(DataFileError, match=r"column 'label' row 1 .*\(2 of 4 rows"):
-        from_parquet(tmp_path, classes=("no", "yes"), x=TABLE[:4, 0], label=named)
 
 
 CLASSES = ("no", "yes")
@@ -313,39 +287,29 @@ def test_a_second_file_is_for_testing(tmp_path: Path) -> None:
 HIDDEN = TEXT.replace("yes", "HIV positive")
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "message"),
-    [
-        ("", {}, "Empty CSV file"),
-        ("id,bought\n", {}, "has 0 rows"),
-        (TEXT, {"label_column": "bougth"}, "no column 'bougth'; did you mean 'bought'"),
-        (TEXT, {"label_column": None}, r"no column 'label'; set data\.label_column"),
-        (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
-        (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
-        (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
-        (TEXT, {"classes": None}, "how many classes there are"),
-        (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
-        (TEXT, {"hold_out": None}, "brings no test split"),
-        (HIDDEN, {}, r"column 'bought' row 1 is none of .*\(10 of 20"),
-        (HIDDEN, {"classes": 2}, "holds names of classes"),
-        (HIDDEN.replace("1,21,Bern", "1,21"), {}, "line 3 has 3 fields, but .* 4 columns"),
-        (HIDDEN.replace("1,21,Bern", "1,21,Be,rn"), {}, "line 3 has 5 fields, but"),
-        (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
-        (TEXT.replace("age", "city"), {}, "two columns of one name"),
-        ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers where names"),
-        (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
-        (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
-        ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
-    ],
-)
-def test_damaged_tables_are_refused_and_show_no_label(
-    tmp_path: Path, text: str | bytes, said: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        read(tmp_path, text, **said)
-    shown = str(caught.value).replace("no, HIV positive", "")
-    assert "HIV" not in shown
-    assert "HIV" not in str(caught.value.__cause__)
+#: Texts likewise, and what is stated of them.
+BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
+    ("", {}, "Empty CSV file"),
+    ("id,bought\n", {}, "has 0 rows"),
+    (TEXT, {"label_column": "bougth"}, "no column 'bougth'; did you mean 'bought'"),
+    (TEXT, {"label_column": None}, r"no column 'label'; set data\.label_column"),
+    (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
+    (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
+    (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
+    (TEXT, {"classes": None}, "how many classes there are"),
+    (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
+    (TEXT, {"hold_out": None}, "brings no test split"),
+    (HIDDEN, {}, r"column 'bought' row 1 is none of .*\(10 of 20"),
+    (HIDDEN, {"classes": 2}, "holds names of classes"),
+    (HIDDEN.replace("1,21,Bern", "1,21"), {}, "line 3 has 3 fields, but .* 4 columns"),
+    (HIDDEN.replace("1,21,Bern", "1,21,Be,rn"), {}, "line 3 has 5 fields, but"),
+    (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
+    (TEXT.replace("age", "city"), {}, "two columns of one name"),
+    ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers where names"),
+    (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
+    (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
+    ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
+]
 
 
 def test_types_are_found_over_the_whole_file(tmp_path: Path) -> None:
@@ -392,21 +356,13 @@ def test_two_more_for_testing(tmp_path: Path) -> None:
         read_two(tmp_path, TABLE, LABELS, hold_out=None, **files)
 
 
-@pytest.mark.parametrize(
-    ("features", "labels", "said", "message"),
-    [
-        (TABLE, LABELS[:7], {}, r"X\.npy and .*y\.npy: features have shape \(20, 3\) and labels"),
-        (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
-        (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
-        (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_refused(
-    tmp_path: Path, features: Any, labels: Any, said: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        read_two(tmp_path, features, labels, **said)
-    assert "8391" not in str(caught.value)
+#: Pairs of files likewise.
+BAD_PAIRS: list[tuple[Any, Any, dict[str, Any], str]] = [
+    (TABLE, LABELS[:7], {}, r"X\.npy and .*y\.npy: features have shape \(20, 3\) and labels"),
+    (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
+    (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
+    (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
+]
 
 
 NAMES = np.array(["no", "yes"] * 10)
@@ -462,46 +418,51 @@ def test_rows_are_held_out_only_on_request() -> None:
         OwnSource(path="a.csv", hold_out=HoldOut.PUBLIC, hold_out_seed=-1)
 
 
-@pytest.mark.parametrize(
-    ("features", "message"),
-    [
-        (TABLE[:7], "X has 7 rows and y 20; there must be one label per row"),
-        (TABLE[:, 0], r"X has shape \(20,\); it must be \[N, D\]"),
-        (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), "row 0, column 1 is inf"),
-        ([[1.0], [2.0, 3.0]] * 10, "rows of different lengths"),
-        ([["a"]] * 20, "tables must be real numbers"),
-        (TABLE.astype("datetime64[s]"), "X holds dates; give a DataFrame"),
-        (frame().iloc[:, :0], "X has no column"),
-    ],
-)
-def test_invalid_features_are_refused(features: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_arrays(features, NAMES, classes=["no", "yes"])
+#: Features and labels in memory likewise.
+BAD_FEATURES: list[tuple[Any, str]] = [
+    (TABLE[:7], "X has 7 rows and y 20; there must be one label per row"),
+    (TABLE[:, 0], r"X has shape \(20,\); it must be \[N, D\]"),
+    (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), "row 0, column 1 is inf"),
+    ([[1.0], [2.0, 3.0]] * 10, "rows of different lengths"),
+    ([["a"]] * 20, "tables must be real numbers"),
+    (TABLE.astype("datetime64[s]"), "X holds dates; give a DataFrame"),
+    (frame().iloc[:, :0], "X has no column"),
+]
+BAD_LABELS: list[tuple[Any, Any, str]] = [
+    (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is none of .*\(10 of 20 rows"),
+    ([*NAMES[:19], None], ["no", "yes"], "y row 19 is none of"),
+    ([*NAMES[:19], ["HIV"]], ["no", "yes"], "y"),
+    ([0, 8391] * 10, 2, r"y\[1\] is none of the classes"),
+    ([0.0, 8391.5] * 10, 2, "of type float64"),
+    (NAMES, ["yes", "yes"], "at least two, each once"),
+    (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
+]
+REFUSED: list[tuple[Callable[[Path], object], str]] = [
+    *((partial(from_npz, **given), words) for given, words in BAD_ARRAYS),
+    *(
+        (partial(from_parquet, **{"classes": ("a", "b"), **given}), words)
+        for given, words in BAD_TABLES
+    ),
+    *((partial(read, text=text, **said), words) for text, said, words in BAD_TEXTS),
+    *((partial(read_two, features=x, labels=y, **said), words) for x, y, said, words in BAD_PAIRS),
+    (lambda _: read_arrays(TABLE, NAMES, classes=CLASSES, drop=["a"]), "X is a ndarray without"),
+    (lambda _: read_arrays(frame(), NAMES, classes=CLASSES, drop=["a"]), "drop names 'a', but X"),
+    *((lambda _, x=x: read_arrays(x, NAMES, classes=CLASSES), words) for x, words in BAD_FEATURES),
+    *(
+        (lambda _, y=y, of=of: read_arrays(TABLE, y, classes=of), words)
+        for y, of, words in BAD_LABELS
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes", "message"),
-    [
-        (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is none of .*\(10 of 20 rows"),
-        ([*NAMES[:19], None], ["no", "yes"], "y row 19 is none of"),
-        ([*NAMES[:19], ["HIV"]], ["no", "yes"], "y"),
-        ([0, 8391] * 10, 2, r"y\[1\] is none of the classes"),
-        ([0.0, 8391.5] * 10, 2, "of type float64"),
-        (NAMES, ["yes", "yes"], "at least two, each once"),
-        (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
-    ],
-)
-def test_invalid_labels_are_never_shown(labels: Any, classes: Any, message: str) -> None:
+@pytest.mark.parametrize(("reader", "message"), REFUSED)
+def test_bad_data_are_refused_and_no_label_is_shown(
+    tmp_path: Path, reader: Callable[[Path], object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        read_arrays(TABLE, labels, classes=classes)
-    assert "HIV" not in str(caught.value) and "8391" not in str(caught.value)
-
-
-def test_columns_without_names_can_not_be_left_out() -> None:
-    with pytest.raises(ValueError, match="drop is a, but X is a ndarray without names"):
-        read_arrays(TABLE, NAMES, classes=["no", "yes"], drop=["a"])
-    with pytest.raises(ValueError, match="drop names 'a', but X has no such column"):
-        read_arrays(frame(), NAMES, classes=["no", "yes"], drop=["a"])
+        reader(tmp_path)
+    shown = str(caught.value).replace("no, HIV positive", "").removeprefix(str(tmp_path))
+    assert "HIV" not in shown and "8391" not in shown and "HIV" not in str(caught.value.__cause__)
 
 
 def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int]:

@@ -1,18 +1,41 @@
 """libraries: encoders of every library and of the user's; unfit weights are refused."""
 
+import json
 import urllib.error
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torchvision import models
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import v2 as transforms
 
-from labeldp.trainers.data.splits import League
+from labeldp.trainers.data.splits import (
+    NO_OUTSIDE_DATA,
+    EmbeddingRecord,
+    EmbeddingRefused,
+    FeatureProvenance,
+    League,
+    checked_record,
+    record_place,
+    sha256_of,
+)
 from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
-from labeldp.trainers.encoders.encoder import Encoder, EncoderRequest, Pool, WeightsRefused
+from labeldp.trainers.encoders.encoder import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Encoder,
+    EncoderRequest,
+    Pool,
+    Preparation,
+    WeightsRefused,
+    finished,
+    vectors_of,
+)
 from labeldp.trainers.encoders.libraries import read_weights
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
@@ -188,3 +211,130 @@ def test_files_without_weights_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(WeightsRefused, match=message):
             read_weights(tmp_path / name)
+
+
+# encoder: requests, the league of their weights, prepared images, vectors of every output.
+
+
+@pytest.mark.parametrize(
+    ("options", "known_as", "league", "words"),
+    [
+        ({}, "torchvision:IMAGENET1K_V1", League.PUBLIC_ENCODER, "ImageNet-1k, with its labels"),
+        ({}, "", League.PUBLIC_ENCODER, "trained on not stated, by not stated"),
+        ({"weights": "w.pt"}, "torchvision:IMAGENET1K_V1", League.PUBLIC_ENCODER, "not stated"),
+        ({"weights": "a/b"}, "torchvision:IMAGENET1K_V1", League.PUBLIC_ENCODER, "not stated"),
+        ({"trained_on": "cats", "trained_by": "me"}, "", League.PUBLIC_ENCODER, "cats, by me"),
+        ({"weights": "random"}, "torchvision:IMAGENET1K_V1", League.NONE, "nothing: random"),
+        ({"weights": "random", "trained_on": "cats"}, "", League.PUBLIC_ENCODER, "cats"),
+        ({"no_outside_data": True, "trained_on": "these"}, "", League.NONE, "trained on these"),
+    ],
+)
+def test_the_league_is_the_careful_one(
+    options: dict[str, Any], known_as: str, league: League, words: str
+) -> None:
+    found = finished(
+        EncoderRequest(address="a:b", **options),
+        lambda batch: batch,
+        preparation=Preparation(raw=True),
+        known_as=known_as,
+    ).provenance
+    assert found.league is league and words in found.words
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"address": "resnet18"}, "torchvision:NAME, timm:NAME"),
+        ({"address": "torchvision:"}, "torchvision:NAME, timm:NAME"),
+        ({"address": ":net"}, "torchvision:NAME, timm:NAME"),
+        ({"trained_on": "two\nlines"}, "must be one line"),
+        ({"image_size": 0}, "image_size"),
+    ],
+)
+def test_bad_requests_are_refused_before_any_work(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EncoderRequest(**{"address": "a:b", **options})
+
+
+@pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(("height", "width"), [(40, 30), (17, 23)])
+def test_images_are_prepared_as_by_torchvision(kind: str, height: int, width: int) -> None:
+    images = torch.from_numpy(some_images(3, side=64))[:, :, :height, :width]
+    theirs = transforms.Compose(
+        [
+            transforms.Resize(24, interpolation=InterpolationMode(kind), antialias=True),
+            transforms.CenterCrop(20),
+            transforms.ToDtype(torch.float32, scale=True),
+            transforms.Normalize(IMAGENET_MEAN, IMAGENET_STD),
+        ]
+    )
+    ours = Preparation(resize=24, crop=20, interpolation=kind)
+    # A byte's rounding apart, over the smallest deviation.
+    torch.testing.assert_close(ours(images), theirs(images), atol=1 / 255 / 0.22, rtol=0)
+
+
+def test_images_of_other_sizes_and_without_color() -> None:
+    images = [torch.from_numpy(some_images(1, side=side)[0]) for side in (9, 12)]
+    whole = Preparation(resize=9, crop=7).of_size(8)
+    assert whole(images).shape == (2, 3, 8, 8)
+    with pytest.raises(ValueError, match=r"several sizes .* --image-size N"):
+        Preparation()(images)
+    grey = torch.from_numpy(some_images(2))[:, :1]
+    found = Preparation(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))(grey)
+    assert (found == (grey.float() / 255).expand(-1, 3, -1, -1)).all()
+    assert (Preparation(raw=True)(grey) == grey).all()
+
+
+def test_one_vector_of_a_sequence_or_of_maps() -> None:
+    sequence = torch.arange(12.0).view(1, 3, 4)
+    assert vectors_of(sequence, pool=Pool.CLS, encoder="e").tolist() == [[0, 1, 2, 3]]
+    assert vectors_of(sequence, pool=Pool.MEAN, encoder="e").tolist() == [[4, 5, 6, 7]]
+    maps = sequence.view(1, 3, 2, 2)
+    assert vectors_of(maps, pool=Pool.MEAN, encoder="e").tolist() == [[1.5, 5.5, 9.5]]
+    assert vectors_of(torch.ones(2, 3, 1, 1), pool=None, encoder="e").shape == (2, 3)
+
+
+# provenance: what is published of an encoder, and a record that can't be read.
+
+MADE = FeatureProvenance(
+    league=League.PUBLIC_ENCODER,
+    encoder="timm:net",
+    weights="ab" * 32,
+    preparation="middle 224",
+    trained_on="ImageNet-1k",
+    trained_by="timm",
+)
+
+
+def test_a_restored_encoder_differs_from_another_one() -> None:
+    described = MADE.described()
+    assert FeatureProvenance.restored(described) == MADE
+    assert FeatureProvenance.restored({}) == NO_OUTSIDE_DATA
+    assert MADE.same_encoder(FeatureProvenance.restored({**described, "trained_on": "else"}))
+    for key in ("encoder", "weights", "preparation"):
+        assert not MADE.same_encoder(FeatureProvenance.restored({**described, key: "else"}))
+    with pytest.raises(ValueError, match="premier"):
+        FeatureProvenance.restored({"league": "premier"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"format": 2}, {"rows": "many"}, {"provenance": {"league": "premier"}}, None, "folder"],
+)
+def test_a_damaged_record_is_refused(tmp_path: Path, change: dict[str, object] | str) -> None:
+    file = tmp_path / "x.npy"
+    np.save(file, np.ones((3, 2), np.float32))
+    record = EmbeddingRecord(
+        provenance=MADE, inputs="i", rows=3, dimensions=2, key="k", sha256=sha256_of(file)
+    )
+    record.write(file)
+    assert checked_record(file) == record
+    place = record_place(file)
+    content = json.loads(place.read_text())
+    place.unlink()
+    if change == "folder":
+        place.mkdir()
+    else:
+        place.write_text(json.dumps({**content, **change} if isinstance(change, dict) else []))
+    with pytest.raises(EmbeddingRefused, match="can't be read"):
+        checked_record(file)

@@ -1,22 +1,39 @@
 """PATE-FM: its questions, its plan, its prior, and what its students refuse."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import Ridge
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.pate.releases import PublishedCost
-from labeldp.trainers.methods.pate import further_labels, start_student
+from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.methods.pate import (
+    TeacherVotes,
+    fit_forest,
+    further_labels,
+    nearest,
+    start_student,
+    train_probes,
+)
+from labeldp.trainers.models.estimators import EstimatorPredictor
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import (
     AggregatorKind,
     EnsembleConfig,
+    ForestSettings,
     PateConfig,
     StudentConfig,
     StudentKind,
+    TeacherKind,
 )
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import ON_CPU, Given, SeededVault, small_images, small_table, trained
 
 CONFIG = PateConfig(
@@ -135,3 +152,179 @@ def test_students_without_answers_or_features_are_refused() -> None:
                 seed=0,
                 performance=ON_CPU,
             )
+
+
+# closed_forms: probes against one regression at a time, forests against scikit-learn.
+
+Shards = list[NDArray[np.int64]]
+
+
+def _problem(sizes: list[int], width: int = 6) -> tuple[torch.Tensor, Shards, Shards]:
+    random = np.random.default_rng(0)
+    features = torch.from_numpy(random.normal(size=(sum(sizes), width)).astype(np.float32))
+    order = random.permutation(sum(sizes))
+    shards = np.split(order, np.cumsum(sizes)[:-1])
+    return features, shards, [random.integers(0, 3, size) for size in sizes]
+
+
+def test_each_teacher_is_a_ridge_regression_on_its_shard() -> None:
+    # Shards below and above the number of features take different ways to the same solution.
+    features, shards, labels = _problem([4, 40, 6, 4, 7])
+    probes = train_probes(features, shards, labels, 3, ridge=0.3)
+    assert probes.shape == (5, 7, 3)
+    for teacher, (shard, classes) in enumerate(zip(shards, labels, strict=True)):
+        x = np.c_[features.numpy()[shard], np.ones(len(shard))]
+        y = np.eye(3)[classes] - 1 / 3
+        slow = Ridge(alpha=0.3, fit_intercept=False).fit(x.astype(float), y).coef_.T
+        np.testing.assert_allclose(probes[teacher], slow, atol=2e-6)
+
+
+RANDOM = np.random.default_rng(0)
+FEATURES = torch.from_numpy(RANDOM.normal(size=(500, 6)).round(1).astype(np.float32))
+LABELS = (FEATURES[:, 0] + FEATURES[:, 1] > 0).long().numpy() + 2 * (RANDOM.random(500) < 0.2)
+
+
+def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_saw() -> None:
+    forest = fit_forest(FEATURES, LABELS, settings=ForestSettings(trees=11), seed=0)
+    ours = EstimatorPredictor(estimator=forest, num_classes=5)
+    expected = np.zeros((len(FEATURES), 5), dtype=np.float32)
+    expected[:, forest.classes_] = forest.predict_proba(FEATURES.numpy())
+    assert not expected[:, 4].any()
+    for model in (ours, EstimatorPredictor.restored(ours.described(), ours.arrays())):
+        np.testing.assert_array_equal(model.predict(FEATURES), expected)
+
+
+# Teachers: votes depend on their own shard and seed alone, whatever they are trained with.
+
+NETWORK = LearnerConfig(width=16, epochs=20, batch_size=16, learning_rate=0.1)
+MLP = LearnerConfig(width=16, epochs=8, batch_size=8, learning_rate=0.1, weight_decay=1e-3)
+CNN = replace(MLP, model=ModelName.SMALL_CNN, width=4)
+TEACHERS_CONFIG = EnsembleConfig(
+    teachers=6,
+    queries=50,
+    forest=ForestSettings(trees=5),
+    network=NETWORK,
+    fixmatch=FixMatchConfig(
+        model=ModelName.MLP,
+        width=16,
+        epochs=1,
+        steps_per_epoch=20,
+        batch_size=8,
+        unlabeled_ratio=2,
+        learning_rate=0.1,
+        average_decay=0.5,
+    ),
+)
+#: Neighbors are no teachers with shards of their own (`test_neighbors`).
+KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
+
+
+def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -> tuple[Shard, ...]:
+    return LabelVault(labels=labels, num_classes=num_classes).partition(teachers, seed=3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
+    kind: TeacherKind,
+) -> None:
+    data, labels = small_table(examples=300)
+    vote = TeacherVotes(config=replace(TEACHERS_CONFIG, kind=kind))
+    torch.manual_seed(1)
+    first = vote(range(6), cut(labels), data)
+    assert first.dtype == np.uint8 and first.shape == (6, 50) and first.max() < 3
+    assert (first == labels[TEACHERS_CONFIG.query_positions(300)]).mean() > 0.7
+    torch.manual_seed(2)  # nothing global has a say
+    np.random.seed(5)
+    np.testing.assert_array_equal(vote(range(6), cut(labels), data), first)
+    changed = labels.copy()
+    changed[17] = (changed[17] + 1) % 3
+    differ = (vote(range(6), cut(changed), data) != first).any(axis=1)
+    owner = np.array([17 in shard.indices for shard in cut(labels)])
+    assert owner.sum() == 1 and not differ[~owner].any()
+    if kind in (TeacherKind.FOREST, TeacherKind.FIXMATCH):  # in another batch
+        np.testing.assert_array_equal(vote([4], [cut(labels)[4]], data)[0], first[4])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_that_do_not_fit_are_refused(kind: TeacherKind) -> None:
+    data, _ = small_table(examples=300)
+    with pytest.raises(ValueError, match=r"ensemble\.teachers is 301, but there are 300 labels"):
+        replace(TEACHERS_CONFIG, kind=kind, teachers=301).check_data(data)
+    with pytest.raises(ValueError, match=r"ensemble\.queries is 301, but there are 300 training"):
+        replace(TEACHERS_CONFIG, kind=kind, queries=301).check_data(data)
+    with pytest.raises(ValueError, match="257 classes, but a vote is kept in one byte"):
+        replace(TEACHERS_CONFIG, kind=kind).check_data(replace(data, num_classes=257))
+
+
+# Nearest labels as teachers: who votes is public, and one label moves one vote of its queries.
+
+NEIGHBORS_CONFIG = EnsembleConfig(
+    kind=TeacherKind.NEIGHBORS, teachers=9, queries=50, queries_per_label=3
+)
+
+
+def votes_of(
+    config: EnsembleConfig, data: PublicData, labels: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    shards = LabelVault(labels=labels, num_classes=3).partition(config.teachers, seed=config.seed)
+    return TeacherVotes(config=config)(range(config.teachers), shards, data)
+
+
+@pytest.mark.parametrize("most", [None, 3])
+@pytest.mark.parametrize("small", [small_table, small_images])
+def test_a_label_moves_one_vote_of_each_query_that_it_is_near_and_of_no_more_than_the_limit(
+    small: type, most: int | None
+) -> None:
+    data, labels = small(examples=300)
+    config = replace(NEIGHBORS_CONFIG, queries_per_label=most)
+    first, moved = votes_of(config, data, labels), []
+    assert first.shape == (9, 50) and first.dtype == np.uint8
+    assert (first == labels[config.query_positions(300)]).mean() > 0.6
+    for label in range(300):
+        changed = labels.copy()
+        changed[label] = (changed[label] + 1) % 3
+        differs = votes_of(config, data, changed) != first
+        assert differs.sum(axis=0).max() <= 1, "two votes of one query"
+        moved.append(differs.any(axis=0).sum())
+    # Each vote is one label's, so the limit is reached only if the votes are spread.
+    assert sum(moved) == 9 * 50
+    assert max(moved) == most if most else max(moved) > 3
+
+
+@pytest.mark.parametrize("most", [50, 2])
+def test_the_nearest_are_those_of_a_plain_search(most: int) -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(260, 3, 2)).astype(np.float32)
+    queries = random.permutation(260)[:50]
+    found = nearest(torch.from_numpy(features), queries, count=10, most=most)
+    used = np.zeros(260, dtype=int)
+    for query, rows in zip(queries, found, strict=True):
+        distances = np.linalg.norm((features - features[query]).reshape(260, -1), axis=1)
+        distances[used >= most] = np.inf
+        assert rows.tolist() == np.argsort(distances, kind="stable")[:10].tolist()
+        used[rows] += 1
+    assert used.max() <= most
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"teachers": 300}, r"ensemble\.teachers is 300, but there are 300 labels.*fewer neighb"),
+        ({"queries_per_label": 1}, r"queries_per_label is 1, but 50 queries with 9 n.* need 2;"),
+        ({"teachers": 100, "queries_per_label": 24}, r"neighbors each among 300 labels need 25;"),
+    ],
+)
+def test_neighbors_that_do_not_suffice_are_refused(changes: dict[str, Any], words: str) -> None:
+    data, labels = small_table(examples=300)
+    with pytest.raises(ValueError, match=words):
+        votes_of(replace(NEIGHBORS_CONFIG, **changes), data, labels)
+
+
+def test_the_least_limit_suffices_and_identifiers_have_no_neighbors() -> None:
+    data, labels = small_table(examples=300)
+    votes_of(replace(NEIGHBORS_CONFIG, teachers=100, queries_per_label=25), data, labels)
+    names = replace(data, train_features=(data.train_features > 0).long())
+    with pytest.raises(ValueError, match="the distance between neighbors can't use them"):
+        votes_of(NEIGHBORS_CONFIG, names, labels)
+    with pytest.raises(ValueError, match=r"queries_per_label is 3, but each of probe teachers"):
+        replace(NEIGHBORS_CONFIG, kind=TeacherKind.PROBE)

@@ -1,17 +1,26 @@
 """The learner: crops and flips, pieces of a recipe, exact resume."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
-from labeldp.trainers.models.schedules import Flip, Recipe, Schedule
-from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.models.networks import FastCnn, build_model
+from labeldp.trainers.models.optimization import Sgd, batches, weight_average
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels, described
+from labeldp.trainers.models.schedules import Flip, Recipe, Schedule, TrainingDiverged, rate_factor
+from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import LearnerConfig
+from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table
 
 
@@ -103,3 +112,267 @@ def test_tables_have_no_mirror_image() -> None:
     config = LearnerConfig(recipe=Recipe(mirrored=True))
     with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no im"):
         OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
+
+
+# SGD and averaged weights: the formulas, resume, and a quick start.
+
+
+def network() -> nn.Module:
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3), nn.Linear(3, 2))
+    with torch.no_grad():
+        for place, parameter in enumerate(model.parameters()):
+            parameter.copy_(torch.linspace(-1, 1, parameter.numel()).sin().view_as(parameter))
+            parameter.mul_(1 + place)
+    return model
+
+
+def gradients(model: nn.Module, step: int, *, depth: int = 3) -> None:
+    """Gradients for the first `depth` layers of four."""
+    inputs = torch.linspace(-2, 2, 20).view(4, 5) + step
+    assert isinstance(model, nn.Sequential)
+    torch.autograd.backward(model[:depth](inputs).square().mean())
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, False), (0.9, True)])
+def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> None:
+    ours, theirs = network(), network()
+    optimizer = Sgd(
+        ours, learning_rate=0.01, momentum=momentum, nesterov=nesterov, weight_decay=0.1
+    )
+    reference = torch.optim.SGD(
+        theirs.parameters(),
+        lr=0.01,
+        nesterov=nesterov and momentum > 0,
+        fused=True,
+        momentum=momentum,
+        weight_decay=0.1,
+    )
+    for step in range(5):
+        optimizer.learning_rate = reference.param_groups[0]["lr"] = 0.01 / (1 + step)
+        for model, each in ((ours, optimizer), (theirs, reference)):
+            each.zero_grad()
+            gradients(model, step)
+            each.step()
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(one, other), f"step {step}"
+
+
+def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
+    model = nn.ParameterList([torch.tensor([0.7])])
+    parameter = model[0]
+    optimizer = Sgd(model, learning_rate=0.1, weight_decay=0.5, bias_rate=3.0, decoupled=True)
+    weight, velocity = 0.7, 0.0
+    for _ in range(3):
+        optimizer.zero_grad()
+        torch.autograd.backward(parameter.square().sum())
+        optimizer.step()
+        gradient = 2 * weight
+        velocity = 0.9 * velocity + gradient
+        weight = weight * (1 - 0.1 * 0.5) - 3 * 0.1 * (gradient + 0.9 * velocity)
+    assert parameter.item() == pytest.approx(weight, rel=1e-5)
+
+
+def moved(network: nn.Module, step: int) -> None:
+    """Change all parameters and statistics."""
+    generator = torch.Generator().manual_seed(step)
+    with torch.no_grad():
+        for tensor in (*network.parameters(), *network.buffers()):
+            if tensor.is_floating_point():
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
+
+
+def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
+    network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    average = weight_average(network, decay=0.8)
+    names = ("0.weight", "1.running_var")
+    expected = {name: network.state_dict()[name].double() for name in names}
+    for step in range(60):
+        moved(network, step)
+        average.update_parameters(network)
+        past = min(0.8, (1 + step) / (10 + step))
+        for name in names:
+            expected[name] = past * expected[name] + (1 - past) * network.state_dict()[name]
+    for name in names:
+        found = average.module.state_dict()[name].double()
+        torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
+    assert (1 + 59) / (10 + 59) > 0.8, "the decay was reached"
+
+
+# Shared pieces of training: the published schedule, batches, groups of parameters, errors.
+
+
+def test_official_schedule() -> None:
+    golden = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
+    factors = golden["alibi_lr_factor"]
+    assert len(factors) == 100
+    for epoch, expected in factors.items():
+        ours = rate_factor(int(epoch), epochs=200, schedule=Schedule.STEPS)
+        assert ours == pytest.approx(expected, rel=1e-12, abs=0), f"epoch {epoch}"
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 10, 30, 100, 200, 333])
+@pytest.mark.parametrize("schedule", list(Schedule))
+@pytest.mark.parametrize("warmup", [0.0, 0.15, 0.9])
+def test_schedules_rise_then_never_rise_again(
+    epochs: int, schedule: Schedule, warmup: float
+) -> None:
+    factors = [
+        rate_factor(epoch, epochs=epochs, schedule=schedule, warmup=warmup)
+        for epoch in range(epochs)
+    ]
+    assert all(0 < factor <= 1 for factor in factors)
+    top = factors.index(max(factors))
+    assert factors[: top + 1] == sorted(factors[: top + 1])
+    assert factors[top:] == sorted(factors[top:], reverse=True)
+    if not schedule.every_step:
+        assert top <= warmup * epochs
+
+
+def test_batches_hold_each_example_once() -> None:
+    generator = torch.Generator().manual_seed(0)
+    passes = [list(batches(103, 10, generator)) for _ in range(2)]
+    for parts in passes:
+        assert [len(part) for part in parts] == [10] * 10  # the last three are left out
+        assert len(set(torch.cat(parts).tolist())) == 100
+    assert not torch.equal(torch.cat(passes[0]), torch.cat(passes[1]))
+    again = list(batches(103, 10, torch.Generator().manual_seed(0)))
+    assert torch.equal(torch.cat(again), torch.cat(passes[0]))
+
+
+# Networks: published sizes and quirks, seeds, the fast network, features of inputs.
+
+
+def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10) -> nn.Module:
+    """The network for CIFAR without memory or initial values."""
+    with torch.device("meta"):
+        return build_model(
+            name, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
+        )
+
+
+def count_parameters(model: nn.Module) -> int:
+    """How many numbers the network learns."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_published_sizes() -> None:
+    assert count_parameters(on_meta(ModelName.RESNET18)) == 11_173_962
+    assert count_parameters(on_meta(ModelName.RESNET18, num_classes=100)) == 11_220_132
+    golden = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
+    for key, width, num_classes in (("WRN-28-2_C10", 2, 10), ("WRN-28-8_C100", 8, 100)):
+        model = on_meta(ModelName.WIDE_RESNET28, width=width, num_classes=num_classes)
+        expected = golden["param_counts"][key]
+        assert count_parameters(model) == expected["params"]
+        assert len(list(model.parameters())) == expected["tensors"]
+        assert sum(buffer.numel() for buffer in model.buffers()) == expected["buffers"]
+
+
+def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:
+    """The published quirk: the first norms of groups 2 and 3 are there and never used."""
+    model = build_model(
+        ModelName.WIDE_RESNET28, input_shape=(3, 8, 8), num_classes=4, seed=0, width=2
+    )
+    model(torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))).sum().backward()
+    unused = [name for name, value in model.named_parameters() if value.grad is None]
+    assert unused == [f"blocks.{i}.norm1.{kind}" for i in (4, 8) for kind in ("weight", "bias")]
+
+
+def built(shape: tuple[int, int, int] = (3, 32, 32), *, width: int = 4) -> FastCnn:
+    network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=width)
+    assert isinstance(network, FastCnn)
+    return network
+
+
+def smooth(shape: tuple[int, int, int], *, count: int = 60) -> torch.Tensor:
+    """Images whose neighboring pixels are alike, of variance near 1."""
+    noise = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0))
+    blurred = functional.avg_pool2d(noise, 3, stride=1, padding=1)
+    return 3 * blurred
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_first_layer_whitens_patches(channels: int) -> None:
+    network, images = built((channels, 16, 16)), smooth((channels, 16, 16))
+    network.fit_first(images)
+    answers = functional.conv2d(images, network.filters).transpose(0, 1).flatten(1)
+    half = 4 * channels
+    assert len(answers) == 2 * half
+    torch.testing.assert_close(answers[half:], -answers[:half])
+    covariance = torch.cov(answers[:half].double())
+    torch.testing.assert_close(covariance, torch.eye(half).double(), atol=0.02, rtol=0)
+    raw = functional.unfold(images, 2).transpose(0, 1).flatten(1)
+    assert torch.cov(raw)[0, 1] > 0.4, "there was nothing to whiten"
+
+
+def test_images_without_a_patch_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"1 x 7 pixels, but fast_cnn looks at patches of 2 x 2"):
+        built((1, 1, 7))
+
+
+def images(count: int = 6) -> Tensor:
+    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
+    with pytest.raises(ValueError, match="Conv2d has no linear layer"):
+        described(nn.Conv2d(3, 2, 3), images())
+
+
+# predictors: what is handed over is what predicts; arrays that don't fit are refused.
+
+IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
+
+
+def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
+    data, _ = small_images()
+    network = IMAGES.seeded(seed)
+    return data, NetworkPredictor(
+        network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
+    )
+
+
+def test_weights_beyond_all_bounds_are_reported() -> None:
+    data, predictor = a_network()
+    with torch.no_grad():
+        list(predictor.network.parameters())[-1].fill_(math.inf)
+    with pytest.raises(TrainingDiverged, match=r"200 of 200 rows: .*lower learning_rate"):
+        predictor.predict(data.test_features)
+
+
+def test_accuracy_is_the_share_of_right_guesses_of_a_public_split() -> None:
+    data, predictor = a_network()
+    guesses = predictor.predict(data.test_features).argmax(1)
+    assert 0 < predictor.accuracy(data) == (guesses == data.test_labels).mean()
+    nothing = replace(data, test_features=data.test_features[:0], test_labels=data.test_labels[:0])
+    assert math.isnan(predictor.accuracy(nothing))
+
+
+# Performance: names are checked, devices that are not there are refused.
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512", "units", "taken"),
+    [
+        (True, True, "amx_bf16", Precision.BF16),
+        (False, True, "avx512_bf16", Precision.BF16),
+        (False, False, None, Precision.FP32),
+    ],
+)
+def test_auto_takes_the_precision_that_the_processor_has_units_for(
+    amx: bool, avx512: bool, units: str | None, taken: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    cpu = Performance(device=Device.CPU, precision=Precision.AUTO)
+    assert bf16_units(cpu.torch_device()) == units
+    assert cpu.precision_here() is taken
+    with cpu.autocast():
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert (product.dtype == torch.bfloat16) == (taken is Precision.BF16)
+
+
+def test_cuda_is_refused_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert Performance().torch_device() == torch.device("cpu")
+    with pytest.raises(ValueError, match="no CUDA device; take device=auto"):
+        Performance(device=Device.CUDA).torch_device()

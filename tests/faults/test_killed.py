@@ -9,9 +9,17 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults import ensemble_sweep
-from tests.faults.ensemble_sweep import SWEEP, TEACHERS, TRIALS
+from tests.faults.ensemble_sweep import TEACHERS
 from tests.faults.processes import alive, titled, wait_until
-from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Driver, Ending, run_here
+from tests.faults.small_sweep import EPOCHS, RELEASES, SWEEP, TRIALS
+from tests.faults.sweep_runs import (
+    TIME_LIMIT_SECONDS,
+    Driver,
+    Ending,
+    check_tracking,
+    records,
+    run_here,
+)
 
 
 def journal_of(results: Path) -> VoteJournal | None:
@@ -64,10 +72,12 @@ def test_an_ensemble_whose_actor_and_driver_were_killed_ends_as_in_peace(
     metrics = client.get_run(outcome["parent_run_id"]).data.metrics
     trained = TEACHERS - len(before)
     assert (metrics["teachers_reused"], metrics["teachers_trained"]) == (len(before), trained)
-    assert outcome["finished"] == TRIALS
+    assert outcome["finished"] == ensemble_sweep.TRIALS
     assert f"{trained} trained in" in log and f"{len(before)} reused" in log
 
-    code, said = run_here(SWEEP, "--results", str(peace), "--address", cluster.address)
+    code, said = run_here(
+        ensemble_sweep.SWEEP, "--results", str(peace), "--address", cluster.address
+    )
     assert code == 0, said
     journal, other = journal_of(results), journal_of(peace)
     assert journal is not None and other is not None
@@ -76,6 +86,40 @@ def test_an_ensemble_whose_actor_and_driver_were_killed_ends_as_in_peace(
 
     second = results.with_name("second")
     with journal.writing():  # as a driver holds it while it trains
-        code, said = run_here(SWEEP, "--results", str(second), "--address", cluster.address)
+        code, said = run_here(
+            ensemble_sweep.SWEEP, "--results", str(second), "--address", cluster.address
+        )
     assert code == 2, said
     assert "another process is training the ensemble" in said and "Traceback" not in said
+
+
+# SIGKILL of the driver in the middle of a sweep, and a second driver on the same folder.
+
+
+@pytest.mark.ray_cluster
+def test_a_sweep_whose_driver_was_killed_ends_as_in_peace(
+    cluster: Any, undisturbed: Ending, tmp_path: Path
+) -> None:
+    results, there = tmp_path / "results", ("--address", cluster.address)
+    with Driver(results, *there) as driver:
+        driver.wait_for_records(2)
+        code, said = run_here(SWEEP, "--results", str(results))
+        driver.kill()
+    # A second driver is refused while the first one lives.
+    assert code == 2 and "Traceback" not in said
+    assert "in use by process" in said and "--results" in said
+    before = {record["hash"]: record for record in records(results)}
+    with Driver(results, *there, "--resume", "must") as driver:
+        outcome = driver.finish()
+    # What was finished is not run again, and no release is paid for twice.
+    assert outcome["skipped"] == len(before) >= 2
+    assert outcome["finished"] == TRIALS - outcome["skipped"]
+    after = {record["hash"]: record for record in records(results)}
+    assert {digest: after[digest] for digest in before} == before
+    assert Ending.of(results) == undisturbed
+    assert len(undisturbed.trials) == TRIALS
+    assert all(len(curves) == EPOCHS for *_, curves in undisturbed.trials.values())
+    assert outcome["ledger"]["releases"] == RELEASES == len(undisturbed.releases)
+    # ALIBI at 1 and 4, AGIBI at 2: every label is in all three.
+    assert outcome["ledger"]["epsilon_total"] == pytest.approx(7.0)
+    check_tracking(results)
