@@ -521,6 +521,8 @@ def _of_numbers(
             + ("; an unbiased channel needs wider outputs" if unbiased else "")
         )
     table = np.clip(found.x[: classes * count].reshape(classes, count), 0.0, None)
+    # The solver's rounding may leave an output that some classes alone have: no epsilon holds then.
+    table = np.maximum(table, table.max(axis=0) / growth)
     return OptimalChannel(
         probabilities=table / table.sum(axis=1, keepdims=True),
         utility=float(found.fun),

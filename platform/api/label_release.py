@@ -151,8 +151,8 @@ def privatize(
         method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
         delta: All of these methods are pure, and hold at delta 0.
         groups: The person of each label [N]; epsilon then holds for all labels of a person.
-        max_labels_per_person: Of each person so many labels are released and share epsilon; which
-            ones is left to chance. The others are rows without a label.
+        max_labels_per_person: Of each person so many labels are released and share epsilon; a
+            public seed chooses them. The others are rows without a label.
     """
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")
