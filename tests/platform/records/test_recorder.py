@@ -31,7 +31,6 @@ from labeldp.platform.records.results import (
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
-from labeldp.trainers.data.files import NotOurs
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_libraries import MADE
@@ -196,15 +195,6 @@ def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
     write_model(tmp_path, "ab", FILES)
     assert kept_model(tmp_path, "ab") is not None
     assert sorted(path.name for path in (tmp_path / "ab").iterdir()) == [DESCRIPTION, ARRAYS]
-
-
-def test_links_are_not_written_through(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "ab").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NotOurs):
-        write_model(tmp_path / "models", "ab", FILES)
-    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_keeper_that_cannot_write_states_the_fix(
