@@ -53,7 +53,7 @@ class PureEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class PureMechanism:
-    """What epsilon-DP mechanisms have in common."""
+    """Base of epsilon-DP mechanisms."""
 
     epsilon: float  # privacy loss per label, finite and above 0
 
@@ -125,7 +125,7 @@ L2_SENSITIVITY = math.sqrt(2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMechanism:
-    """What Gaussian noise on one-hot labels, and on their sums, has in common."""
+    """Base of Gaussian noise on one-hot labels and on their sums."""
 
     noise_std: float  # standard deviation of the noise in every number, finite and above 0
     num_classes: int  # K, at least 2

@@ -48,7 +48,7 @@ _LOADED_BESIDE = (
     "labeldp.platform.sweep.trial_runs",
     "labeldp.platform.sweep.sweep_report",
 )
-_ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
+_ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +237,8 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
         if named is not None or spent:
             known = f"trial {spent[0]} read releases" if spent else "sweep.json knows of it"
             raise ResultsFolderError(
-                f"{folder.store} is gone, and with it what this folder spent ({known}); restore "
-                f"it from a copy, {_ELSEWHERE}"
+                f"{folder.store} is missing, with the record of what this folder spent ({known}); "
+                f"restore it from a copy, {_ELSEWHERE}"
             )
         refuse_if_gone(folder.store)
         return ()

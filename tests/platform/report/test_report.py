@@ -409,7 +409,7 @@ def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
     (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
     assert "is about 100% (106.0% with its noise) accurate" in sentence
-    assert "Noise decides the order of these: " in sentence and "28.3 points" in sentence
+    assert "Noise decides the order of these trials: " in sentence and "28.3 points" in sentence
     clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
     (text,) = finding(clear, choose_by=ChooseBy.ESTIMATED).sentences
     assert "is about 90.0% accurate" in text and "noise" not in text
