@@ -84,18 +84,18 @@ def test_links_are_refused(name: str, tmp_path: Path) -> None:
         assert mode(tmp_path / "other") == 0o755 and not (tmp_path / "nothing").exists()
 
 
-def report(folder: Path) -> object:
+def report(folder: Path) -> None:
     audited = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 1.0}
     folder.mkdir(exist_ok=True)
-    return write_report([a_record("a", figures=audited)], folder=folder, title="small")
+    write_report([a_record("a", figures=audited)], folder=folder, title="small")
 
 
-def model(folder: Path) -> object:
-    return write_model(folder / "models", "ab", {DESCRIPTION: b"{}"})
+def model(folder: Path) -> None:
+    write_model(folder / "models", "ab", {DESCRIPTION: b"{}"})
 
 
-def state(folder: Path) -> object:
-    return Keeper(str(folder / "states"), "").keep("ab", b"state")
+def state(folder: Path) -> None:
+    Keeper(str(folder / "states"), "").keep("ab", b"state")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def state(folder: Path) -> object:
     ],
 )
 def test_nothing_is_written_through_links(
-    write: Callable[[Path], object], name: str, tmp_path: Path
+    write: Callable[[Path], None], name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "victim").mkdir(mode=0o755)
     link = tmp_path / "results" / name

@@ -16,7 +16,7 @@ from mlflow.tracking import MlflowClient
 import labeldp
 from labeldp.mechanisms.accounting import GaussianEvent, gaussian_epsilon
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records import checkpoints, environment
+from labeldp.platform.records import checkpoints
 from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.recorder import Recorder
@@ -29,6 +29,7 @@ from labeldp.platform.records.results import (
     write_model,
 )
 from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
@@ -161,17 +162,17 @@ def test_a_commit_is_that_of_the_code_and_of_no_repository_around_it(
         path.parent.mkdir(parents=True)
     package.touch()
     monkeypatch.setattr(labeldp, "__file__", str(package))
-    monkeypatch.delenv(environment.COMMIT_VARIABLE, raising=False)
+    monkeypatch.delenv(open_sweep.COMMIT_VARIABLE, raising=False)
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "first"]):
         git(tmp_path, *words)
     commit = git(tmp_path, "rev-parse", "HEAD")
-    assert environment.git_commit() == commit
+    assert open_sweep.git_commit() == commit
     package.write_text("changed = True\n")
-    assert environment.git_commit() == f"{commit}-dirty"
+    assert open_sweep.git_commit() == f"{commit}-dirty"
     monkeypatch.setattr(labeldp, "__file__", str(inner))
-    assert environment.git_commit() == "unknown"
-    monkeypatch.setenv(environment.COMMIT_VARIABLE, "0123abcd")
-    assert environment.git_commit() == "0123abcd"
+    assert open_sweep.git_commit() == "unknown"
+    monkeypatch.setenv(open_sweep.COMMIT_VARIABLE, "0123abcd")
+    assert open_sweep.git_commit() == "0123abcd"
 
 
 # Kept models: written whole, for the owner alone, and a write that fails says what to do.
