@@ -109,7 +109,7 @@ def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
     factor = Fraction(math.exp(min(epsilon, LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
     if factor <= 1:
-        raise ValueError(f"epsilon is {epsilon:g}; draws are exact from 1e-15 on only")
+        raise ValueError(f"epsilon is {epsilon:g}; draws are exact only from 1e-15 on")
     return factor
 
 
@@ -521,6 +521,8 @@ def _of_numbers(
             + ("; an unbiased channel needs wider outputs" if unbiased else "")
         )
     table = np.clip(found.x[: classes * count].reshape(classes, count), 0.0, None)
+    # The solver's rounding may leave an output that some classes alone have: no epsilon holds then.
+    table = np.maximum(table, table.max(axis=0) / growth)
     return OptimalChannel(
         probabilities=table / table.sum(axis=1, keepdims=True),
         utility=float(found.fun),

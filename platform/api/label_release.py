@@ -46,7 +46,7 @@ def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int
         )
     if method in METHODS:
         return PriorSettings(source=PriorSource(method)).mechanism(**asked)
-    pate = " PATE's teachers learn from true labels, so that both would have to lie together."
+    pate = " PATE's teachers need features and true labels in one place."
     raise ValueError(
         f"method is {method!r}; {near_miss(method, METHODS)}.{pate if 'pate' in method else ''}"
     )
@@ -126,8 +126,8 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
     if unknown:
         # The labels are secret: this message names none of them.
         raise ValueError(
-            f"{unknown:,} labels are none of the classes {', '.join(place)}; state all classes, as "
-            "the labels are written"
+            f"{unknown:,} labels are not among the classes {', '.join(place)}; state all "
+            "classes, as the labels are written"
         )
     return numbers
 
@@ -151,8 +151,8 @@ def privatize(
         method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
         delta: All of these methods are pure, and hold at delta 0.
         groups: The person of each label [N]; epsilon then holds for all labels of a person.
-        max_labels_per_person: Of each person so many labels are released and share epsilon; which
-            ones is left to chance. The others are rows without a label.
+        max_labels_per_person: Of each person so many labels are released and share epsilon; a
+            public seed chooses them. The others are rows without a label.
     """
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")

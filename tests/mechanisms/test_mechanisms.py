@@ -347,15 +347,8 @@ def test_log_likelihood_is_the_enumerated_one_up_to_a_constant_of_each_row() -> 
     np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape))
 
 
-def test_bad_input_is_refused() -> None:
-    for epsilon in (0.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="epsilon is"):
-            BitFlip(epsilon=epsilon, num_classes=3)
-    with pytest.raises(ValueError, match="num_classes is 1"):
-        BitFlip(epsilon=1.0, num_classes=1)
+def test_bad_bits_are_refused() -> None:
     mechanism = BitFlip(epsilon=1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"labels\[0\] is none of"):
-        mechanism.release(np.array([3]), generator=np.random.default_rng())
     with pytest.raises(ValueError, match=r"must be \[N, 3\]"):
         mechanism.log_likelihood(np.zeros((2, 4)))
     with pytest.raises(ValueError, match="bits row 1"):

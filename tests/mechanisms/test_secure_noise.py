@@ -291,8 +291,6 @@ def test_bad_input_is_refused() -> None:
     for scale in (0.0, -1.0, math.nan, math.inf, 1e9):
         with pytest.raises(ValueError, match="scale is"):
             on_lattice(normal, source(), scale=scale, shape=(2,))
-    with pytest.raises(ValueError, match=r"labels\[0\] is none of"):
-        LaplaceNoise(epsilon=1.0, num_classes=2).release(np.array([2]), generator=source())
 
 
 # Digits drawn on demand

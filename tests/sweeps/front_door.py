@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.platform.cli import sweep_command
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.records import tracking
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
@@ -51,15 +52,22 @@ class Door:
         assert contents(self.here) == before
         return code, lines[0]
 
+    def command(self, *arguments: str) -> tuple[int, str]:
+        """Run `labeldp`, and return its exit code and all that it printed."""
+        code = main(list(arguments))
+        text = "".join(self.capsys.readouterr())
+        assert "Traceback" not in text
+        return code, text
 
-@pytest.fixture(params=["new", "used"])
+
+@pytest.fixture
 def door(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Door]:
-    """A folder to start in: empty, or with the results of an earlier start."""
+    """A folder to start in: empty, or "used": with the results of an earlier start."""
 
     def not_reached(address: str | None) -> AbstractContextManager[object]:
         raise AssertionError("Ray is about to start")
@@ -70,7 +78,7 @@ def door(
     for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
         monkeypatch.delenv(name, raising=False)
     door = Door(here=tmp_path, capsys=capsys)
-    if request.param == "used":
+    if getattr(request, "param", "new") == "used":
         folder = ResultsFolder(door.results, sweep="quickstart")
         folder.identify(fingerprint="f" * 64, parent_run_id="0" * 32)
         folder.keep(a_record())

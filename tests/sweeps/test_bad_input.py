@@ -15,6 +15,7 @@ from tests.platform.sweep.examples import a_record
 from tests.sweeps.front_door import Door
 
 
+@pytest.mark.parametrize("door", ["new", "used"], indirect=True)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -24,16 +25,11 @@ from tests.sweeps.front_door import Door
         (["trainer.epsilon"], ["'trainer.epsilon'", "key=value"]),
         # types
         (["trainer.epochs=many"], ["trainer.epochs is 'many'"]),
-        (["trainer.augment=perhaps"], ["trainer.augment is 'perhaps'"]),
-        (["seed=-1"], ["seed is -1"]),
         (["trainer.epsilon=[1,two]"], ["trainer.epsilon is 'two'"]),
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
         # numbers
         (["trainer.epsilon=-1"], ["epsilon is -1", "above 0"]),
-        (["trainer.epsilon=.nan"], ["epsilon is nan", "must be a finite number above 0"]),
         (["trainer.epsilon=[]"], ["trainer.epsilon is an empty list", "at least one"]),
-        (["trainer.delta=0"], ["delta is 0", "strictly between 0 and 1"]),
-        (["trainer.epochs=0"], ["epochs is 0", "at least 1"]),
         # labels that make no sweep
         (["audit.canaries=[50,60]"], ["audit.canaries", "run a sweep for each value"]),
         (["audit.canaries=100000"], ["100000", "1438 training examples", "at most 1438"]),
@@ -74,7 +70,7 @@ ONE_PART = {"features": FEATURES, "labels": LABELS}
     [
         (
             {"train_features": FEATURES, "train_labels": np.where(LABELS == 2, 7, LABELS), **TEST},
-            ["train_labels[2] is none of the classes", "0..2"],
+            ["train_labels[2] is not one of the classes", "0..2"],
         ),
         (
             {"train_features": INFINITE_IN_ROW_7, "train_labels": LABELS, **TEST},
@@ -88,7 +84,6 @@ ONE_PART = {"features": FEATURES, "labels": LABELS}
         ({"features": np.array([{}] * 300), "labels": LABELS}, ["no Python objects"]),
     ],
 )
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_data_of_the_users_own_are_refused(
     door: Door, arrays: dict[str, NDArray[np.generic]], words: list[str]
 ) -> None:
@@ -102,7 +97,6 @@ def test_data_of_the_users_own_are_refused(
 # Results folders that a sweep cannot use: refused before Ray, in one line, nothing touched.
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_spending_of_earlier_starts_counts(door: Door) -> None:
     loaded = load("digits")
     folder = ResultsFolder(door.results, sweep="quickstart")
@@ -119,7 +113,6 @@ def test_spending_of_earlier_starts_counts(door: Door) -> None:
         door.refuse(*limit, "trainer.epsilon=1")
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
     loaded = load("digits")
     folder = ResultsFolder(door.results, sweep="quickstart")
@@ -134,11 +127,10 @@ def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
     for moved in ((), ("--moved",)):
         code, line = door.refuse(*limit, *moved)
         assert code == 2
-        for word in ("vault.db is gone", "sweep.json knows of it", "--results", "count what"):
+        for word in ("vault.db is missing", "sweep.json knows of it", "--results", "add what"):
             assert word in line
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_a_copied_results_folder_is_refused(door: Door) -> None:
     original = ResultsFolder(door.here / "original", sweep="quickstart")
     SqliteStore(original.store)
@@ -168,7 +160,6 @@ def test_results_of_others_are_refused(door: Door) -> None:
     assert code == 2 and "holds sweep 'another sweep', not 'quickstart'" in line
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_resume_must_and_never_are_kept(door: Door) -> None:
     code, line = door.refuse("--resume", "must")
     assert code == 2 and "holds no sweep to resume" in line and "--resume auto" in line
@@ -177,7 +168,6 @@ def test_resume_must_and_never_are_kept(door: Door) -> None:
     assert code == 2 and "holds 1 trials" in line and "--results DIR" in line
 
 
-@pytest.mark.parametrize("door", ["new"], indirect=True)
 def test_damaged_results_are_refused(door: Door) -> None:
     ResultsFolder(door.results, sweep="quickstart").keep(a_record())
     (door.results / "trials" / "bad.json").write_text('{"hash": ')

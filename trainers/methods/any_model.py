@@ -71,9 +71,8 @@ def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floa
         return clone(estimator).fit(rows[repeated], classes, sample_weight=soft[repeated, classes])
     except TypeError as error:
         raise ValueError(
-            f"{type(estimator).__name__} takes no sample_weight, by which a released label counts "
-            "as far as it is certain; take an estimator that does, such as "
-            "HistGradientBoostingClassifier"
+            f"{type(estimator).__name__} takes no sample_weight, which weights a released label by "
+            "its certainty; use an estimator that does, such as HistGradientBoostingClassifier"
         ) from error
 
 

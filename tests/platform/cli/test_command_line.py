@@ -83,25 +83,10 @@ def test_contract_of_every_command(
             assert option.opts[-1] in line and "none-such" in line
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("epsilon laplace --scale 0", ["scale is 0.0", "above 0"]),
-        ("epsilon laplace", ["scale", "noise_std"]),
-        ("epsilon gaussian --noise-std 1 --delta 0", ["delta is 0.0", "between"]),
-        (
-            "epsilon pate --votes none.npy --aggregator gnmax --sigma2 1 --delta 1e-5",
-            ["--votes", "none.npy", "No such file"],
-        ),
-        ("report quickstart", ["mlflow.db does not exist here", "--tracking-uri"]),
-        ("data check mnits", ["'mnits'", "did you mean mnist"]),
-        ("epsilom", ["epsilom", "epsilon"]),
-    ],
-)
-def test_refusals(capsys: pytest.CaptureFixture[str], line: str, expected: list[str]) -> None:
-    refused = refusal(capsys, *shlex.split(line))
-    for word in expected:
-        assert word in refused
+def test_a_wrong_verb_and_missing_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "epsilon" in refusal(capsys, "epsilom")
+    line = refusal(capsys, "epsilon", "laplace")
+    assert "scale" in line and "noise_std" in line
 
 
 def test_a_reader_that_stops_early_is_not_an_error() -> None:
