@@ -103,6 +103,8 @@ def test_of_all_bins_the_most_informative_ones_are_taken() -> None:
     joint = SKEWED[:, None] * table.probabilities
     squares = (table.outputs[None] - CENTERS[:, None]) ** 2
     assert table.error(SKEWED) == pytest.approx((joint * squares).sum(), rel=1e-12)
+    every = _on_bins(BINS, 3.0, SKEWED)  # with an output for each bin, no mean is off
+    assert every.probabilities @ every.outputs == pytest.approx(CENTERS, abs=1e-7)
     certain = np.eye(BINS)[3]
     assert table.information(certain) == pytest.approx(0.0, abs=1e-12)
 

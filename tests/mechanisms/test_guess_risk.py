@@ -13,6 +13,7 @@ from labeldp.mechanisms.guess_risk import (
     gaussian_mu,
     guess_after,
     guess_after_gaussian,
+    guess_rise,
     guesses_after,
     percent,
     risk_in_words,
@@ -63,7 +64,7 @@ def test_closed_forms_and_limits() -> None:
     for prior in PRIORS:
         odds = prior / (1 - prior) * math.e
         assert guess_after(prior, epsilon=1.0) == pytest.approx(odds / (1 + odds), rel=1e-14)
-        assert guess_after(prior, epsilon=0.0) == prior
+        assert guess_after(prior, epsilon=0.0) == prior and guess_rise(prior, epsilon=0.0) == 0.0
         assert guess_after(prior, epsilon=math.inf) == 1.0
         assert guess_after(prior, epsilon=1.0, delta=1.0) == pytest.approx(1.0, rel=1e-14)
         assert guess_after_gaussian(prior, mu=1e-9) == pytest.approx(prior, rel=1e-8)

@@ -69,6 +69,14 @@ def test_tails_are_those_of_the_mechanisms_own_draws(
             assert abs(seen - chance) < 5 * error
 
 
+def test_a_mechanism_is_audited_in_the_family_of_its_noise() -> None:
+    twos = SubsetSelection(epsilon=1.0, num_classes=10, subset_size=2)
+    pair = (twos, SubsetFamily(num_classes=10, subset_size=2), 4.0)
+    for mechanism, family, strength in (*CASES, pair):
+        assert mechanism.family is not None
+        assert mechanism.family.channel(strength) == family.channel(strength)
+
+
 @pytest.mark.parametrize(("mechanism", "family", "strength"), CASES)
 def test_mean_errors_are_those_of_the_surest_draws(
     mechanism: PerLabel, family: Family, strength: float

@@ -109,6 +109,12 @@ def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:
     paid = one_run_lower_bound(canaries=30, guesses=10, correct=10, confidence=0.975)
     assert best.epsilon_low == pytest.approx(paid, abs=1e-12)
     assert top.ceiling == one_run_ceiling(canaries=30)
+    stated = {"delta": 1e-4, "confidence": 0.8}
+    ceiling = one_run_lower_bound(canaries=30, guesses=30, correct=30, **stated)
+    assert one_run_audit(scores, truth, **stated).ceiling == ceiling
+    assert ceiling == one_run_ceiling(canaries=30, **stated) not in (top.ceiling, 0.0)
+    none = one_run_audit(0 * scores, truth)
+    assert (none.epsilon_low, none.guesses, none.correct) == (0.0, 0, 0)
     flipped = one_run_audit(-scores, 1 - truth, fractions=(0.4,))
     assert flipped == top
 
@@ -120,6 +126,8 @@ def test_scores_from_confidences() -> None:
     assert np.isfinite(scores[1]) and scores[1] < -100
     with pytest.raises(ValueError, match=r"candidates\[:, 1\]\[0\] is 3"):
         candidate_scores(rows, np.array([[0, 3], [0, 2]]))
+    with pytest.raises(ValueError, match=r"candidates\[:, 0\]\[1\] is -1"):
+        candidate_scores(rows, np.array([[0, 1], [-1, 2]]))
     with pytest.raises(ValueError, match=r"candidates has shape \(2,\)"):
         candidate_scores(rows, np.array([0, 1]))
     with pytest.raises(ValueError, match="confidences row 1"):
@@ -157,5 +165,12 @@ def test_bad_input_is_refused() -> None:
         one_run_audit(np.array([0, np.nan, 1, 1, 1]), np.zeros(5))
     with pytest.raises(ValueError, match=r"truth\[2\] is 2"):
         one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
-    with pytest.raises(ValueError, match="fractions is"):
-        one_run_audit(np.zeros(5), np.zeros(5), fractions=(0.5, 1.5))
+    for fractions in ((0.5, 1.5), (0.0, 0.5), ()):
+        with pytest.raises(ValueError, match="fractions is"):
+            one_run_audit(np.zeros(5), np.zeros(5), fractions=fractions)
+    with pytest.raises(ValueError, match=r"scores has shape \(5, 1\)"):
+        one_run_audit(np.zeros((5, 1)), np.zeros((5, 1)))
+    with pytest.raises(ValueError, match=r"canaries is 9\.5"):
+        one_run_lower_bound(canaries=9.5, guesses=5, correct=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"confidence is 1\.5"):
+        canaries_needed(epsilon=1.0, confidence=1.5)

@@ -1,6 +1,7 @@
 """Audits of releases: nearly all of epsilon is proven, and less noise than claimed is caught."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
+from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
 from labeldp.mechanisms.auditing.release_audit import (
     MomentsAudit,
     audit_moments,
     audit_release,
     ratio_scores,
 )
+from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import SubsetSelection
@@ -48,6 +51,32 @@ def test_a_release_proves_most_of_its_epsilon(kind: str) -> None:
     mechanism = mechanisms(2.0)[kind]
     found = [proven(mechanism, claimed=mechanism, seed=seed) for seed in range(3)]
     assert 1.7 < np.mean(found) < 2.0
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
+def test_an_audit_states_its_counts_and_the_bounds_that_they_prove(kind: str) -> None:
+    generator = np.random.default_rng(4)
+    labels = generator.integers(CLASSES, size=300)
+    coins = CoinCanaries.draw(labels, num_classes=CLASSES, num_canaries=150, generator=generator)
+    mechanism = mechanisms(3.0)[kind]
+    values = mechanism.release(coins.plant(labels), generator=generator)[coins.positions]
+    found = audit_release(values, mechanism=mechanism, coins=coins, delta=DELTA, confidence=0.8)
+    scores = ratio_scores(values, mechanism=mechanism, candidates=coins.candidates)
+    surest = np.argsort(-np.abs(scores), kind="stable")[:75]
+    right = int(((scores < 0) == (coins.coins == 1))[surest].sum())
+    assert (found.canaries, found.guesses, found.correct) == (150, 75, right)
+    stated: dict[str, Any] = {"canaries": 150, "guesses": 75, "delta": DELTA, "confidence": 0.8}
+    assert found.epsilon_low == one_run_lower_bound(correct=right, **stated)
+    given: Any = {"mechanism": mechanism, "coins": coins}
+    assert kind == "gaussian" or audit_release(values, **given) == audit_release(
+        values, **given, delta=0.0
+    )
+    family = mechanism.family
+    assert family is not None
+    assert (found.epsilon_tight, found.ceiling) == tuple(
+        tight_lower_bound(correct=correct, family=family, guesses_fixed=True, **stated)
+        for correct in (right, 75)
+    )
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
