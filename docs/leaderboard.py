@@ -51,7 +51,7 @@ class Entry(BaseModel):
     league: Literal["no outside data", "public encoder"]
     adjacency: Literal["one label is substituted"] = "one label is substituted"
     delta: Annotated[float, Field(ge=0, lt=0.01)]
-    holds: Literal["for any data", "for the data at hand"] = "for any data"
+    holds: Literal["for any data", "for the given data"] = "for any data"
     method: _Text
     network: _Text
     tuned: _Text
@@ -98,11 +98,11 @@ def _lines(found: list[Entry]) -> Iterator[str]:
         "[leaderboard.json](leaderboard.json), to which you can add.",
         "",
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
-        "- Tables are apart by data set, league (what made the features), and guarantee: pure, "
-        "at a delta, or for the data at hand (epsilon was computed from secret votes).",
-        "- Bold rows are labeldp's. Networks differ: a row compares a method **and** its network.",
-        "- What was tuned on true labels is not covered by epsilon; it stands with each source.",
-        "- Our rows name the commit whose pages first held them; hours are upper bounds.",
+        "- Each table has one data set, league (source of the features) and guarantee: pure, at a "
+        "delta, or for the given data (epsilon was computed from secret votes).",
+        "- Bold rows are labeldp's. Networks differ: a row is a method **and** its network.",
+        "- Epsilon does not cover tuning on true labels; the list of rows states it.",
+        "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )
     for (data, league, kind), group in groupby(found, key=lambda entry: entry.board):
         members = list(group)

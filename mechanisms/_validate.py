@@ -108,9 +108,7 @@ def labels(
     """
     array = as_numpy(values)
     if array.ndim != 1:
-        raise ValueError(
-            f"{name} has shape {array.shape}; it must be one-dimensional, a label each"
-        )
+        raise ValueError(f"{name} has shape {array.shape}; it must be one-dimensional")
     if array.size == 0:
         raise ValueError(f"{name} is empty; at least one label is needed")
     if not np.issubdtype(array.dtype, np.integer):
@@ -121,7 +119,7 @@ def labels(
     outside = np.flatnonzero((array < 0) | (array >= num_classes))
     if outside.size:
         first = outside[0]
-        value = "none of the classes" if secret else array[first]
+        value = "not one of the classes" if secret else array[first]
         raise ValueError(
             f"{name}[{first}] is {value}; with {num_classes} classes labels must lie in "
             f"0..{num_classes - 1} ({outside.size} of {array.size} do not)"

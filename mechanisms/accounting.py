@@ -53,7 +53,7 @@ class PureEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class PureMechanism:
-    """What epsilon-DP mechanisms have in common."""
+    """Base of epsilon-DP mechanisms."""
 
     epsilon: float  # privacy loss per label, finite and above 0
 
@@ -125,7 +125,7 @@ L2_SENSITIVITY = math.sqrt(2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianMechanism:
-    """What Gaussian noise on one-hot labels, and on their sums, has in common."""
+    """Base of Gaussian noise on one-hot labels and on their sums."""
 
     noise_std: float  # standard deviation of the noise in every number, finite and above 0
     num_classes: int  # K, at least 2
@@ -271,9 +271,7 @@ def renyi_curve(
     return orders, total
 
 
-def epsilon_of(
-    events: Iterable[Event], *, delta: float, conversion: Conversion = Conversion.IMPROVED
-) -> float:
+def epsilon_of(events: Iterable[Event], *, delta: float) -> float:
     """Epsilon of all `events` about one label together, at `delta`; none cost 0.
 
     Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
@@ -295,9 +293,9 @@ def epsilon_of(
     if len(gaussians) == len(rest):
         exact = gaussian_epsilon(noise_multiplier=_precision(gaussians) ** -0.5, delta=delta)
         bounds.append(pure + exact)
-    bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta, conversion)[0])
+    bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta)[0])
     if pure:
-        bounds.append(epsilon_from_rdp(*renyi_curve(listed), delta, conversion)[0])
+        bounds.append(epsilon_from_rdp(*renyi_curve(listed), delta)[0])
     return min(bounds)
 
 

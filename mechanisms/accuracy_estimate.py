@@ -154,8 +154,8 @@ class AccuracyEstimate:
         """Estimate from released labels that the model was not trained on, free of charge."""
         if not isinstance(mechanism, PerLabel):
             raise ValueError(
-                f"{type(mechanism).__name__} releases nothing about single labels, so that no "
-                "accuracy can be read off it; count right answers instead (CorrectCount)"
+                f"{type(mechanism).__name__} releases nothing about single labels, so it shows no "
+                "accuracy; count right predictions instead (CorrectCount)"
             )
         guesses = _validate.labels(
             predictions, num_classes=mechanism.num_classes, name="predictions"

@@ -109,7 +109,7 @@ def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
     factor = Fraction(math.exp(min(epsilon, LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
     if factor <= 1:
-        raise ValueError(f"epsilon is {epsilon:g}; draws are exact from 1e-15 on only")
+        raise ValueError(f"epsilon is {epsilon:g}; draws are exact only from 1e-15 on")
     return factor
 
 

@@ -120,7 +120,7 @@ class BudgetExceeded(ValueError):
         self, *, budget: Budget, spent: float, requested: float, request: str, fix: str = ""
     ) -> None:
         self.budget, self.spent, self.requested = budget, spent, requested
-        fix = fix or "ask for a smaller epsilon, reuse a release that is there, or raise the budget"
+        fix = fix or "request a smaller epsilon, reuse a stored release, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
             f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; {fix}"
@@ -240,7 +240,7 @@ class PrivacyLedger:
         if failing and delta <= failing:
             raise ValueError(
                 f"delta is {delta:g}, but {failing:g} of it goes to releases that fail with that "
-                f"probability; ask for a delta above {failing:g}"
+                f"probability; state a delta above {failing:g}"
             )
         return delta - failing
 

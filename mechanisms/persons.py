@@ -99,9 +99,8 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     missing = [row for row, text in enumerate(texts) if not text]
     if missing:
         raise ValueError(
-            f"row {missing[0]} of groups (and {len(missing) - 1} more) names no person, so that it "
-            "is unknown whose other labels it protects; leave the row out, or name it: by a name "
-            "of its own only if no other row is that person's"
+            f"row {missing[0]} of groups (and {len(missing) - 1} more) names no person; leave the "
+            "row out, or name its person, by a new name only if the person has no other row"
         )
     found, numbers = np.unique(np.array(texts, dtype=str), return_inverse=True)
     return numbers.astype(np.intp), found

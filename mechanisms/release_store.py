@@ -89,8 +89,8 @@ def array_digest(values: NDArray[Any]) -> str:
     """Return a digest of an array's type, shape and content."""
     if values.dtype.hasobject or values.dtype.names is not None:
         raise TypeError(
-            f"an input is an array of type {values.dtype}, whose bytes don't tell its content, so "
-            "that two releases might be taken for one; pass arrays of numbers, truth values or text"
+            f"an input is an array of type {values.dtype}, whose bytes do not identify its "
+            "content, so two releases could be confused; pass arrays of numbers, booleans or text"
         )
     digest = hashlib.sha256(f"{values.dtype.str}{values.shape}".encode())
     # No copy of the bytes, which may be a gigabyte.
@@ -104,8 +104,8 @@ def _refuse_namesake(kind: type) -> None:
         ours = getattr(sys.modules.get(room), kind.__name__, None)
         if isinstance(ours, type) and ours is not kind:
             raise TypeError(
-                f"{kind.__module__}.{kind.__name__} has the name of a class of labeldp, under "
-                "which its releases would be taken for that one's; call the class otherwise"
+                f"{kind.__module__}.{kind.__name__} has the name of a class of labeldp, so "
+                "releases of the two could be confused; rename the class"
             )
 
 
@@ -118,9 +118,9 @@ def _parameters(thing: object) -> dict[str, Any]:
     taken = sorted(_OTHERWISE.keys() & {entry.name for entry in fields(thing)})
     if taken:
         raise TypeError(
-            f"{type(thing).__name__} has a field called {taken[0]!r}; a release's address has its "
-            "type and its source of noise under `name` and `noise`, so that two releases that "
-            f"differ in that field would be one: call the field otherwise ({_OTHERWISE[taken[0]]})"
+            f"{type(thing).__name__} has a field called {taken[0]!r}; a release's address uses "
+            "`name` and `noise` for its type and source of noise, so releases that differ in that "
+            f"field could be confused; rename the field ({_OTHERWISE[taken[0]]})"
         )
     return {
         # epsilon 1 and 1.0 are one release, not two
@@ -141,8 +141,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError(
-                f"a parameter is {value!r}, of which JSON would write numbers as text, and two as "
-                "one; use text for its keys"
+                f"a parameter is {value!r}, whose keys JSON would write as text, and might merge; "
+                "use text for its keys"
             )
         return {key: _plain(item) for key, item in value.items()}
     # NumPy's scalars are numbers like any other, but not to JSON.
@@ -157,7 +157,7 @@ def is_of(kind: type, described: Mapping[str, Any]) -> bool:
 
 
 def _has_fields(kind: type, values: Mapping[str, Any]) -> bool:
-    assert is_dataclass(kind), f"{kind.__name__} has no fields to know it by"
+    assert is_dataclass(kind), f"{kind.__name__} has no fields that identify it"
     hints = get_type_hints(kind)
     declared = {entry.name: hints[entry.name] for entry in fields(kind)}
     return set(values) == set(declared) and all(

@@ -74,7 +74,9 @@ class ScoreHistogram(PureMechanism, DrawnExactly):
             )
         truth = _validate.labels(labels, num_classes=where.shape[1], secret=True)
         if len(truth) != len(where):
-            raise ValueError(f"places has {len(where)} rows and labels {len(truth)}; give equal")
+            raise ValueError(
+                f"places has {len(where)} rows and labels {len(truth)}; give one row for each label"
+            )
         cells = int(where.max()) + 1
         if not 0 < cells <= where.size or where.min() < -1:
             raise ValueError(

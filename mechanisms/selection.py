@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import (
-    Conversion,
     Event,
     PureEvent,
     brentq,
@@ -77,13 +76,7 @@ class Selection:
                 f"distribution is {self.distribution!r}; it must be a TrialDistribution"
             )
 
-    def epsilon(
-        self,
-        trial: Iterable[Event],
-        *,
-        delta: float,
-        conversion: Conversion = Conversion.IMPROVED,
-    ) -> float:
+    def epsilon(self, trial: Iterable[Event], *, delta: float) -> float:
         """Epsilon of the winner of trials that cost `trial` each, the least bound that holds."""
         events = list(trial)
         pure = all_pure(events)
@@ -97,7 +90,7 @@ class Selection:
             bounds.append(self._pure_epsilon(epsilon_of(events, delta=0.0)))
         if delta > 0:
             orders, rdp = renyi_curve(events, _FINE_ORDERS)
-            bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta, conversion)[0])
+            bounds.append(epsilon_from_rdp(orders, self.rdp(orders, rdp), delta)[0])
         return min(bounds)
 
     def rdp(self, orders: ArrayLike, rdp: ArrayLike) -> NDArray[np.float64]:

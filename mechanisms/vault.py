@@ -152,7 +152,7 @@ class LabelVault:
 
     def __reduce__(self) -> Any:
         """Refuse to be copied: a second vault would draw second noise for the same labels."""
-        raise TypeError("a LabelVault is not copied or sent; make it an actor and ask that")
+        raise TypeError("a LabelVault can't be copied or sent; make it an actor and call that")
 
     @property
     def num_labels(self) -> int:
@@ -326,9 +326,9 @@ class LabelVault:
         if os.getpid() != self._process:
             raise TypeError(
                 f"this LabelVault belongs to process {self._process}, and process {os.getpid()} is "
-                "a fork of it, whose releases the ledger would not know: release before the fork, "
+                "a fork of it, whose releases the ledger would miss: release before the fork, "
                 'start workers with multiprocessing.get_context("spawn"), or make the vault an '
-                "actor and ask that"
+                "actor and call that"
             )
 
     def epsilon(self, *, delta: float, keys: Sequence[str] | None = None) -> float:
@@ -383,10 +383,10 @@ def _declared(mechanism: Mechanism) -> float:
     if declared is None:
         name = type(mechanism).__name__
         raise TypeError(
-            f"{name} does not declare its failure_probability, so how much of delta a release "
-            f"takes is unknown; write `failure_probability: ClassVar[float] = 0.0` in class {name} "
-            "if a release always costs what its event states, and the probability that it does not "
-            "if it may cost more"
+            f"{name} does not declare its failure_probability, the part of delta that a release "
+            f"takes; write `failure_probability: ClassVar[float] = 0.0` in class {name} if a "
+            "release always costs what its event states, otherwise the probability that it costs "
+            "more"
         )
     return float(declared)
 

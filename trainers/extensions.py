@@ -64,8 +64,8 @@ class Registry(UserDict[str, Thing]):
             thing = point.load()
         except Exception as error:  # whatever another package's import may raise
             raise ExtensionError(
-                f"{where}, which can't be imported: {type(error).__name__}: {error}; mend or "
-                "uninstall that package, all else works without it"
+                f"{where}, which can't be imported: {type(error).__name__}: {error}; repair or "
+                "uninstall that package; everything else works without it"
             ) from error
         wrong = self._wrong(name, thing)
         if wrong is not None:

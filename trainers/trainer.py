@@ -45,7 +45,7 @@ class LabelSource(Protocol):
 
 
 class Given(TypedDict):
-    """What a trainer is started with, beside its settings."""
+    """Arguments that start a trainer, beside its settings."""
 
     data: "PublicData"
     labels: LabelSource
@@ -64,8 +64,8 @@ def released(labels: LabelSource, mechanism: Mechanism, data: "PublicData") -> R
     expected = len(data.train_features if release.indices is None else release.indices)
     if len(release.values) != expected:
         raise ValueError(
-            f"the release speaks of {len(release.values)} labels, but there are {expected} "
-            f"training examples of {data.name} to go with them"
+            f"the release has {len(release.values)} labels, but {data.name} has {expected} "
+            "training examples"
         )
     return release
 

@@ -191,8 +191,8 @@ def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[n
     _validate.whole(minimum=1, num_canaries=num_canaries)
     if num_canaries > true_labels.size:
         raise ValueError(
-            f"{num_canaries} canaries are wanted, but there are {true_labels.size} examples; each "
-            f"takes one of its own, so ask for at most {true_labels.size}"
+            f"{num_canaries} canaries are requested, but there are {true_labels.size} examples; "
+            f"each takes one of its own, so ask for at most {true_labels.size}"
         )
     return true_labels
 

@@ -108,8 +108,8 @@ def _checked(
     impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
     if impossible.size:
         raise ValueError(
-            f"proxy gives the label of example {impossible[0]} no chance at all ({impossible.size} "
-            "examples); its error has no bound then: mix it with a little of the uniform "
+            f"proxy gives the label of example {impossible[0]} probability 0 ({impossible.size} "
+            "examples), so its error has no bound; mix it with a little of the uniform "
             "distribution"
         )
     return rows, chances, true

@@ -67,8 +67,8 @@ def check_counts(canaries: int, guesses: int, correct: int, confidence: float) -
     _validate.whole(guesses=guesses, correct=correct)
     if not correct <= guesses <= canaries:
         raise ValueError(
-            f"correct is {correct}, guesses {guesses} and canaries {canaries}; a right guess is a "
-            "guess, and each canary is guessed at most once"
+            f"correct is {correct}, guesses {guesses} and canaries {canaries}; they must satisfy "
+            "correct <= guesses <= canaries"
         )
     check_enough_canaries(canaries, confidence)
 

@@ -88,9 +88,9 @@ def tight_lower_bound(
     strongest.epsilon(delta=delta)  # refuses a delta that it has none at
     if not guesses_fixed and math.isinf(strongest.largest):
         raise ValueError(
-            f"the number of guesses ({guesses} of {canaries} canaries) was not fixed beforehand, "
-            "and a few outputs of Gaussian noise can be as sure as any: no bound of that family "
-            "holds; fix the number before looking at the outputs (guesses_fixed, "
+            f"the number of guesses ({guesses} of {canaries} canaries) was not fixed beforehand. "
+            "Gaussian noise can make a few outputs arbitrarily certain, so no bound of that "
+            "family holds; fix the number before looking at the outputs (guesses_fixed, "
             "--guesses-fixed)"
         )
     errors = guesses - correct

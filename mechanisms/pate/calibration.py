@@ -125,8 +125,8 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
         high *= 2
         if high > MOST_NOISE:
             raise ValueError(
-                f"epsilon is {target}; at this delta Renyi orders up to {ORDERS[-1]:.0f} show no "
-                f"less than {price(high):.4g} at any noise: raise epsilon or delta"
+                f"epsilon is {target}; at this delta, Renyi orders up to {ORDERS[-1]:.0f} prove no "
+                f"less than {price(high):.4g} with any noise; raise epsilon or delta"
             )
     while price(low) <= target:
         low /= 2

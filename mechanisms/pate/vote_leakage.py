@@ -241,8 +241,8 @@ def _check_noise(noise_std: float, spread: float, classes: int) -> None:
     _validate.positive(noise_std=noise_std)
     if (spread / noise_std / 2 + 2 * _MARGIN) / _STEP * classes > _MOST_GRID_ENTRIES:
         raise ValueError(
-            f"noise_std is {noise_std}, next to nothing beside {spread:g} votes: the answer never "
-            "changes, so repeating the question reveals nothing more"
+            f"noise_std is {noise_std}, too small beside {spread:g} votes: the answer never "
+            "changes, so repeating the query reveals nothing more"
         )
 
 
@@ -257,9 +257,9 @@ def _check_fit(
     if chdtrc(counts.size - 1, deviance) < 1e-12:
         raise ValueError(
             f"counts row {row} cannot come from {num_teachers} teachers at noise_std {noise_std}: "
-            f"its most frequent answer has a share of {frequency.max():.4f}, and the best "
-            f"histogram of so many votes gives it {math.exp(log_q[frequency.argmax()]):.4f}; check "
-            "num_teachers and noise_std"
+            f"its most frequent answer has a share of {frequency.max():.4f}, but the best "
+            f"histogram of that many votes gives it {math.exp(log_q[frequency.argmax()]):.4f}; "
+            "check num_teachers and noise_std"
         )
 
 

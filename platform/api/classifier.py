@@ -172,8 +172,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             self.settings or method.name not in fitting.FOR_ESTIMATORS
         ):
             raise ValueError(
-                f"method {method.name!r} and settings={self.settings!r} are of its own model; with "
-                f"estimator= take one of {', '.join(fitting.FOR_ESTIMATORS)}, and no settings"
+                f"method {method.name!r} and settings={self.settings!r} configure labeldp's own "
+                f"model; with estimator= use one of {', '.join(fitting.FOR_ESTIMATORS)}, and no "
+                "settings"
             )
         if self.estimator is not None:
             check_learner(self.estimator)

@@ -129,9 +129,9 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     unseen = np.flatnonzero(classes[places] != labels)
     if len(unseen):
         raise ValueError(
-            f"y row {unseen[0]} (and {len(unseen) - 1} more) is none of the {len(classes)} "
-            "classes that are stated; the label is not shown, since it is secret: add its class to "
-            "classes=, or mend the row"
+            f"y row {unseen[0]} (and {len(unseen) - 1} more) is not one of the {len(classes)} "
+            "stated classes; the label is secret and not shown: add its class to classes=, or "
+            "correct the row"
         )
     return places.astype(np.int64)
 
@@ -242,7 +242,7 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
         raise ValueError(
             f"with these settings a fit costs epsilon {cost:.4g} at delta {at:g}, more than "
-            f"epsilon={epsilon:g}, delta={delta:g} allow; leave out of settings what changes the "
+            f"epsilon={epsilon:g}, delta={delta:g} allow; remove the settings that change the "
             "noise, or raise epsilon or delta"
         )
 

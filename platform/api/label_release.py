@@ -46,7 +46,7 @@ def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int
         )
     if method in METHODS:
         return PriorSettings(source=PriorSource(method)).mechanism(**asked)
-    pate = " PATE's teachers learn from true labels, so that both would have to lie together."
+    pate = " PATE's teachers need features and true labels in one place."
     raise ValueError(
         f"method is {method!r}; {near_miss(method, METHODS)}.{pate if 'pate' in method else ''}"
     )
@@ -126,8 +126,8 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
     if unknown:
         # The labels are secret: this message names none of them.
         raise ValueError(
-            f"{unknown:,} labels are none of the classes {', '.join(place)}; state all classes, as "
-            "the labels are written"
+            f"{unknown:,} labels are not among the classes {', '.join(place)}; state all "
+            "classes, as the labels are written"
         )
     return numbers
 

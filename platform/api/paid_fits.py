@@ -1,4 +1,4 @@
-"""What estimators with private labels share: one ledger for all fits, and a guarantee in words."""
+"""Base of estimators with private labels: one ledger for all fits, and a guarantee in words."""
 
 import hashlib
 import math
@@ -84,7 +84,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         `names` [N] or None: whose they are, where no `groups` say it; `classes`: a text.
         """
         if groups is not None and names is not None:
-            raise ValueError("rows= names labels and groups= persons, who pay; give groups= alone")
+            raise ValueError(
+                "rows= names labels, and groups= names the persons who pay; use groups= alone"
+            )
         vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
         names = None if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
@@ -280,9 +282,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         found = []
         if self._split is not None:
             found.append(
-                f"{self._split} split the rows by their secret labels, so that labels decide who "
-                "is in which fit, which no total counts; a public split is "
-                "cv=KFold(5, shuffle=True, random_state=0)"
+                f"{self._split} split the rows by their secret labels: labels then decide which "
+                "fits use a row, and no total counts that; use a public split, cv=KFold(5, "
+                "shuffle=True, random_state=0)"
             )
         if LEDGER.partial and not self._on_disk:
             found.append(

@@ -356,7 +356,9 @@ class PaidRelease:
 
     def __str__(self) -> str:
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
-        seeded = "; noise from a seed: no guarantee for who knows it" if self.seeded else ""
+        seeded = (
+            "; noise from a seed: no guarantee against anyone who knows it" if self.seeded else ""
+        )
         what = what_of(self.mechanism) if self.key else self.mechanism
         cost = price(self.epsilon, self.delta)
         return f"{what}: {cost} for each of {self.labels:,} {self.unit}s, {paid}{seeded}"

@@ -143,8 +143,8 @@ class Result:
         page = self.folder / "report.html"
         if not page.exists():
             raise ResultsFolderError(
-                f"{page} is not there yet: a sweep writes it when it ends; `labeldp report` writes "
-                "one of what there is"
+                f"{page} does not exist yet: a sweep writes it at its end; `labeldp report` writes "
+                "one at any time"
             )
         return ReportPage(path=page)
 

@@ -240,7 +240,7 @@ def write_request(
             prior = model.predict_proba(features)[chosen]
             arrays["prior"] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
-            raise ValueError("the releases of `after` speak of every id; no label is left to ask")
+            raise ValueError("the releases of `after` cover every id; no label is left to request")
     elif after:
         raise ValueError(f"only stages build on earlier releases, but the method is {method}")
     if method == "moments":
@@ -438,13 +438,14 @@ def answer(
     if person_column is not None:
         if person_column == label_column:
             raise ValueError(
-                f"column {label_column!r} can't be labels and persons: who has which rows is shown"
+                f"column {label_column!r} can't hold both labels and persons: a release shows "
+                "which rows a person has"
             )
         if len(parts.places) > 1:
             raise ValueError(
                 f"{first.folder.parent} is a request in parts, and a person with rows in several "
-                "would pay for each; ask for one in a single part (without --rows-at-once), or "
-                "leave out --person-column"
+                "parts would pay for each; ask for a request in one part (without "
+                "--rows-at-once), or leave out --person-column"
             )
         groups = Groups.of(
             _persons(labels, first, id_column, person_column),
@@ -474,8 +475,9 @@ def answer(
             )
         except OtherLabels as error:
             raise OtherLabels(
-                "an earlier request for these ids had other labels; nothing was released. Take "
-                "--relabel with each delivery of labels: releases are then drawn and paid anew"
+                "an earlier request for these ids had other labels; nothing was released. Use "
+                "--relabel with each delivery of labels: releases then draw new noise and are "
+                "charged again"
             ) from error
         known = {charge.key for charge in own.charges()}
         planned, isolated = list[Charge](), 0.0
@@ -756,15 +758,18 @@ def fit_release(
         wanted = np.concatenate([each.ids for each in releases])
         if twice := len(wanted) - len(np.unique(wanted)):
             raise ValueError(
-                f"{twice:,} ids are in more than one of the releases, which paid for each; "
-                "releases that share a table of features are of different rows. If rows of an id "
-                "came in several weeks, give a table for each release, in their order"
+                f"{twice:,} ids are in several releases; releases with one table of features must "
+                "have different ids. If an id has rows in several weeks, give one table per "
+                "release, in the same order"
             )
         tables: Iterable[pd.DataFrame] = [features] * len(releases)
     else:
         tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
-        raise ValueError("the releases have several methods or lists of classes; give those of one")
+        raise ValueError(
+            "the releases differ in their method or classes; give releases of one "
+            "method and the same classes"
+        )
     found = (
         evidence_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
@@ -872,8 +877,8 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
     units = {each.ledger[0].unit for each in releases}
     if len(units) > 1:
         raise ValueError(
-            "some of the releases were priced for single labels and some for all labels of a "
-            "person; no guarantee holds for both: ask for one kind"
+            "some releases were priced per label and others per person; no guarantee holds for "
+            "both: request one kind"
         )
     everybody = np.unique(np.concatenate([each.ids for each in releases]))
     ledger = PrivacyLedger(num_labels=len(everybody))

@@ -47,9 +47,8 @@ def report(*, experiment: str, tracking_uri: str | None, out: str | None, editio
     if edition == "public":
         if out is None or tracking_uri is not None:
             raise ValueError(
-                "the public edition is made of a results folder and has a folder of its own, so "
-                "that nothing else is published with it: labeldp report RESULTS --edition public "
-                "--out DIR"
+                "the public edition needs a results folder and a new folder to write, so that "
+                "nothing else is published: labeldp report RESULTS --edition public --out DIR"
             )
         from labeldp.platform.report.publish import public_report  # it loads torch
 

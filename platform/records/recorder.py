@@ -221,8 +221,8 @@ class Recorder(tune.Callback):
         if not self._tracking_lost:
             text = (str(error).strip() or type(error).__name__).splitlines()[0]
             self._progress.say(
-                f"tracking does not answer ({text}); the sweep goes on, results are kept in "
-                f"{self.folder.path} and will be written to tracking when it is back"
+                f"tracking does not answer ({text}); the sweep continues, and {self.folder.path} "
+                "keeps the results until tracking can be written"
             )
         self._tracking_lost = True
         self._ask_again = time.monotonic() + RETRY_SECONDS

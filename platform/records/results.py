@@ -102,7 +102,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise ValueError("it holds no JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise ResultsFolderError(
-            f"{path} can't be read ({error}); restore it, or move the folder away and start anew"
+            f"{path} can't be read ({error}); restore it, or move the folder away and start again"
         ) from error
     return loaded
 
@@ -277,8 +277,8 @@ def identity_of(path: Path) -> SweepIdentity:
         return SweepIdentity(**facts)
     except ValueError as error:
         raise ResultsFolderError(
-            f"{path} is damaged ({first_wrong(error)}); restore it, or move the folder away "
-            "and start anew"
+            f"{path} is damaged ({first_wrong(error)}); restore it, or move the folder away and "
+            "start again"
         ) from error
 
 

@@ -41,9 +41,9 @@ def default_uri(results: Path) -> str:
     # SQLAlchemy ends a path at ?, and reads %20 as a space.
     if (odd := re.search(r"%[0-9a-fA-F]{2}|\?", str(results))) is not None:
         raise TrackingUnusable(
-            f"results folder {results} has {odd[0]} in its path, with which the address of the "
-            "tracking store in it leads elsewhere; rename the folder or choose another with "
-            "--results DIR, or name a store in another place with MLFLOW_TRACKING_URI"
+            f"the path of results folder {results} contains {odd[0]}, which breaks the address of "
+            "its tracking store; rename the folder, choose another with --results DIR, or name a "
+            "store elsewhere with MLFLOW_TRACKING_URI"
         )
     return f"{_SQLITE}{results / 'mlflow.db'}"
 

@@ -166,8 +166,8 @@ def facts(
             found["Gaussian DP, mu"] = number(mu)
     if "epsilon_sanitized" in metrics:
         found[
-            "published price of its answers at the votes that were cast, known afterwards only; "
-            "with more than two classes it covers one direction of a change and not both"
+            "published cost of its answers for the actual votes, known only afterwards; with more "
+            "than two classes it covers one direction of a change"
         ] = _bound(metrics["epsilon_sanitized"])
     if audience is Audience.OWNER:
         found |= attack_of(record)
@@ -201,9 +201,7 @@ def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
                 f"{value:.4f}, 95% interval {low:.4f} to {high:.4f}"
             )
     if (threshold := metrics.get("threshold_estimated")) is not None:
-        found["score from which as many are of the second class as are estimated"] = (
-            f"{threshold:.4g}"
-        )
+        found["score that the estimated share of the second class exceeds"] = f"{threshold:.4g}"
     return found
 
 

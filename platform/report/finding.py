@@ -128,8 +128,8 @@ def _rare(rivals: Sequence[Point]) -> str:
         return ""
     end = "_estimated" if rivals[0].accuracy_by.estimated else ""
     return (
-        " A class is rare, so that accuracy means little: it chose this one, and --choose-by "
-        f"roc_auc{end} would choose by ROC AUC."
+        " A class is rare, so accuracy is a poor measure. It chose this trial; --choose-by "
+        f"roc_auc{end} chooses by ROC AUC."
     )
 
 
@@ -137,7 +137,7 @@ def _lottery(rivals: Sequence[Point]) -> str:
     if not rivals[0].accuracy_by.estimated:
         return ""
     noise = noise_among(rivals)
-    return f" Noise decides the order of these: {noise.text}." if noise.swamps else ""
+    return f" Noise decides the order of these trials: {noise.text}." if noise.swamps else ""
 
 
 def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:

@@ -298,22 +298,22 @@ def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
     if kept is None:
         trace = named is not None or results.store.with_suffix(".lines").exists()
         gone = (
-            f"{results.store} is gone, and with it the ledger of what this folder spent; restore "
-            "it from a copy: until then no sum here is complete"
+            f"{results.store} is missing, with the ledger of this folder's spending; restore it "
+            "from a copy: until then no sum here is complete"
         )
         return (gone,) if trace or any(record.release_keys for record in records) else ()
     found = [*kept.problems]
     if named not in (None, kept.vault):
         found.append(
-            f"{kept.path} is not the vault that sweep.json beside it names; what the other one "
-            "spent is not in any sum"
+            f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "
+            "that vault spent"
         )
     known = {charge.key for charge, _ in kept.lines}
     for record in records:
         if missing := [key for key in record.release_keys if key not in known]:
             found.append(
                 f"trial {record.hash} of {results.path} read release {missing[0]}, which the "
-                "ledger lacks; its cost is not in any sum"
+                "ledger lacks; no sum includes its cost"
             )
     return tuple(found)
 
@@ -377,10 +377,10 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
         if each.learned:
             plan = each.dearest(delta=at)
             notes.append(
-                f"{folder.path} is a sweep that learned: earlier results decided later requests, "
-                "so the sum of its releases is an outcome, and no guarantee can be read off "
-                "it. It counts as the dearest way that it could have gone, epsilon "
-                f"{plan.epsilon:.4g}" + (f" at delta {plan.delta:g}" if plan.delta else "")
+                f"{folder.path} is a sweep whose earlier results decided later requests, so the "
+                "sum of its releases is not a guarantee. It counts as the most that it could have "
+                f"cost, epsilon {plan.epsilon:.4g}"
+                + (f" at delta {plan.delta:g}" if plan.delta else "")
             )
     groups = _groups(every)
     sweeps = [[spent[place] for place in group] for group in groups]
@@ -535,8 +535,8 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
         if origin:
             notes.append(
                 f"{folder.path} and {origin} hold copies of one vault. The first {copied} lines "
-                "are the same releases and count once. Two copies draw the same release with "
-                "different noise: later releases of each count for themselves"
+                "are the same releases and count once. Later releases of each copy have their own "
+                "noise and count separately"
             )
         again = (replace(line, repeats=origin) for line in folder.lines[:copied])
         done.append(replace(folder, lines=(*again, *folder.lines[copied:])))
@@ -573,7 +573,7 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     if first.noise is None:
         seen = "For the owner of the labels only: these are the labels."
     elif first.noise is NoiseKind.SEEDED:
-        seen = "For the owner of the labels only: the seed takes this noise off again."
+        seen = "For the owner of the labels only: the seed removes this noise."
     elif first.audience is Audience.OWNER:
         seen = "For the owner of the labels only: the baseline without noise read it, or may have."
     else:
@@ -743,16 +743,16 @@ def in_words(account: Account) -> list[str]:
             for group in account.groups
         )
         words.append(
-            f"The public data of these folders differ ({parts}), so it can't be known whether "
-            "their labels are of the same people. The sum above holds if they are; if those "
-            "groups have no label in common, no label has paid more than "
-            f"{price(apart.epsilon_private, apart.delta)}. Assume the first unless you know better."
+            f"The public data of these folders differ ({parts}), so it is unknown whether their "
+            "labels belong to the same people. The sum above holds in any case. If these groups "
+            "share no label, no label has paid more than "
+            f"{price(apart.epsilon_private, apart.delta)}."
         )
     if total.handed_out:
         words.append(
-            f"{counted(total.handed_out, 'release')} without any noise: nothing bounds what all of "
-            "it together reveals, so keep all results of it (models, predictions, accuracy) to "
-            "yourself; the sum above holds for the rest."
+            f"{counted(total.handed_out, 'release')} without any noise: no epsilon bounds what it "
+            "reveals, so do not share its results (models, predictions, accuracy). The sum above "
+            "holds for the rest."
         )
     words += account.notes
     if account.problems:

@@ -287,9 +287,9 @@ def _panels(
             "Reliability",
             reliability,
             {"along": "score", "corner": "upper left", "diagonal": True},
-            "Share of examples of a class against the mean score that the model gives to it, in "
-            "bins, of each setting's first seed; on the public test split, or else by the noisy "
-            "counts of held-out labels. On the dashed line a score is what it claims to be.",
+            "Calibration of each setting's first seed: share of examples in a class against the "
+            "mean score of a bin. It is measured on the public test split, or by noisy counts of "
+            "held-out labels. On the dashed line, scores equal shares.",
         ),
     ):
         drawn, left_out = panels(title, lines, styles, **how)

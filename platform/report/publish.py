@@ -239,8 +239,8 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
     shown, failed, cut_off = rivals_of(folder)
     if not shown:
         raise ValueError(
-            f"{folder.path} has no trial that finished, has an epsilon, and noise without a seed: "
-            "there is nothing to show in public"
+            f"{folder.path} has no finished trial with an epsilon and unseeded noise, so there is "
+            "nothing to publish"
         )
     for record in shown:
         check_record(folder, record)
@@ -295,9 +295,9 @@ def search(
         for name, content in files.items():
             if any(form in content for form in forms):
                 raise NotPublishable(
-                    f"{name} would hold {what}, which stays with the owner of the labels; nothing "
-                    "was written: take it out of what was named (columns, classes, variants), or "
-                    "publish without the model (--without-model)"
+                    f"{name} would contain {what}, which is for the owner of the labels only; "
+                    "nothing was written. Remove it from the names of columns, classes and "
+                    "variants, or publish without the model (--without-model)"
                 )
 
 
@@ -334,13 +334,12 @@ def check_target(to: Path, *, results: Path) -> None:
         raise ValueError(f"{to} exists and is not a folder of its own; choose another folder")
     if to.exists() and any(to.iterdir()):
         raise ValueError(
-            f"{to} is not empty: what lies there would be handed on with what is published; choose "
-            "another folder"
+            f"{to} is not empty, and its content would be published too; choose another folder"
         )
     inside = results.expanduser().resolve()
     if to.resolve().is_relative_to(inside):
         raise ValueError(
-            f"{to} lies in the results folder, all of which is the owner's; choose another folder"
+            f"{to} is inside the results folder, which is for the owner only; choose another folder"
         )
 
 
@@ -380,8 +379,8 @@ def public_record(
     for key, what in (("method", "method"), ("data.name", "data set")):
         if key not in config:
             raise ValueError(
-                f"trial {record.hash} has a {what} that is not known here, so that nothing shows "
-                "which of its settings are public; install the package that brings it"
+                f"trial {record.hash} has a {what} that is unknown here, and so are its public "
+                "settings; install the package that provides it"
             )
     releases = [key for key in record.release_keys if _HASH.fullmatch(key)]
     known = [config, public_digest(fingerprint), sorted(releases)]

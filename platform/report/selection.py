@@ -33,11 +33,11 @@ class Reservation(StrEnum):
 
 
 _MEANING = {
-    Reservation.FAILED: "it failed, so that there is nothing but its settings to publish",
+    Reservation.FAILED: "it failed, so only its settings can be published",
     Reservation.NON_PRIVATE: (
         "it is not private: it was trained on labels without noise, and may reveal any of them"
     ),
-    Reservation.SEEDED: "its noise came from a seed, which takes the noise off again",
+    Reservation.SEEDED: "its noise came from a seed, which removes the noise",
 }
 
 
@@ -139,7 +139,7 @@ def check_whole(folder: FolderLedger) -> None:
     """Refuse a folder whose ledger lacks lines."""
     if folder.problems:
         raise NotPublishable(
-            f"the ledger of {folder.path} is not whole, so the cost of what is in it is unknown: "
+            f"the ledger of {folder.path} is incomplete, so the cost is unknown: "
             f"{folder.problems[0]}"
         )
 
@@ -156,7 +156,7 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     if record.finished and not record.release_keys:
         raise NotPublishable(
             f"the record of trial {record.hash} names no release that it read, so its cost is "
-            f"unknown; find out what became of them before you publish anything of {folder.path}"
+            f"unknown; find them before you publish anything of {folder.path}"
         )
 
 

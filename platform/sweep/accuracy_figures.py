@@ -178,9 +178,9 @@ def resolve(
         if has_held_out:
             return ChooseBy.ESTIMATED
         raise ValueError(
-            "a search, and stopping trials early, learn from an accuracy, and no labels are held "
-            "out to measure it: set evaluation.held_out_share=0.1, or tune on the public test "
-            "labels (--choose-by test)"
+            "searches and early stopping need an accuracy, and no labels are held out to estimate "
+            "it: set evaluation.held_out_share=0.1, or tune on the public test labels "
+            "(--choose-by test)"
         )
     if asked is not None and not asked.estimated and not has_test_split:
         raise ValueError(
@@ -399,8 +399,8 @@ class ChoiceNoise:
         words = f"an estimate's noise has a standard deviation of {_points(self.noise)}"
         if self.candidates > 1:
             words += (
-                f", so that the luckiest of {self.candidates} equally good trials looks "
-                f"{_points(self.luck)} better than it is"
+                f", so the luckiest of {self.candidates} equally good trials looks "
+                f"{_points(self.luck)} too good"
             )
         return words
 
@@ -427,8 +427,8 @@ def doubt_of(figures: Iterable[Mapping[str, float]], *, by: ChooseBy) -> str:
     if noise is None or not noise.within_noise:
         return ""
     return (
-        "another of them may well be as good or better: the next is "
-        f"{_points(noise.lead or 0.0)} behind, and {noise.text}"
+        f"another trial may be as good or better: the next is {_points(noise.lead or 0.0)} behind, "
+        f"and {noise.text}"
     )
 
 

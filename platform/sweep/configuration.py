@@ -344,8 +344,8 @@ class NoiseSettings:
     def __post_init__(self) -> None:
         if self.seed is not None and self.secure:
             raise ValueError(
-                f"noise.secure is true and noise.seed is {self.seed}; with the seed anyone can "
-                "take the noise off, however it was drawn: leave noise.seed out, or noise.secure"
+                f"noise.secure is true and noise.seed is {self.seed}; anyone with the seed can "
+                "remove the noise: leave out noise.seed or noise.secure"
             )
 
     @property

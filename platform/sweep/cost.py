@@ -134,8 +134,8 @@ def held_out_mechanism(config: TrialConfig, *, num_classes: int) -> Any:
     own = None if planned is None else planned.release
     if not isinstance(own, PerLabel):
         raise ConfigurationError(
-            f"evaluation.estimate is release, but method {config.method!r} as it is set releases "
-            "nothing that shows the accuracy on single labels; take evaluation.estimate=count"
+            f"evaluation.estimate is release, but method {config.method!r} with these settings "
+            "releases nothing about single labels; use evaluation.estimate=count"
         )
     return own
 

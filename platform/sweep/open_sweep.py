@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, delta_of_total
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.environment import describe, git_commit
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
@@ -41,6 +40,16 @@ if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves tim
     from labeldp.platform.records.recorder import Recorder
     from labeldp.platform.records.tracking import Tracker
 
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+import labeldp
+from labeldp.trainers import performance
+
 #: Modules to load while Ray and the vault start.
 _LOADED_BESIDE = (
     "labeldp.platform.report.report",
@@ -48,7 +57,7 @@ _LOADED_BESIDE = (
     "labeldp.platform.sweep.trial_runs",
     "labeldp.platform.sweep.sweep_report",
 )
-_ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
+_ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +246,8 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
         if named is not None or spent:
             known = f"trial {spent[0]} read releases" if spent else "sweep.json knows of it"
             raise ResultsFolderError(
-                f"{folder.store} is gone, and with it what this folder spent ({known}); restore "
-                f"it from a copy, {_ELSEWHERE}"
+                f"{folder.store} is missing, with the record of what this folder spent ({known}); "
+                f"restore it from a copy, {_ELSEWHERE}"
             )
         refuse_if_gone(folder.store)
         return ()
@@ -363,3 +372,38 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
         "learned_releases": touched or bool(earlier.learned_releases),
     }
+
+
+_PACKAGES = ("labeldp", "ray", "torch", "torchvision", "numpy", "scipy", "mlflow", "pydantic")
+#: An image has no `.git`; this variable names the commit that it was built from.
+COMMIT_VARIABLE = "LABELDP_GIT_COMMIT"
+
+
+def git_commit() -> str:
+    """Return the commit of the code, with `-dirty` where files differ; `unknown` without git."""
+    root = Path(labeldp.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        # Installed: a repository further up would be another one.
+        return os.environ.get(COMMIT_VARIABLE) or "unknown"
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def describe() -> dict[str, str]:
+    """Return versions and hardware as plain text by name."""
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = labeldp.__version__ if name == "labeldp" else "not installed"
+    found["cores"] = str(os.cpu_count())
+    found["bf16"] = (
+        performance.bf16_units(torch.device("cpu")) or "no units: precision auto takes fp32"
+    )
+    found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return found

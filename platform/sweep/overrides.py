@@ -1,4 +1,4 @@
-"""What users write: sweep files, and `key=value` on the command line."""
+"""Read what users write: sweep files, and `key=value` on the command line."""
 
 import os
 import re

@@ -202,9 +202,8 @@ def _with_canaries(
     if asked and config.audit.canaries and size.num_classes == 2:
         raise ValueError(
             f"audit.canaries is {config.audit.canaries}, and there are 2 classes: the memorization "
-            "attack compares a wrong label with other wrong ones, and of 2 classes only one is "
-            "wrong; leave it out or set audit.canaries=0 (the one-run audit takes any classes: "
-            "audit.coin_canaries)"
+            "attack compares wrong labels with each other and needs at least 3; leave it out or "
+            "set audit.canaries=0 (the one-run audit takes 2 classes: audit.coin_canaries)"
         )
     # The labels of a results folder are spoiled already: they stay so unless a number is stated.
     first = min((options.results.expanduser() / "trials").glob("*.json"), default=None)
@@ -242,8 +241,8 @@ def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
     for trial in trials:
         if trial.config.of_amounts and not size.amounts:
             raise ValueError(
-                "trainer.task is regression, but these labels are classes; state what amounts lie "
-                "between (data.bounds=LOW,HIGH), or take a set of amounts such as "
+                "trainer.task is regression, but these labels are classes; state the bounds of "
+                "amounts (data.bounds=LOW,HIGH), or take a data set of amounts such as "
                 "california_housing"
             )
         if size.amounts and not trial.config.of_amounts:
@@ -400,7 +399,7 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
     stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
     if stated:
         raise ValueError(
-            f"{', '.join(stated)}: for data of your own, but data.name is {settings.name}; set "
+            f"{', '.join(stated)}: only for your own data, but data.name is {settings.name}; set "
             "data.name=own, or leave them out"
         )
     splits = find(settings.name).read(data_root(settings.root))

@@ -183,8 +183,8 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
     searches = tuple(found.values())
     if not any(each.axes for each in searches):
         raise ConfigurationError(
-            f"sweep {sweep.name!r} names a search and has nothing to search: give an axis a range, "
-            "such as 'trainer.learning_rate=loguniform(0.001, 0.3)', or leave the search out"
+            f"sweep {sweep.name!r} has a search but nothing to search: give an axis a range, such "
+            "as 'trainer.learning_rate=loguniform(0.001, 0.3)', or leave the search out"
         )
     check_one_vault([trial for each in searches for trial in each.probed.values()])
     return searches
@@ -289,8 +289,7 @@ def priced(
         raise ConfigurationError(
             f"{', '.join(search.axes)} of {search.variant.name} can't be searched without a "
             f"budget: each of {search.size} trials could request another release of the labels; "
-            "make the axis that decides it a grid ([a,b,c]), or state what the dearest way may "
-            "cost with --max-epsilon-total"
+            "make that axis a grid ([a,b,c]), or limit the total with --max-epsilon-total"
         )
     probes = list(search.probed.values())
     each = 1 + max(map(rungs_of, probes))

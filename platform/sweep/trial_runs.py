@@ -264,13 +264,13 @@ class PlaceWatch(tune.Callback):
         waited = now - self._since
         if waited > WAIT_SECONDS:
             raise CannotFit(
-                f"no trial got a place for {waited:.0f} s: {self._why()}; add a node, and run "
-                "again: what has finished is kept"
+                f"no trial could start for {waited:.0f} s: {self._why()}; add a node, and run "
+                "again: finished trials are kept"
             )
         if waited > TELL_SECONDS and not self._reported:
             self._reported = True
             self._progress.say(
-                f"trials wait for a place: {self._why()}; giving up after {WAIT_SECONDS:.0f} s"
+                f"trials wait for resources: {self._why()}; giving up after {WAIT_SECONDS:.0f} s"
             )
 
     def _why(self) -> str:

@@ -92,7 +92,7 @@ def ask(reference: Any) -> Any:
         why = " ".join(str(error).split())[-300:]
         raise VaultLost(
             f"the label vault's process died more than {DEATHS_ALLOWED} times, or its node is gone "
-            f"({why}); what was released is kept: see to the memory and the disk of the driver's "
+            f"({why}); what was released is kept: check the memory and the disk of the driver's "
             "node, and run again with --resume auto"
         ) from None
     except ray.exceptions.RayTaskError as error:

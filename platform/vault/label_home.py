@@ -243,8 +243,8 @@ class LabelHome:
         page = self._page(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
             raise ValueError(
-                f"the cost of {len(requests)} rounds can't be published, a bound is proven for one "
-                "only; ask in one round, or with publish_cost=False"
+                f"the cost of {len(requests)} rounds can't be published, since the bound is proven "
+                "for one round; use one round, or publish_cost=False"
             )
         votes = self._votes(ensemble)
         keys: list[str] = []
@@ -383,7 +383,7 @@ class LabelHome:
             raise ValueError(
                 f"trial {trial} was audited already, with other confidences; a trial is audited "
                 "once, since exact figures for chosen confidences would reveal the canaries' "
-                "labels. It can be audited again when the driver has started it again"
+                "labels. It can be audited again after the driver restarts it"
             )
         figures, evidence = self._findings(confidences, confidence, keys, delta)
         if self._results is not None:
@@ -453,8 +453,8 @@ class LabelHome:
     def _check(self, authority: bytes) -> None:
         if self._authority is None or not hmac.compare_digest(authority, self._authority):
             raise ValueError(
-                "figures and shards are the driver's: they are made of true labels, and a trial "
-                "that received them could learn those; read the records that the driver keeps"
+                "only the driver may read figures and shards: they are made of true labels, which "
+                "a trial must not learn; read the driver's records"
             )
 
     # One page a trial, in the results folder or in memory
@@ -462,8 +462,8 @@ class LabelHome:
     def _file(self, trial: str) -> Path | None:
         if not _HASH.fullmatch(trial):
             raise ValueError(
-                f"trial is {trial!r}; audits and answers are kept by a trial's hash, 1 to 64 "
-                "hexadecimal digits, and without one none is made"
+                f"trial is {trial!r}; it must be a trial's hash, 1 to 64 hexadecimal digits, which "
+                "names its audits and answers"
             )
         if self._results is None:
             return None
@@ -481,8 +481,8 @@ class LabelHome:
             ) from error
         if page is None:
             raise ValueError(
-                f"trial {trial} was not begun by the driver, so nothing is found out or kept of "
-                "it: a trial sends its own hash, which the driver has opened when it started"
+                f"trial {trial} was not begun by the driver, so it is not audited: a trial must "
+                "send its own hash"
             )
         return page
 

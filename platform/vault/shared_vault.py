@@ -153,8 +153,8 @@ class SharedVault:
         """Travel as the name of a folder, or not at all."""
         if self.folder is None:
             raise TypeError(
-                "a SharedVault in memory can't go to another process, where it would be a second "
-                "one that knows nothing of this one's ledger: give it a folder, SharedVault(FOLDER)"
+                "a SharedVault in memory can't go to another process, where it would have a "
+                "ledger of its own: give it a folder, SharedVault(FOLDER)"
             )
         return (SharedVault, (str(self.folder),))
 
@@ -294,9 +294,9 @@ class SharedVault:
         """Refuse a copy of this process's memory: this one would never know its charges."""
         if self.folder is None and os.getpid() != self._process:
             raise TypeError(
-                f"this SharedVault lies in the memory of process {self._process}, and process "
-                f"{os.getpid()} is a fork of it, whose releases its ledger would not know: give "
-                "the vault a folder, SharedVault(FOLDER)"
+                f"this SharedVault is in the memory of process {self._process}, and process "
+                f"{os.getpid()} is a fork of it, whose releases the ledger would miss: give the "
+                "vault a folder, SharedVault(FOLDER)"
             )
 
 
@@ -307,9 +307,8 @@ def _side_of(folder: Path) -> PublicSide:
     side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
     if side.key != folder.name.rpartition("-")[0]:
         raise StoreUnusable(
-            f"{folder} is not what it was when its labels were locked away: fit.json or "
-            "people.npy there was changed or is gone; it lists whose labels paid; restore "
-            "them from a copy"
+            f"{folder} has changed since its labels were locked away: fit.json or people.npy, "
+            "which list whose labels paid, was changed or is missing; restore it from a copy"
         )
     return side
 
@@ -392,11 +391,11 @@ class FitLabels(TrialLabels):
             )
         except OtherLabels as error:
             raise OtherLabels(
-                "an earlier fit with this vault had other labels on these very rows; nothing was "
-                "released. If labels were corrected, call vault.relabel(): later fits draw and pay "
-                "anew. Other targets of the same rows take a SharedVault each, whose totals add "
-                "up. (It is not done unasked: a total that grows only if labels changed would "
-                "publish that they did.)"
+                "an earlier fit with this vault had other labels for these rows; nothing was "
+                "released. If labels were corrected, call vault.relabel(): later fits then draw "
+                "new noise and pay again. Another target of the same rows needs its own "
+                "SharedVault; the totals add up. (labeldp does not relabel by itself: a total "
+                "that grows only if labels changed would reveal the change.)"
             ) from error
         home.begin(self._authority, _TRIAL)
         super().__init__(home=home, noise=noise, trial=_TRIAL)

@@ -128,8 +128,8 @@ def sign_folder(folder: Path, *, records: bool = False) -> None:
         changed = (*found["damaged"], *found["edited"], *found["removed"])
         if bad := [name for name in changed if name.startswith(lasting)]:
             raise ValueError(
-                f"{bad[0]} in {folder} is not as it was signed, so nothing is signed anew; restore "
-                f"it, or remove {folder / SIGNATURE} if you stand by the change"
+                f"{bad[0]} in {folder} is not as it was signed, so nothing is signed again; "
+                f"restore it, or remove {folder / SIGNATURE} to accept the change"
             )
     made = signed(_entries(folder, covers), covers=covers)
     assert made is not None, "there is a key"
@@ -150,8 +150,8 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
     path = folder / SIGNATURE
     if not path.exists():
         raise ValueError(
-            f"{folder} has no {SIGNATURE}: it was never signed, or somebody removed it; folders "
-            f"are signed as they are written where {VARIABLE} names a key"
+            f"{folder} has no {SIGNATURE}: it was never signed, or somebody removed it; labeldp "
+            f"signs the folders that it writes if {VARIABLE} names a key"
         )
     wanted = None if key is None else public_key(key)
     now: dict[str, str] = {}
@@ -163,7 +163,7 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
         return {**facts, "ok": False, "damaged": [SIGNATURE], "problems": [why]}
     problems = []
     if not found.is_genuine():
-        problems = [f"{SIGNATURE} was edited: its signature is not of what it says"]
+        problems = [f"{SIGNATURE} was edited: its signature does not match its content"]
     elif wanted not in (None, found.public_key):
         problems = [f"{SIGNATURE} is by key {found.public_key}, not by {wanted}"]
     if problems:

@@ -128,7 +128,7 @@ def train_ensemble(
         raise EnsembleIncomplete(
             f"{left - trained} of {total} teachers could not be trained; teacher {first.ids[0]} "
             f"failed {first.tries + first.machines} times, the last time with: {first.error}. The "
-            f"votes of {reused + trained} teachers are kept; mend the cause and run again"
+            f"votes of {reused + trained} teachers are kept; fix the cause and run again"
         )
     return trained
 
@@ -205,8 +205,8 @@ class _Pool:
         if not ready:
             raise CannotFit(
                 f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "
-                f"within {START_SECONDS:g} s: the cluster is too full; free what it needs, or run "
-                "again later (votes that are there are kept)"
+                f"within {START_SECONDS:g} s: the cluster is too full; free resources, or run "
+                "again later (finished votes are kept)"
             )
         if len(waiting) > 1:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
@@ -237,7 +237,7 @@ class _Pool:
             if failed == TRIES:
                 raise EnsembleIncomplete(
                     f"a teacher actor died {TRIES} times as it started, the last time with: "
-                    f"{_first_line(error)}. Votes that were there are kept"
+                    f"{_first_line(error)}. Finished votes are kept"
                 ) from error
             self._start(place, failed=failed)
         else:

@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS charges (
     made TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT);
 """
-_ELSEWHERE = "or choose another folder with --results and count what this one spent as spent"
+_ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 #: SQLite takes a thousand million bytes for one value: a longer one continues in `release_parts`.
 _PART_BYTES = 900_000_000
@@ -215,7 +215,7 @@ def refuse_if_gone(path: Path) -> None:
     there = path.exists() and path.stat().st_size > 0
     if not there and (known := _known(path)) is not None and known[1] > 0:
         raise StoreUnusable(
-            f"{path} is gone, and with it a ledger of {known[1]} lines; restore it from a copy, "
+            f"{path} is missing, with a ledger of {known[1]} lines; restore it from a copy, "
             f"{_ELSEWHERE}"
         )
 
@@ -247,8 +247,8 @@ def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple
     lines, known = _count_lines(connection), _known(path)
     if known is None and lines > 0:
         raise StoreUnusable(
-            f"{witness(path)} is gone, so nobody knows whether all lines of the ledger in {path} "
-            f"are there: it holds {lines}; restore the file from a copy, {_ELSEWHERE}"
+            f"{witness(path)} is missing, so it is unknown whether the ledger in {path} is "
+            f"complete: it holds {lines}; restore the file from a copy, {_ELSEWHERE}"
         )
     # A witness of no lines was left by a start that released nothing.
     if known is not None and known[1] > 0 and (known[0] != own or known[1] > lines):
@@ -343,7 +343,7 @@ def read_ledger(path: Path) -> KeptLedger:
         if (known := _known(path)) is not None and known[1] > len(lines):
             problems.append(
                 f"{path} has lost lines of its ledger: it holds {len(lines)}, and {known[1]} are "
-                "known to the file beside it; the cost of the others is not in any sum"
+                "known to the file beside it; no sum includes the cost of the others"
             )
     except StoreUnusable as error:
         problems.append(str(error))
@@ -400,7 +400,7 @@ def _read_array(content: bytes) -> NDArray[Any]:
     """The array that `_write_array` wrote, where it lies: read-only, and no copy."""
     header = io.BytesIO(content)
     if np.lib.format.read_magic(header) != (1, 0):
-        raise ValueError("it is of a form that is not written here")
+        raise ValueError("it has an unknown format")
     shape, turned, kind = np.lib.format.read_array_header_1_0(header)
     values = np.frombuffer(content, kind, math.prod(shape), header.tell())
     return values.reshape(shape, order="F" if turned else "C")

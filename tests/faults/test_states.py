@@ -11,7 +11,7 @@ import pytest
 import ray
 import torch
 
-from labeldp.platform.records.checkpoints import Keeper, start_keeper
+from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.driver import load_data
 from labeldp.platform.sweep.plan import with_canaries
@@ -19,7 +19,6 @@ from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
-from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.data.splits import DataSize
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
@@ -163,21 +162,3 @@ def test_a_state_that_is_damaged_or_hostile_or_of_another_ledger_is_not_used(
     bench.move("another")
     _, trained_now = bench.run()
     assert trained_now == EPOCHS
-
-
-def test_a_state_is_written_through_no_link(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("mine")
-    states = tmp_path / "checkpoints"
-    states.mkdir()
-    (states / "ab.part").symlink_to(victim)  # the draft's name, until nobody could foresee it
-    keeper = Keeper(str(states), "")
-    keeper.keep("ab", b"state")
-    assert keeper.find("ab") == b"state"
-    (states / "cd.state").symlink_to(victim)
-    with pytest.raises(NotOurs, match=r"cd\.state is a link"):
-        keeper.keep("cd", b"state")
-    (tmp_path / "away").symlink_to(states)
-    with pytest.raises(NotOurs, match="away is a link"):
-        Keeper(str(tmp_path / "away"), "").keep("ab", b"other")
-    assert (victim.read_text(), keeper.find("ab")) == ("mine", b"state")

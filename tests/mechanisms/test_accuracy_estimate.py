@@ -136,7 +136,7 @@ def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_correct
                 np.zeros(3, dtype=int),
                 RRWithPrior(epsilon=1.0),  # type: ignore[arg-type]
             ),
-            "count right answers instead",
+            "count right predictions instead",
         ),
         (
             lambda: AccuracyEstimate.from_release(

@@ -42,7 +42,7 @@ def test_no_digits_of_a_column_differ_by_more_than_e_to_the_epsilon(
     digits, total = exact_digits(table.probabilities, epsilon)
     for column in [*digits.T, total - digits.sum(axis=1)]:
         assert column.min() >= 0 and int(column.max()) <= np.exp(epsilon) * int(column.min())
-    assert (digits.sum(axis=1) / total).min() > 1 - 1e-9  # next to nothing reveals nothing
+    assert (digits.sum(axis=1) / total).min() > 1 - 1e-9  # too small beside reveals nothing
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
@@ -146,9 +146,9 @@ def test_bad_amounts_are_refused(
 
 def test_a_wrong_level_is_refused_without_being_shown() -> None:
     levels, generator = np.array([0, 77]), np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
         AmountChannel(epsilon=1.0).release(levels, np.full(BINS, 1 / BINS), generator=generator)
-    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
         AmountSums(noise_std=1.0).release(levels, np.eye(2), generator=generator)
 
 

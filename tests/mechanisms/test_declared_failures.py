@@ -134,7 +134,7 @@ def test_declared_events_are_charged_under_any_name() -> None:
     expected = epsilon_of([line.event], delta=1e-5 - 4e-6)
     assert home.epsilon(delta=1e-5) == expected > epsilon_of([line.event], delta=1e-5)
     assert home.epsilon(delta=1e-5, keys=[line.key]) == expected
-    with pytest.raises(ValueError, match="ask for a delta above 4e-06"):
+    with pytest.raises(ValueError, match="state a delta above 4e-06"):
         home.epsilon(delta=4e-6)
 
 

@@ -97,7 +97,7 @@ def test_labels_and_classes_without_noise_are_what_they_are_at_no_bounded_price(
         False,
     ]
     assert plain.event.epsilon == classes.event.epsilon == math.inf
-    with pytest.raises(ValueError, match=r"labels\[0\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"labels\[0\] is not one of the classes"):
         plain.release(np.array([7]), generator=generator)
     noisy = RandomizedResponse(epsilon=1.0, num_classes=4).release(labels, generator=generator)
     for each in (plain, RandomizedResponse(epsilon=1.0, num_classes=4)):

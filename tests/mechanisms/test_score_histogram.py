@@ -269,7 +269,7 @@ def test_guesses_that_do_not_fit_are_refused() -> None:
             ErrorSums(epsilon=1.0).release(
                 np.array([1, 2]), guesses, generator=np.random.default_rng(0)
             )
-    with pytest.raises(ValueError, match=r"\[1\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
         ErrorSums(epsilon=1.0).release(
             np.array([0, 77]), np.zeros(2), generator=np.random.default_rng(0)
         )

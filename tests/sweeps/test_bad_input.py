@@ -70,7 +70,7 @@ ONE_PART = {"features": FEATURES, "labels": LABELS}
     [
         (
             {"train_features": FEATURES, "train_labels": np.where(LABELS == 2, 7, LABELS), **TEST},
-            ["train_labels[2] is none of the classes", "0..2"],
+            ["train_labels[2] is not one of the classes", "0..2"],
         ),
         (
             {"train_features": INFINITE_IN_ROW_7, "train_labels": LABELS, **TEST},
@@ -127,7 +127,7 @@ def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
     for moved in ((), ("--moved",)):
         code, line = door.refuse(*limit, *moved)
         assert code == 2
-        for word in ("vault.db is gone", "sweep.json knows of it", "--results", "count what"):
+        for word in ("vault.db is missing", "sweep.json knows of it", "--results", "add what"):
             assert word in line
 
 

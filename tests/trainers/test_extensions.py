@@ -96,7 +96,7 @@ def test_a_broken_extension_is_named_and_breaks_nothing_else(
         DATASETS["edges"]
     found = {entry["name"]: entry for entry in entries()}
     assert not found["sunken"]["present"]
-    assert "mend or uninstall" in found["sunken"]["description"]
+    assert "repair or uninstall" in found["sunken"]["description"]
     checks = {check.name: check for check in _extensions()}
     assert checks["method louder"].ok and checks["data set corners"].ok
     assert checks["method nowhere"].fix == "repair or uninstall other_package"

@@ -113,8 +113,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
-                    f"row {row}, column {name!r} holds a {type(value).__name__} among other "
-                    f"things; {_AS_IN_TRAINING}, or leave the column out"
+                    f"row {row}, column {name!r} holds a {type(value).__name__} among values of "
+                    f"other types; {_AS_IN_TRAINING}, or leave the column out"
                 )
     values = np.full(len(array), np.nan)
     values[~missing] = present
@@ -175,7 +175,7 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     share = distinct / len(present)
     said = f"it has {distinct:,} different values in {len(present):,} rows"
     if ends & _ID_WORDS and share > 0.5:
-        return f"{said}, and its name is an identifier's"
+        return f"{said}, and its name looks like an identifier"
     if share <= (0.9 if text else 0.95):
         return None
     if text and len(present) >= 20 and not len(slips(present)):
@@ -183,7 +183,7 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     # In a table of some length, whole numbers without gaps number the rows.
     long = not text and len(present) >= 100
     if long and float(present.max()) - float(present.min()) < 2 * len(present):
-        return f"{said}, without gaps, as numbers of rows have"
+        return f"{said}, without gaps, like row numbers"
     return None
 
 
@@ -229,7 +229,9 @@ def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]
     if missing:
         close = difflib.get_close_matches(missing[0], found, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {_listed(list(found))}"
-        raise RowsRefused(f"rows have no column {missing[0]!r}, which the training had; {hint}")
+        raise RowsRefused(
+            f"rows have no column {missing[0]!r}, which the training rows had; {hint}"
+        )
     if further := [name for name in found if name not in names]:
         warnings.warn(
             f"ignored {len(further)} column(s) that the model does not use: {_listed(further)}",
@@ -239,7 +241,9 @@ def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]
     columns = {name: column_values(name, found[name]) for name in names}
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
-        raise RowsRefused(f"columns have {_listed(sorted(lengths))} rows; they must have as many")
+        raise RowsRefused(
+            f"columns have {_listed(sorted(lengths))} rows; all must have the same number"
+        )
     return columns
 
 

@@ -94,7 +94,7 @@ def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> N
     if not stat.S_ISREG(found.st_mode):
         kind = next((name for holds, name in _KINDS if holds(found.st_mode)), "no regular file")
         way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
-        raise FileRefused(f"{path} is {kind}, which can't be read to an end; {way_out}")
+        raise FileRefused(f"{path} is {kind}, which can't be read as a whole; {way_out}")
     _check_size(path, found.st_size, most_bytes)
 
 
@@ -107,8 +107,8 @@ def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
             )
     elif size > most_bytes:
         raise FileRefused(
-            f"{path} has more than {most_bytes:,} bytes, which is too much for what is read here; "
-            "is it the right file?"
+            f"{path} has more than {most_bytes:,} bytes, too many for such a file; is it the right "
+            "file?"
         )
 
 
@@ -225,9 +225,9 @@ def open_private(path: Path, flags: int) -> int:
             raise NotOurs(f"{path} is not a regular file; move it away, or choose another folder")
         if found.st_nlink > 1:
             raise NotOurs(
-                f"{path} is a hard link: the same file has {found.st_nlink} names, and what is "
-                "written here would change it elsewhere; replace it by a copy of its own if it is "
-                "yours alone, move it away if it is not, or choose another folder"
+                f"{path} is a hard link: the same file has {found.st_nlink} names, and writing "
+                "here would change all of them; replace it by a copy if it is yours alone, move "
+                "it away if not, or choose another folder"
             )
         if stat.S_IMODE(found.st_mode) & 0o7077:
             os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
@@ -249,9 +249,9 @@ def refuse_link(path: Path) -> None:
     """Raise `NotOurs` for a symbolic link, whether its target exists or not."""
     if path.is_symlink():
         raise NotOurs(
-            f"{path} is a link to {os.readlink(path)}, and what is written here would be written "
-            "there; remove the link (if it is yours, put what it points at in its place), or "
-            "choose another folder"
+            f"{path} is a link to {os.readlink(path)}, and writing here would write there; remove "
+            "the link (if it is yours, put what it points at in its place), or choose another "
+            "folder"
         )
 
 
@@ -272,8 +272,8 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
 
 def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
     return NotOurs(
-        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; have it given to "
-        "you (chown), or choose another folder"
+        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; change its owner "
+        "(chown), or choose another folder"
     )
 
 

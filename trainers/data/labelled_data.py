@@ -170,9 +170,8 @@ class PublicData:
         """Refuse identifiers for a user that would take them for numbers."""
         if self.kind is FeatureKind.IDENTIFIERS:
             raise ValueError(
-                f"{self.name} holds identifiers, which are names, not numbers to calculate with: "
-                f"{user} can't use them; take method=recommender or model=two_branch, which learn "
-                "what is behind a name, and features as they are"
+                f"{self.name} holds identifiers, which are names and not numbers: {user} can't use "
+                "them; take method=recommender or model=two_branch, and data.features=as_they_are"
             )
 
     @cached_property

@@ -148,16 +148,16 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
     both = np.intersect1d(own, public)
     if len(both):
         raise DataFileError(
-            f"{where}: {len(both)} persons have rows for training and rows for testing, whose "
-            "labels are public, so that epsilon would not hold for all of their "
-            "labels; mark all rows of a person alike"
+            f"{where}: {len(both)} persons have both training and test rows. Test labels are "
+            "public, so epsilon would not cover all of their labels; mark all rows of a person "
+            "alike"
         )
     kept = kept_rows(own, most=1, seed=0)
     if left_out := len(own) - len(kept):
         warnings.warn(
             f"{where}: one row of each of {len(kept):,} persons is kept, and {left_out:,} rows are "
             "left out, so that epsilon holds for all labels of a person; "
-            "LabelPrivateClassifier.fit(groups=) takes sums of all rows",
+            "LabelPrivateClassifier.fit(groups=) uses all rows",
             RowsLeftOut,
             stacklevel=2,
         )
@@ -183,14 +183,14 @@ def _amounts(
 def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
     if rows.split is not None or rows.test is not None:
         raise DataFileError(
-            f"{file} brings a test split of its own, and data.test_path={source.test_path} "
+            f"{file} has a test split of its own, and data.test_path={source.test_path} is "
             "another; leave one of them out"
         )
     other = read_rows(source, testing=True)
     if other.split is not None or other.test is not None:
         raise DataFileError(
-            f"{source.test_path} brings a split of its own, but all of its rows are for testing "
-            "(data.test_path); take the split out of it"
+            f"{source.test_path} has a split of its own, but all of its rows are for testing "
+            "(data.test_path); remove the split from it"
         )
     if rows.stated is not None and other.stated is not None and rows.stated != other.stated:
         raise DataFileError(
@@ -205,11 +205,11 @@ def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDA
     if split is None:
         if source.hold_out is None:
             raise DataFileError(
-                f"{file} brings no test split, and labels stay secret unless you decide "
-                f"otherwise: mark rows as train or test in the file ({SPLIT}, or "
-                "data.split_column=NAME), name a second file (data.test_path=FILE), or set "
-                f"data.hold_out=public (one row in {HELD_OUT} is held out and its label published) "
-                "or data.hold_out=none (no label is; accuracy is estimated from what is released)"
+                f"{file} has no test split, and labels stay secret unless you decide otherwise: "
+                f"mark rows as train or test in the file ({SPLIT}, or data.split_column=NAME), "
+                "name a second file (data.test_path=FILE), or set data.hold_out=public (one row "
+                f"in {HELD_OUT} is held out and its label published) or data.hold_out=none (no "
+                "label is; accuracy is estimated from what is released)"
             )
         if source.hold_out is HoldOut.PUBLIC:
             return held_out(count, seed=source.hold_out_seed)
@@ -234,8 +234,8 @@ def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDA
 def _refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
     if hold_out is not None:
         raise DataFileError(
-            f"data.hold_out is {hold_out}, but {file} brings a public test split of its own; leave "
-            "data.hold_out out, or take the split out of the file"
+            f"data.hold_out is {hold_out}, but {file} has a public test split of its own; leave "
+            "data.hold_out out, or remove the split from the file"
         )
 
 
@@ -322,9 +322,9 @@ def _places(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.in
 def _unknown_label(places: NDArray[np.int64], classes: Sequence[Hashable], what: str) -> str:
     unknown = np.flatnonzero(places < 0)
     return (
-        f"{what} row {unknown[0]} is none of the stated classes {', '.join(map(str, classes))} "
-        f"({len(unknown)} of {len(places)} rows; labels are secret, so what is there is not "
-        "shown): correct the rows, or state all classes (data.classes)"
+        f"{what} row {unknown[0]} is not one of the stated classes {', '.join(map(str, classes))} "
+        f"({len(unknown)} of {len(places)} rows; labels are secret and not shown): correct the "
+        "rows, or state all classes (data.classes)"
     )
 
 

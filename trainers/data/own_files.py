@@ -137,7 +137,7 @@ class OwnSource:
             )
         if self.test_path is not None and self.hold_out is not None:
             raise ValueError(
-                f"data.hold_out is {self.hold_out}, but data.test_path={self.test_path} brings a "
+                f"data.hold_out is {self.hold_out}, but data.test_path={self.test_path} has a "
                 "public test split; leave one of them out"
             )
         for key, labels, of, features in (
@@ -229,7 +229,9 @@ def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
         case ".npy":
             assert labels is not None
             return _read_npy(file, existing(labels, key=f"{prefix}labels"), source)
-    raise DataFileError(f"{file} is none of {', '.join(OWN_FILES)}; save the data as one of them")
+    raise DataFileError(
+        f"{file} is not one of {', '.join(OWN_FILES)}; save the data as one of them"
+    )
 
 
 def existing(path: PathLike, *, key: str) -> Path:
@@ -255,8 +257,8 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     numbers = file.suffix.lower() == ".csv" and any(is_number(name) for name in names)
     if label_column not in names and numbers:
         raise DataFileError(
-            f"{file}: the first line holds numbers where names of columns belong; write a first "
-            "line that names them, and the column of labels among them"
+            f"{file}: the first line holds numbers, not column names; write a first line with the "
+            "names of all columns"
         )
     named = {
         "data.label_column": (label_column,),
@@ -279,7 +281,9 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     if label_column == split_column:
         raise DataFileError(f"{file} column {label_column!r} can't be both labels and split")
     if source.group_column in (label_column, split_column or SPLIT):
-        raise DataFileError(f"{file} column {source.group_column!r} can't be persons and more")
+        raise DataFileError(
+            f"{file} column {source.group_column!r} can't hold persons and also labels or the split"
+        )
     try:
         columns = {
             name: column_values(name, table.column(place))
@@ -679,7 +683,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         for name in set(names) - set(table.column_names):
             missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
     if bad := [column.name for column in columns if not column.usable]:
-        why = f"what is in {', '.join(bad)} can't be used as it is: leave it out, or convert it"
+        why = f"the values of {', '.join(bad)} can't be used: leave them out, or convert them"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
     used = [column for column in columns if column.kind in _FEATURES and column.usable]
     width = sum((column.categories or 1) + (column.missing > 0) for column in used)

@@ -57,13 +57,13 @@ def check_learner(estimator: Any, *, probabilities: bool = True) -> None:
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     taken = inspect.signature(last.fit).parameters.values()
     if not any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in taken):
-        lacks = "takes no sample_weight, by which a released label counts as far as it is certain"
+        lacks = "takes no sample_weight, which weights a released label by its certainty"
     elif probabilities and not hasattr(estimator, "predict_proba"):
         lacks = "has no predict_proba, which gives the probabilities of the classes"
     else:
         return
     raise ValueError(
-        f"{type(last).__name__} {lacks}; take an estimator that does, such as "
+        f"{type(last).__name__} {lacks}; use an estimator that does, such as "
         f"HistGradientBoosting{'Classifier' if probabilities else 'Regressor'}"
     )
 

@@ -48,9 +48,9 @@ class AdultEnsemble:
 
     teachers: Count = key(250, "How many forests (T).")
     trees: Count = key(30, "Of each forest.")
-    min_samples_leaf: Count = key(2, "Examples that a leaf needs at least.")
-    others: Count = key(2000, "How many people without a PhD are attacked, chosen at random.")
-    seed: Whole = key(0, "Of shards, forests and the choice of people.")
+    min_samples_leaf: Count = key(2, "Smallest number of examples in a leaf.")
+    others: Count = key(2000, "Number of randomly chosen people without a PhD that are attacked.")
+    seed: Whole = key(0, "Seed of shards, forests and the choice of people.")
 
 
 #: Counts [N, 2] of votes on each of two groups of people, `phd` and `others`.

@@ -420,8 +420,8 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
         values = np.empty(0)
     if len(values) != data.num_classes or not np.isfinite(values).all():
         raise ValueError(
-            f"the classes of {data.name} are named {data.class_names}; an error in stars needs "
-            "names that are numbers: take method=lp_mst where classes are not ratings"
+            f"the classes of {data.name} are named {data.class_names}; the error in stars needs "
+            "numeric names: use method=lp_mst if classes are not ratings"
         )
     return values
 

@@ -66,7 +66,7 @@ class Fit(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Requested:
-    """What was released of the amounts of rows, ready for any regressor."""
+    """Releases of the amounts of rows, ready for any regressor."""
 
     fit: Fit
     figures: Mapping[str, float] = field(default_factory=dict)

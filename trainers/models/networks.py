@@ -416,8 +416,8 @@ class TwoBranch(nn.Module):
         super().__init__()
         if len(cardinalities) != 2:
             raise ValueError(
-                f"two_branch got {len(cardinalities)} columns of identifiers; it takes two, who "
-                "rates and what is rated"
+                f"two_branch got {len(cardinalities)} columns of identifiers; it takes two: the "
+                "user and the rated item"
             )
         self.factors = nn.ModuleList(_embedding(count, width) for count in cardinalities)
         self.sides = nn.ModuleList(_embedding(count, width) for count in cardinalities)

@@ -67,7 +67,7 @@ class OwnModel(str):
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
             raise OwnModuleMissing(
                 f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) has no "
-                "class of that name that is made from torch.nn.Module"
+                "subclass of torch.nn.Module with that name"
             )
         return kind
 
@@ -93,8 +93,8 @@ class OwnModel(str):
                 ) from error
         if shape != (2, num_classes):
             raise ValueError(
-                f"model is {self}, and makes {shape} of a batch of two examples; it must be "
-                f"logits, (2, {num_classes})"
+                f"model is {self}, but it returns {shape} for a batch of two examples; it must "
+                f"return logits, (2, {num_classes})"
             )
         network.train()
         return network

@@ -310,8 +310,9 @@ def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
     missing = [name for name in found.missing_keys if not name.endswith(_NO_WEIGHTS)]
     if missing or found.unexpected_keys:
         raise ValueError(
-            f"the network has {', '.join(missing) or 'nothing'} that the file has not, and the "
-            f"file {', '.join(found.unexpected_keys) or 'nothing'} that it has not: it was changed"
+            f"the network does not fit the file: it has {', '.join(missing) or 'nothing'} that the "
+            f"file lacks, and the file has {', '.join(found.unexpected_keys) or 'nothing'} that it "
+            "lacks"
         )
 
 

@@ -215,8 +215,8 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
             packed = file.read()
         if hashlib.sha256(packed).hexdigest() != facts["arrays"]["sha256"]:
             raise ModelFileError(
-                f"{path} is not what {description.name} was written with (another SHA-256): the "
-                "file is damaged or of another model; copy both files again"
+                f"{path} does not match {description.name} (its SHA-256 differs): the file is "
+                "damaged or of another model; copy both files again"
             )
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
@@ -230,12 +230,12 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
         raise
     except OwnModuleMissing as error:
         raise ModelFileError(
-            f"{description} was trained with a network of its user's own, whose module has to be "
-            f"here to read it: {error}"
+            f"{description} was trained with a user's own network, whose module is needed to read "
+            f"it: {error}"
         ) from error
     except (OSError, AttributeError, LookupError, RuntimeError, TypeError, *_REFUSED) as error:
         raise ModelFileError(
-            f"{place} holds no whole model ({type(error).__name__}: {first_line(error)}); copy "
+            f"{place} holds no complete model ({type(error).__name__}: {first_line(error)}); copy "
             f"both files again, or use labeldp {facts.get('labeldp')}, which wrote it"
         ) from error
 

@@ -12,13 +12,13 @@ _SUMS_UP_TO = 3.0
 
 
 class Task(StrEnum):
-    """What is learned; the only one here, so that `trainer.task=regression` names this method."""
+    """The task; the only one here, so that `trainer.task=regression` names this method."""
 
     REGRESSION = "regression"
 
 
 class AmountRelease(StrEnum):
-    """What is released of the amounts; AUTO chooses by epsilon, delta and loss."""
+    """Release of the amounts; AUTO chooses by epsilon, delta and loss."""
 
     AUTO = "auto"
     SUMS = "sums"

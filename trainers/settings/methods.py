@@ -287,7 +287,7 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
     def __post_init__(self) -> None:
         self.recipe.refuse_smoothing("labels are noisy, and a prior stands beside them")
         if self.noise is Noise.NONE:
-            raise ValueError("noise is none; a prior has a place beside noisy labels only")
+            raise ValueError("noise is none; a prior needs noisy labels beside it")
 
     def mechanism(self, num_classes: int) -> LabelMechanism | StaircaseChannel:
         """Return what is done to the labels with the part of epsilon that the prior leaves."""

@@ -158,7 +158,7 @@ _ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28, Mo
 
 
 class PretrainingLoss(StrEnum):
-    """What vectors of an image's views are trained for, without labels.
+    """Loss on vectors of an image's views, without labels.
 
     VICREG: agree, vary and do not repeat each other. CODING_RATE: agree, and need many nats to code
     (EMP-SSL). SIMCLR: tell their image from the others of the batch.

@@ -62,11 +62,11 @@ def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
 
 def test_bad_draws_are_refused() -> None:
     labels = np.array([0, 1, 2])
-    with pytest.raises(ValueError, match=r"4 canaries are wanted, but there are 3 examples"):
+    with pytest.raises(ValueError, match=r"4 canaries are requested, but there are 3 examples"):
         Canaries.draw(labels, num_classes=3, num_canaries=4)
     with pytest.raises(ValueError, match="at least 2 classes"):
         Canaries.draw(np.array([0, 0]), num_classes=1, num_canaries=1)
-    with pytest.raises(ValueError, match=r"labels\[2\] is none of"):
+    with pytest.raises(ValueError, match=r"labels\[2\] is not one of"):
         Canaries.draw(labels, num_classes=2, num_canaries=1)
     with pytest.raises(ValueError, match="seed is 4294967296"):
         Canaries.draw(labels, num_classes=3, num_canaries=1, seed=2**32)

@@ -159,7 +159,7 @@ def test_bad_input_is_refused() -> None:
         memorization_interval(rows, planted, planted)
     with pytest.raises(ValueError, match="true_labels has 19 labels; confidences has 20 rows"):
         memorization_interval(rows, planted, true[:19])
-    with pytest.raises(ValueError, match=r"true_labels\[0\] is none of the classes"):
+    with pytest.raises(ValueError, match=r"true_labels\[0\] is not one of the classes"):
         memorization_interval(rows, planted, true + 77)
     three = memorization_interval(np.full((20, 3), 1 / 3), np.zeros(20, int), np.ones(20, int))
     assert three.paper.epsilon_low == three.paper.epsilon_high == three.corrected.epsilon_low == 0

@@ -73,7 +73,7 @@ def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:
     [
         ({"labels": np.array([0, 1])}, "labels 2"),
         ({"proxy": np.full((3, 2), 0.5)}, "proxy"),
-        ({"proxy": np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])}, "example 2 no chance"),
+        ({"proxy": np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])}, "example 2 probability 0"),
         ({"proxy_log_error": -1.0}, "proxy_log_error"),
         ({"proxy": np.eye(3)[[0, 1, 2]]}, "nothing to tell apart"),
         ({"confidences": np.full((3, 3), 0.5)}, "confidences"),

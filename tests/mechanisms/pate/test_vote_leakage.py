@@ -116,7 +116,7 @@ def test_bad_input_is_refused() -> None:
         reconstruct([[9000, 500, 500]], 40.0, 5)
     with pytest.raises(ValueError, match="noise_std is 0"):
         reconstruct(good, 0.0, 100)
-    with pytest.raises(ValueError, match="next to nothing"):
+    with pytest.raises(ValueError, match="too small beside"):
         reconstruct(good, 1e-6, 100)
     with pytest.raises(ValueError, match="concentration is -1"):
         reconstruct(good, 40.0, 100, concentration=-1.0)

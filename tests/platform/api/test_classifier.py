@@ -268,7 +268,12 @@ def test_published_labels_have_no_bound() -> None:
     [
         ({"classes": None}, X, Y, "classes is None; the classes are not read off secret labels"),
         ({}, X, Y[:-1], "inconsistent numbers of samples"),
-        ({"classes": 2}, X, Y, "none of the 2 classes that are stated; the label is not shown"),
+        (
+            {"classes": 2},
+            X,
+            Y,
+            "not one of the 2 stated classes; the label is secret and not shown",
+        ),
         ({"classes": ["a", "b", "c"]}, X, Y, "y holds numbers and classes texts"),
         ({}, pd.DataFrame({"day": ["a", 1.5] * 200}), Y, "row 0, column 'day' holds a str"),
         ({"epsilon": -1.0}, X, Y, "epsilon is -1.0"),

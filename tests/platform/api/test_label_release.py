@@ -43,7 +43,7 @@ def test_without_much_noise_a_release_is_the_labels() -> None:
 
 
 def test_a_refused_release_names_no_label() -> None:
-    with pytest.raises(ValueError, match=r"1 labels are none of the classes no, yes") as caught:
+    with pytest.raises(ValueError, match=r"1 labels are not among the classes no, yes") as caught:
         privatize(["no", "Zwetschge"], epsilon=1.0, classes=["no", "yes"])
     assert "Zwetschge" not in str(caught.value)
     with pytest.raises(ValueError, match="method is 'moments'"):
@@ -93,7 +93,7 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
 
 def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
     x, y = np.zeros((20, 2)), [0, 1] * 10
-    with pytest.raises(ValueError, match="with estimator= take one of moment_labels, subset"):
+    with pytest.raises(ValueError, match="with estimator= use one of moment_labels, subset"):
         LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
 
 

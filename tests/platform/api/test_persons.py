@@ -339,7 +339,7 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
         with pytest.raises(ValueError, match="this vault counts persons"):
             private.fit(rows, labels, groups=other)
     assert len(vault.charges()) == 1
-    with pytest.raises(ValueError, match="rows= names labels and groups= persons"):
+    with pytest.raises(ValueError, match="rows= names labels, and groups= names the persons"):
         private.fit(rows, labels, rows=np.arange(ROWS), groups=persons)
     for refused in ({"method": "pate", "delta": DELTA}, {"method": "alibi", "canaries": 2}):
         with pytest.raises(ValueError, match="groups are given, and"):
@@ -357,7 +357,9 @@ def test_commands_release_for_persons(capsys: pytest.CaptureFixture[str], tmp_pa
     ran(capsys, "request", table, *ids, *asking)
     release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
     release += [request, "--epsilon", "1", "--person-column", "person"]
-    assert "can't be labels and persons" in refusal(capsys, *release[:-1], "bought", "--dry-run")
+    assert "can't hold both labels and persons" in refusal(
+        capsys, *release[:-1], "bought", "--dry-run"
+    )
     told = words(capsys, *release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
     assert "the person that has paid most" in told

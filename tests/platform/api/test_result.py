@@ -53,7 +53,7 @@ def test_tables_and_the_ledger_are_read(folder: Path) -> None:
 
 def test_missing_files_and_trials_are_named(folder: Path, tmp_path: Path) -> None:
     result = load(folder)
-    with pytest.raises(ResultsFolderError, match=r"report\.html is not there yet"):
+    with pytest.raises(ResultsFolderError, match=r"report\.html does not exist yet"):
         result.report()
     with pytest.raises(ResultsFolderError, match="begin with 'ffff'"):
         result.model("ffff")

@@ -83,7 +83,7 @@ def test_the_ledger_of_folders(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert found["lines"][0]["who_may_see_it"] == "anybody"
     (tmp_path / "results" / "vault.db").unlink()
     found = answer(capsys, "ledger", "results", code=1)
-    assert not found["ok"] and "is gone" in found["problems"][0]
+    assert not found["ok"] and "is missing" in found["problems"][0]
     (tmp_path / "empty").mkdir()
     for verb in ("ledger", "report"):
         assert "holds no results" in refusal(capsys, verb, "./empty")

@@ -1,10 +1,14 @@
 """private_files: nobody but the owner, whatever was there, and nothing of others."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from labeldp.platform.records.checkpoints import Keeper
+from labeldp.platform.records.results import DESCRIPTION, write_model
+from labeldp.platform.report.report import write_report
 from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
 from labeldp.trainers.data.files import (
     NotOurs,
@@ -13,7 +17,7 @@ from labeldp.trainers.data.files import (
     private_folder,
     replacing,
 )
-from tests.platform.sweep.examples import mode
+from tests.platform.sweep.examples import a_record, mode
 
 
 def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: Path) -> None:
@@ -78,6 +82,44 @@ def test_links_are_refused(name: str, tmp_path: Path) -> None:
             private_folder(tmp_path / "results")
         link.unlink()
         assert mode(tmp_path / "other") == 0o755 and not (tmp_path / "nothing").exists()
+
+
+def report(folder: Path) -> None:
+    audited = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 1.0}
+    folder.mkdir(exist_ok=True)
+    write_report([a_record("a", figures=audited)], folder=folder, title="small")
+
+
+def model(folder: Path) -> None:
+    write_model(folder / "models", "ab", {DESCRIPTION: b"{}"})
+
+
+def state(folder: Path) -> None:
+    Keeper(str(folder / "states"), "").keep("ab", b"state")
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        *((report, name) for name in ("report.html", "pareto.png", "pareto.csv")),
+        *((report, name) for name in ("private", "private/audits.html")),
+        *((model, name) for name in ("models", "models/ab")),
+        *((state, name) for name in ("states", "states/ab.state")),
+    ],
+)
+def test_nothing_is_written_through_links(
+    write: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "victim").mkdir(mode=0o755)
+    link = tmp_path / "results" / name
+    link.parent.mkdir(parents=True)
+    for target in (tmp_path / "victim", tmp_path / "nothing"):
+        link.symlink_to(target)
+        with pytest.raises(ValueError, match=f"{link.name} is a link to {target}"):
+            write(tmp_path / "results")
+        link.unlink()
+    assert not list((tmp_path / "victim").iterdir()) and not (tmp_path / "nothing").exists()
+    assert mode(tmp_path / "victim") == 0o755
 
 
 def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Path) -> None:

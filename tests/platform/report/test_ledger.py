@@ -94,7 +94,7 @@ def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
         assert not problems(name)
     keep(tmp_path / "gone", a_record("ab", release_keys=(keys[0],)))
     (tmp_path / "gone" / "vault.db").unlink()
-    assert "vault.db is gone" in problems("gone") and account(tmp_path / "gone").problems
+    assert "vault.db is missing" in problems("gone") and account(tmp_path / "gone").problems
     assert read_folder(tmp_path / "gone").lines == ()
     assert not (tmp_path / "gone" / "vault.db").exists(), "reading makes no new vault"
     with sqlite3.connect(tmp_path / "cut" / "vault.db") as connection:
@@ -196,7 +196,7 @@ def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(tmp_p
     assert (found.together.epsilon, found.together.releases) == (4.0, 5)
     assert [bool(line.repeats) for line in found.folders[1].lines] == [True, False, False]
     (note,) = found.notes
-    assert "copies of one vault" in note and "different noise" in note
+    assert "copies of one vault" in note and "their own noise" in note
 
 
 def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0) -> Path:
@@ -317,7 +317,7 @@ def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
     assert report["epsilon_private"] == sweep["epsilon_private"] == 4.0
     words = " ".join(report["words"])
     assert "no label has paid more than epsilon 4 for those" in words
-    assert "no guarantee can be read off it" in words and "could have gone, epsilon 4" in words
+    assert "is not a guarantee" in words and "could have cost, epsilon 4" in words
 
 
 @pytest.fixture
@@ -464,7 +464,7 @@ def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> No
     assert "2 folders on the same labels" in same and "more than epsilon 4" in same
     total, unknown = in_words(account(a, b, c))[-2:]
     assert "3 folders and 3 releases" in total and "more than epsilon 6" in total
-    assert "can't be known" in unknown and unknown.count("more than epsilon 4") == 1
+    assert "it is unknown whether" in unknown and unknown.count("more than epsilon 4") == 1
     found = ledger_report([str(a), str(b), str(c)])
     assert [folder["group"] for folder in found["folders"]] == [0, 0, 1]
     assert (found["epsilon"], found["epsilon_private"]) == (6.0, 6.0)
@@ -480,7 +480,7 @@ def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> No
     assert ledger_report([str(tmp_path)])["epsilon"] == 6.0
     (deep / "vault.db").unlink()
     found = ledger_report([str(tmp_path)])
-    assert not found["ok"] and "is gone" in found["problems"][0]
+    assert not found["ok"] and "is missing" in found["problems"][0]
     assert "THIS LEDGER IS NOT WHOLE, and its sums are too low:" in found["words"]
 
 

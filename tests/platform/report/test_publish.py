@@ -155,7 +155,7 @@ def test_values_are_of_the_declared_type() -> None:
 def test_an_unknown_method_or_data_set_is_refused(key: str, what: str) -> None:
     record = a_record()
     strange = replace(record, config={**record.config, key: SECRET})
-    with pytest.raises(ValueError, match=f"has a {what} that is not known here") as refused:
+    with pytest.raises(ValueError, match=f"has a {what} that is unknown here") as refused:
         public(strange)
     assert SECRET not in str(refused.value)
 
@@ -467,7 +467,7 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
     model = load_model(place)
     classes = (text, *(model.origin.classes or ())[1:])
     replace(model, origin=replace(model.origin, classes=classes)).save(place)
-    with pytest.raises(NotPublishable, match=r"model/model\.json would hold") as refused:
+    with pytest.raises(NotPublishable, match=r"model/model\.json would contain") as refused:
         ask(results, tmp_path / "out")
     assert text not in str(refused.value) and not (tmp_path / "out").exists()
     assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False)["left_out"]
@@ -530,12 +530,12 @@ def test_only_a_new_or_empty_folder_outside_of_the_results_is_written(tmp_path: 
         (full, "is not empty"),
         (tmp_path / "link", "not a folder of its own"),
         (tmp_path / "file", "not a folder of its own"),
-        (results / "public", "lies in the results folder"),
+        (results / "public", "is inside the results folder"),
         (tmp_path / "file" / "out", "can't be written"),
     ):
         with pytest.raises(ValueError, match=words):
             ask(results, to)
-    with pytest.raises(ValueError, match="lies in the results folder"):
+    with pytest.raises(ValueError, match="is inside the results folder"):
         check_target(tmp_path / "into" / "out", results=results)
     with pytest.raises(ValueError, match="can't be written"):
         write_folder(full, {"a": b"1"})
@@ -557,7 +557,9 @@ def folder(tmp_path: Path) -> FolderLedger:
 )
 def test_places_are_found_however_they_are_written(form: str, folder: FolderLedger) -> None:
     record = a_record(changes={"data.path": QUOTED, "data.label_column": "accuracy"})
-    with pytest.raises(NotPublishable, match=r"page would hold the value of data\.path") as refused:
+    with pytest.raises(
+        NotPublishable, match=r"page would contain the value of data\.path"
+    ) as refused:
         search({"page": b"..." + form.encode() + b"..."}, folder=folder, records=[record])
     assert "ada" not in str(refused.value)
     search({"page": b"accuracy, own"}, folder=folder, records=[record])  # a word, not a place
@@ -669,11 +671,11 @@ def test_the_page_of_a_learning_sweep_states_the_cost_of_its_plan(
 def test_sweeps_without_private_trials_or_a_whole_ledger_have_no_public_page(
     sweep: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match="lies in the results folder"):
+    with pytest.raises(ValueError, match="is inside the results folder"):
         public_report(sweep, to=sweep / "public")
     a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10)], epsilon=math.inf)
-    with pytest.raises(ValueError, match="nothing to show in public"):
+    with pytest.raises(ValueError, match="nothing to publish"):
         public_report(tmp_path / "bare", to=tmp_path / "out")
     (sweep / "vault.db").unlink()
-    with pytest.raises(NotPublishable, match="is not whole"):
+    with pytest.raises(NotPublishable, match="is incomplete"):
         public_report(sweep, to=tmp_path / "out")

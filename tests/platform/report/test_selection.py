@@ -153,7 +153,7 @@ def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
     with pytest.raises(NotPublishable, match="--accept seeded"):
         selected(read_folder(tmp_path / "seeded"), "0")
     (tmp_path / "more" / "vault.db").unlink()
-    with pytest.raises(NotPublishable, match="is not whole"):
+    with pytest.raises(NotPublishable, match="is incomplete"):
         selected(read_folder(tmp_path / "more"), "0", accepted=frozenset(Reservation))
 
 

@@ -79,7 +79,7 @@ def test_a_deleted_vault_is_missed_by_whatever_is_left(folder: ResultsFolder, ke
         (folder.path / "trials" / f"{a_record().hash}.json").unlink()
     if kept != "vault.lines":
         witness(folder.store).unlink()
-    with pytest.raises(ValueError, match=r"vault\.db is gone.*--results"):
+    with pytest.raises(ValueError, match=r"vault\.db is missing.*--results"):
         known_ledger(folder, moved=True)
     assert not folder.store.exists()
 

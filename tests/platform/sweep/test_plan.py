@@ -338,9 +338,9 @@ def own(**settings: Any) -> DataSettings:
     ("settings", "message"),
     [
         (DataSettings(name="mnist", root="nowhere"), "nowhere"),
-        (DataSettings(classes="10"), "data.classes: for data of your own, but data.name is dig"),
-        (DataSettings(labels="y.npy"), "data.labels: for data of your own"),
-        (DataSettings(hold_out_seed=3), "data.hold_out_seed: for data of your own"),
+        (DataSettings(classes="10"), "data.classes: only for your own data, but data.name is dig"),
+        (DataSettings(labels="y.npy"), "data.labels: only for your own data"),
+        (DataSettings(hold_out_seed=3), "data.hold_out_seed: only for your own data"),
         (own(path="nowhere.csv"), "nowhere.csv"),
         (own(path="X.npy"), r"data\.labels=FILE\.npy"),
         (own(path="X.csv", labels="y.npy"), "holds its labels itself"),

@@ -322,7 +322,7 @@ def test_figures_of_answers_go_to_the_driver_alone(tmp_path: Path) -> None:
     home = a_home(tmp_path, audit=AuditSettings(canaries=30, coin_canaries=30))
     train(home)
     request = (ENSEMBLE, (REQUEST,), None, 1e-5, True, SeededNoise(seed=3))
-    with pytest.raises(ValueError, match="without one none is made"):
+    with pytest.raises(ValueError, match="names its audits and answers"):
         home.answers("", *request)
     with pytest.raises(ValueError, match="trial ab13 was not begun by the driver"):
         home.answers("ab13", *request)

@@ -335,7 +335,7 @@ def test_no_audit_without_the_hash_of_a_trial_that_the_driver_began(
     tmp_path: Path, trial: str
 ) -> None:
     home = start(tmp_path)
-    words = "was not begun by the driver" if len(trial) == 16 else "without one none is made"
+    words = "was not begun by the driver" if len(trial) == 16 else "names its audits and answers"
     with pytest.raises(ValueError, match=words):
         home.audit(trial, some_rows(), 0.95, [], 0.0)
     assert not (tmp_path / "private").exists()

@@ -199,7 +199,7 @@ def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
     ask(shared)
     ask(shared, rows="others")
     next((tmp_path / "vault" / "fits").glob("*/vault.db")).unlink()
-    with pytest.raises(StoreUnusable, match="is gone, and with it a ledger of 1 lines"):
+    with pytest.raises(StoreUnusable, match="is missing, with a ledger of 1 lines"):
         SharedVault(tmp_path / "vault").epsilon()
 
 
@@ -212,7 +212,7 @@ def test_the_rows_of_a_charge_cannot_change_later(changed: str, tmp_path: Path) 
         np.save(names, np.arange(100, 106))
     if changed == "pickled":  # a pickle could run anything, and is not opened
         np.save(names, np.arange(6).astype(object))
-    words = "allow_pickle=False" if changed == "pickled" else "lists whose labels paid"
+    words = "allow_pickle=False" if changed == "pickled" else "list whose labels paid"
     with pytest.raises(ValueError, match=words):
         SharedVault(tmp_path / "vault").epsilon()
 

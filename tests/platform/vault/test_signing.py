@@ -113,7 +113,7 @@ def test_whatever_is_edited_is_named(
     attack(folder)
     assert problem in words(capsys, "verify", str(folder), "--key", owner, code=1)
     if SIGNATURE not in problem and "added" not in problem:
-        with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed anew"):
+        with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed again"):
             sign_folder(folder, records=True)
 
 

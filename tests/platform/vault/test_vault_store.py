@@ -276,10 +276,10 @@ def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) ->
     (problem,) = read_ledger(path).problems
     assert "is damaged" in problem
     witness(path).unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 2;.*--results"):
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing.*it holds 2;.*--results"):
         SqliteStore(path, moved=moved)
     execute(path, "DROP TABLE identity")
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone"):
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing"):
         SqliteStore(path, moved=moved)
     assert not witness(path).exists()
 
@@ -290,7 +290,7 @@ def test_one_line_is_missed_like_many(tmp_path: Path) -> None:
     store.record(charge("a"), np.zeros(2), lines=0)
     kept = witness(store.path).read_text()
     witness(store.path).unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is gone.*it holds 1;"):
+    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing.*it holds 1;"):
         SqliteStore(store.path)
     witness(store.path).write_text(kept)
     store.path.write_bytes(empty)
@@ -318,7 +318,7 @@ def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
     path: Path, tmp_path: Path
 ) -> None:
     path.unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.db is gone.*a ledger of 2 lines"):
+    with pytest.raises(StoreUnusable, match=r"vault\.db is missing.*a ledger of 2 lines"):
         SqliteStore(path)
     assert not path.exists()
     shutil.copy(SqliteStore(tmp_path / "other.db").path, path)

@@ -36,7 +36,7 @@ from labeldp.trainers.data.preprocessing import Places, Preprocessing, as_given
         (np.ones((2, 2)), "ndarray without names.*columns age, city"),
         ({"age": [1]}, "no column 'city'"),
         ({"age": [1], "City": ["a"]}, "no column 'city'.*did you mean 'City'"),
-        ({"age": [1, 2], "city": ["a"]}, "1, 2 rows; they must have as many"),
+        ({"age": [1, 2], "city": ["a"]}, "1, 2 rows; all must have the same"),
         (pd.DataFrame([[1, "a", 2]], columns=["age", "city", "age"]), "two columns of one name"),
         ({"age": [1 + 2j], "city": ["a"]}, "column 'age' holds complex128"),
         ({"age": [[1, 2]], "city": ["a"]}, r"column 'age' has shape \(1, 2\)"),
@@ -66,7 +66,9 @@ def test_other_matrices_are_refused(rows: object, message: str) -> None:
 def test_a_column_of_objects_becomes_what_all_of_them_are() -> None:
     assert column_values("x", np.array([1, 2.5], dtype=object)).dtype == np.float64
     assert column_values("x", np.array([True, False], dtype=object)).dtype == bool
-    with pytest.raises(RowsRefused, match="row 1, column 'x' holds a str among other things"):
+    with pytest.raises(
+        RowsRefused, match="row 1, column 'x' holds a str among values of other types"
+    ):
         column_values("x", np.array([1, "a"], dtype=object))
 
 

@@ -85,7 +85,7 @@ def whole(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
 def test_labels_are_not_published_without_a_word(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(DataFileError, match="brings no test split") as refused:
+    with pytest.raises(DataFileError, match="has no test split") as refused:
         if kind == "npz":
             from_npz(tmp_path, **whole())
         else:
@@ -141,9 +141,9 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
     (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
     (four(train_labels=LABELS * 1.0), "train_labels is of type float64"),
-    (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is none of"),
-    (four(train_labels=LABELS + 1), r"train_labels\[1\] is none.*10 of 20 do not"),
-    (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is none of the classes"),
+    (four(train_labels=bad(LABELS, 4, -1)), r"train_labels\[4\] is not one of"),
+    (four(train_labels=LABELS + 1), r"train_labels\[1\] is not one.*10 of 20 do not"),
+    (four(train_labels=bad(LABELS, 0, 10**9)), r"train_labels\[0\] is not one of the classes"),
     (four(train_labels=LABELS * 0), "all 20 training labels are the same"),
     (four(train_labels=np.array(["a", "b"] * 10)), "array 'labels' holds names of classes"),
     (four(num_classes=1), "num_classes is 1"),
@@ -158,7 +158,7 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
     (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
     (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
-    (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is none of"),
+    (whole(labels=bad(LABELS, 13, 7), num_classes=3), r"labels\[13\] is not one of"),
     (whole(split=["test"] * 20), "all rows of split"),
     (whole(split=["train"] * 3), r"it must be \[20\]"),
     (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
@@ -175,7 +175,7 @@ def test_invalid_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataFileError, match=rf"{name} \(12 bytes\) can't be read"):
             own(tmp_path / name)
     (tmp_path / "mine.xlsx").write_text("1,2\n")
-    with pytest.raises(DataFileError, match=r"is none of \.csv, \.npy, \.npz, \.parquet"):
+    with pytest.raises(DataFileError, match=r"is not one of \.csv, \.npy, \.npz, \.parquet"):
         own(tmp_path / "mine.xlsx")
     with pytest.raises(DataFileError, match="no Python objects"):
         from_npz(tmp_path, **four(train_labels=np.array([0, "b"] * 10, dtype=object)))
@@ -204,14 +204,14 @@ ILL = ["no", "HIV positive", "yes", "HIV positive"]
 BAD_TABLES: list[tuple[dict[str, Any], str]] = [
     ({**NAMED, "classes": None}, "does not say how many classes"),
     ({**NAMED, "classes": 2}, "holds names of classes, which are not read from"),
-    ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is none of"),
+    ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
     ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
     ({**NAMED, "metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
     ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
     ({"x": [1.0], "label": [0]}, "has 1 rows"),
     ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
     ({"x": [1.0, 2.0], "label": [0.0, 1.0]}, "of type float64"),
-    ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among other"),
+    ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among values"),
     ({"x": [1, 2, 3, 4], "label": ILL}, r"column 'label' row 0 .*\(4 of 4 rows"),
     ({"x": [1, 2, 3, 4], "label": ILL, "classes": ("no", "yes")}, r"row 1 .*\(2 of 4 rows"),
     ({"x": [1, 2, 3, 4], "label": [0, 8391, 1, 8391]}, "label"),
@@ -278,7 +278,7 @@ def test_a_second_file_is_for_testing(tmp_path: Path) -> None:
     assert len(data.train_labels) == 20 and data.public.test_labels.tolist() == [1, 0]
     assert data.public.test_features[:, 1:].tolist() == [[0, 0], [0, 1]]
     (tmp_path / "test.csv").write_text("bought,city,id\nyes,Oslo,1\nno,Rome,2\n")
-    with pytest.raises(ValueError, match="no column 'age', which the training had"):
+    with pytest.raises(ValueError, match="no column 'age', which the training rows had"):
         read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "test.csv", drop=("id",))
     with pytest.raises(ValueError, match=r"elsewhere\.csv is not there; check data\.test_path"):
         read(tmp_path, TEXT, hold_out=None, test_path=tmp_path / "elsewhere.csv")
@@ -298,14 +298,14 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
     (TEXT, {"classes": None}, "how many classes there are"),
     (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
-    (TEXT, {"hold_out": None}, "brings no test split"),
-    (HIDDEN, {}, r"column 'bought' row 1 is none of .*\(10 of 20"),
+    (TEXT, {"hold_out": None}, "has no test split"),
+    (HIDDEN, {}, r"column 'bought' row 1 is not one of .*\(10 of 20"),
     (HIDDEN, {"classes": 2}, "holds names of classes"),
     (HIDDEN.replace("1,21,Bern", "1,21"), {}, "line 3 has 3 fields, but .* 4 columns"),
     (HIDDEN.replace("1,21,Bern", "1,21,Be,rn"), {}, "line 3 has 5 fields, but"),
     (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
     (TEXT.replace("age", "city"), {}, "two columns of one name"),
-    ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers where names"),
+    ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers, not column names"),
     (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
     (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
     ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
@@ -359,7 +359,7 @@ def test_two_more_for_testing(tmp_path: Path) -> None:
 #: Pairs of files likewise.
 BAD_PAIRS: list[tuple[Any, Any, dict[str, Any], str]] = [
     (TABLE, LABELS[:7], {}, r"X\.npy and .*y\.npy: features have shape \(20, 3\) and labels"),
-    (TABLE, LABELS + 8391, {}, r"labels\[0\] is none of the classes"),
+    (TABLE, LABELS + 8391, {}, r"labels\[0\] is not one of the classes"),
     (TABLE, LABELS, {"drop": ("0",)}, r"data\.drop is for tables with names"),
     (TABLE, LABELS, {"split_column": "part"}, r"data\.test_path and data\.test_labels"),
 ]
@@ -429,10 +429,10 @@ BAD_FEATURES: list[tuple[Any, str]] = [
     (frame().iloc[:, :0], "X has no column"),
 ]
 BAD_LABELS: list[tuple[Any, Any, str]] = [
-    (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is none of .*\(10 of 20 rows"),
-    ([*NAMES[:19], None], ["no", "yes"], "y row 19 is none of"),
+    (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is not one of .*\(10 of 20 rows"),
+    ([*NAMES[:19], None], ["no", "yes"], "y row 19 is not one of"),
     ([*NAMES[:19], ["HIV"]], ["no", "yes"], "y"),
-    ([0, 8391] * 10, 2, r"y\[1\] is none of the classes"),
+    ([0, 8391] * 10, 2, r"y\[1\] is not one of the classes"),
     ([0.0, 8391.5] * 10, 2, "of type float64"),
     (NAMES, ["yes", "yes"], "at least two, each once"),
     (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
@@ -478,7 +478,7 @@ def test_a_fraction_is_refused_as_a_whole_number(text: str) -> None:
 
 def test_values_that_cannot_be_compared_are_not_classes() -> None:
     assert places_among([2, 1.0, np.int64(2)], [1, 2]).tolist() == [1, 0, 1]
-    with pytest.raises(ValueError, match=r"y row 1 is none of the stated classes 1, 2 \(2 of 3"):
+    with pytest.raises(ValueError, match=r"y row 1 is not one of the stated classes 1, 2 \(2 of 3"):
         places_among([1, [2], None], [1, 2])
 
 
@@ -501,7 +501,7 @@ def test_one_row_of_each_person_is_used_and_none_is_in_both_parts(
         assert (kept, public) == (4, 20)
         table.loc[0, "split"] = "test"
         table.to_csv(file, index=False)
-        with pytest.raises(DataFileError, match="1 persons have rows for training and rows for"):
+        with pytest.raises(DataFileError, match="1 persons have both training and test rows"):
             own(file, **said)
     else:
         assert kept + public == 6 and (public > 0) == (hold_out is HoldOut.PUBLIC)

@@ -102,7 +102,7 @@ def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             trained(replace(config, **changes), (data, SeededVault(labels, 3)), epochs=0)
-    with pytest.raises(ValueError, match="speaks of 10 labels, but there are 400"):
+    with pytest.raises(ValueError, match="has 10 labels, but small table has 400"):
         trained(config, (data, SeededVault(labels[:10], 3)), epochs=0)
 
 

@@ -102,15 +102,15 @@ def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
     path = here / f"{NAME}.py"
     del sys.modules[NAME]
     path.write_text(SOURCE.replace("UNITS = 6", "UNITS = 60"))
-    with pytest.raises(ModelFileError, match="holds no whole model"):
+    with pytest.raises(ModelFileError, match="holds no complete model"):
         load_model(here / "model")
     del sys.modules[NAME]
     path.write_text(SOURCE.replace("self.head =", "self.more = self.head ="))
-    with pytest.raises(ModelFileError, match=r"has more\.weight, more\.bias that the file has not"):
+    with pytest.raises(ModelFileError, match=r"has more\.weight, more\.bias that the file lacks"):
         load_model(here / "model")
     del sys.modules[NAME]
     path.unlink()
-    with pytest.raises(ModelFileError, match=f"has to be here to read it: .*{OWN}.*install it"):
+    with pytest.raises(ModelFileError, match=f"is needed to read it: .*{OWN}.*install it"):
         load_model(here / "model")
 
 
@@ -118,10 +118,13 @@ def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
     ("address", "message"),
     [
         ("nowhere_at_all:Net", "module nowhere_at_all can't be imported here"),
-        (f"{NAME}:Gone", "has no class of that name"),
-        (f"{NAME}:nothing", "has no class of that name"),
+        (f"{NAME}:Gone", "has no subclass of torch.nn.Module with that name"),
+        (f"{NAME}:nothing", "has no subclass of torch.nn.Module with that name"),
         (f"{NAME}:Needy", r"Needy\(input_shape=\(1, 8, 8\), num_classes=3\).*raises TypeError"),
-        (f"{NAME}:Short", r"makes \(2, 1\) of a batch of two examples; it must be logits, \(2, 3"),
+        (
+            f"{NAME}:Short",
+            r"returns \(2, 1\) for a batch of two examples; it must return logits, \(2, 3",
+        ),
     ],
 )
 def test_others_are_refused_before_a_trial_starts(address: str, message: str, here: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
         load_model(tmp_path)
     written(tmp_path)
     (tmp_path / ARRAYS).unlink()
-    with pytest.raises(ModelFileError, match=r"holds no whole model .*model\.safetensors"):
+    with pytest.raises(ModelFileError, match=r"holds no complete model .*model\.safetensors"):
         load_model(tmp_path)
 
 
@@ -115,14 +115,14 @@ MAGIC = {"kind": "magic"}
             {"architecture": {"kind": "oracle"}},
             "'oracle' is not a kind of Predictor",
         ),
-        ({"architecture": {"kind": "network"}}, "holds no whole model .*KeyError"),
+        ({"architecture": {"kind": "network"}}, "holds no complete model .*KeyError"),
         (
             {"preprocessing": {"kind": "preprocessing", "steps": [MAGIC]}},
             "'magic' is not",
         ),
         ({"classes": ["one"]}, "1 names for 3 classes"),
         ({"epsilon": "much"}, "epsilon is 'much'"),
-        ({"arrays": {}}, "holds no whole model"),
+        ({"arrays": {}}, "holds no complete model"),
     ],
 )
 def test_other_descriptions_are_refused(
@@ -155,7 +155,7 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
     _, content = written(tmp_path)
     content["architecture"]["width"] = 10**15
     (tmp_path / DESCRIPTION).write_text(json.dumps(content))
-    with pytest.raises(ModelFileError, match="holds no whole model"):
+    with pytest.raises(ModelFileError, match="holds no complete model"):
         load_model(tmp_path)
 
 
