@@ -257,7 +257,7 @@ def test_a_baseline_promises_nothing() -> None:
 def test_every_audit_is_on_the_owners_card() -> None:
     assert has(
         run_card(audited("a"), [a_charge()]),
-        "## Audits, for the owner of the labels and not for release",
+        "## Audits, for the owner of the labels only",
         "| epsilon_m as published, an estimate | 0.500 to 1.25 |",
         "| one-run audit: epsilon is at least | 0.765 (37 of 50 coins right; ceiling 3.490) |",
         "f-DP audit (the curve that is claimed): at least | 0.877 (ceiling 3.570) |",
@@ -279,7 +279,7 @@ def test_an_ordinary_trial_in_public(tmp_path: Path) -> None:
         "| epsilon, provable | 2 |",
         "| labels that were replaced on purpose, to audit it | 200 of 60 |",
         "(2, 0)-label differential privacy",
-        "by a factor of e^2 at most. Features",
+        "by a factor of at most e^2. Features",
         "chosen for the best accuracy on the public test split of 9 trials",
         "with the choice, all those releases cost epsilon 2.",
         "- 1 release of Laplace noise, epsilon 2, read by 9 trials, paid once; of 60 labels",
@@ -300,7 +300,12 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     assert card.startswith("# alibi_randomized_response, trained on digits\n")
     assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
     card = folder.card(chosen=replace(folder.chosen, learned=True))
-    assert has(card, "Its sweep learned", "not of its own alone", "9 trials, their releases cost")
+    assert has(
+        card,
+        "results of earlier trials decided",
+        "not only its own",
+        "9 trials, their releases cost",
+    )
     named = Folder(tmp_path / "named", trial="0" * 15 + "1", readers=3).card()
     assert "one of 3 trials, and its owner named it" in named and "cost epsilon 2." in named
     alone = Folder(tmp_path / "alone").card()
@@ -311,7 +316,7 @@ def test_a_baseline_and_a_failed_trial_are_shouted_about(tmp_path: Path) -> None
     folder = Folder(tmp_path)
     bare = Total(releases=1, epsilon=math.inf, handed_out=1)
     card = folder.card(chosen=replace(folder.chosen, cost=bare))
-    assert "**NO PRIVACY: what is here was made of the true labels" in card
+    assert "**NO PRIVACY: this folder was computed from the true labels" in card
     assert "## What is guaranteed\n\nNothing.\n" in card and "e^" not in card
     failed = replace(folder.public, finished=False, metrics={})
     assert "**This trial FAILED" in folder.card(public=failed)
@@ -326,7 +331,7 @@ def test_missing_facts_are_not_made_up(tmp_path: Path) -> None:
     (row,) = [line for line in card.splitlines() if line.endswith("| 1.25 |")]
     assert "one direction" in row and "bound" not in row, "the sanitized price is not a bound"
     approximate = replace(folder.chosen, cost=replace(folder.chosen.cost, delta=1e-5))
-    assert "but for a probability of 1e-05" in folder.card(chosen=approximate)
+    assert "except with probability 1e-05" in folder.card(chosen=approximate)
 
 
 COST = {
