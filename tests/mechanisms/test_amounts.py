@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.amounts import (
     BINS,
     CENTERS,
@@ -14,6 +15,7 @@ from labeldp.mechanisms.amounts import (
     AmountChannel,
     AmountNoise,
     AmountSums,
+    _on_bins,
     to_levels,
 )
 from labeldp.mechanisms.channels import exact_digits
@@ -84,6 +86,27 @@ def test_the_least_error_is_least() -> None:
         assert min(errors, key=errors.__getitem__) is AmountNoise.LEAST_ERROR
 
 
+def test_of_all_bins_the_most_informative_ones_are_taken() -> None:
+    def entropy(shares: NDArray[np.float64]) -> float:
+        return float(-(shares * np.log(shares)).sum())
+
+    channel = AmountChannel(epsilon=2.0, kind=AmountNoise.RANDOMIZED_RESPONSE)
+    table = channel.table(SKEWED)
+    found = {}
+    for count in range(2, BINS + 1):
+        rows = _on_bins(count, 2.0, SKEWED).probabilities
+        joint = SKEWED[:, None] * rows
+        found[count] = entropy(SKEWED) + entropy(joint.sum(0)) - entropy(joint)
+    best = max(found, key=found.__getitem__)
+    assert 2 < best < BINS and table.probabilities.shape == (BINS, best)
+    assert table.information(SKEWED) == pytest.approx(found[best], rel=1e-9)
+    joint = SKEWED[:, None] * table.probabilities
+    squares = (table.outputs[None] - CENTERS[:, None]) ** 2
+    assert table.error(SKEWED) == pytest.approx((joint * squares).sum(), rel=1e-12)
+    certain = np.eye(BINS)[3]
+    assert table.information(certain) == pytest.approx(0.0, abs=1e-12)
+
+
 @pytest.mark.parametrize("noise", [SecureEntropy(), OsEntropy()])
 def test_one_amount_moves_sums_by_its_row_and_their_mean_is_right(
     noise: SecureEntropy | OsEntropy,
@@ -112,6 +135,23 @@ def test_a_vault_draws_amounts_once_and_charges_their_event() -> None:
     first, again = (vault.release(channel, SKEWED, noise=SecureEntropy()) for _ in range(2))
     assert first.key == again.key and np.array_equal(first.values, again.values)
     assert [charge.event for charge in vault.charges()] == [channel.event]
+
+
+@pytest.mark.parametrize("kind", AmountNoise)
+def test_a_histogram_and_the_channel_whose_prior_it_is_cost_epsilon_together(
+    kind: AmountNoise,
+) -> None:
+    counting, channel = AmountChannel.with_prior(epsilon=3.0, kind=kind)
+    assert counting.num_classes == LEVELS and channel.kind is kind
+    events = [counting.event, channel.event]
+    assert epsilon_of(events, delta=0.0) == pytest.approx(3.0, rel=1e-12)
+    assert min(epsilon_of([event], delta=0.0) for event in events) > 0.1
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (2.0, 1e-5), (2.0, 0.01)])
+def test_sums_that_cost_epsilon_cost_no_more(epsilon: float, delta: float) -> None:
+    found = epsilon_of([AmountSums.costing(epsilon=epsilon, delta=delta).event], delta=delta)
+    assert epsilon * (1 - 1e-9) < found <= epsilon
 
 
 @given(

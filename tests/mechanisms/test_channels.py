@@ -192,6 +192,7 @@ def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
         sets = mechanism.release(
             np.full(50_000, label), rows, generator=np.random.default_rng(rank)
         )
+        assert sets.dtype == bool
         weights = channel.weights * (1 + math.expm1(1.0) * channel.sets[:, rank])
         seen = np.zeros(len(weights))
         for row in sets[:, np.argsort(shuffled)]:
@@ -199,6 +200,23 @@ def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
                 seen[codes[tuple(row)]] += 1
         assert seen.sum() > 49_900
         assert chisquare(seen, weights / weights.sum() * seen.sum()).pvalue > 1e-6
+
+
+def test_many_priors_share_a_few_programs() -> None:
+    priors = np.random.default_rng(0).dirichlet([2.0, 1.0, 0.5, 0.2], size=200)
+    roots = np.sqrt(-np.sort(-priors, axis=1))
+    for prototypes in (1, 3):
+        mechanism = StaircaseChannel(epsilon=1.0, prototypes=prototypes)
+        found, codes = mechanism._channels(roots**2)
+        assert len(found) == prototypes == len(np.unique(codes)) and len(codes) == 200
+        near = sum(((roots[codes == c] - roots[codes == c].mean(0)) ** 2).sum() for c in set(codes))
+        assert prototypes == 1 or near < 0.5 * ((roots - roots.mean(0)) ** 2).sum()
+        again, same = mechanism._channels(roots**2)
+        assert np.array_equal(codes, same)
+        for one, other in zip(found, again, strict=True):
+            assert np.array_equal(one.sets, other.sets) and (one.weights == other.weights).all()
+    with pytest.raises(ValueError, match="prototypes is 0"):
+        StaircaseChannel(epsilon=1.0, prototypes=0)
 
 
 def test_a_flat_prior_gives_subset_selection() -> None:

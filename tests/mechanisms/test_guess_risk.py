@@ -14,6 +14,7 @@ from labeldp.mechanisms.guess_risk import (
     guess_after,
     guess_after_gaussian,
     guesses_after,
+    percent,
     risk_in_words,
 )
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -72,6 +73,38 @@ def test_closed_forms_and_limits() -> None:
     assert risk_in_words(epsilon=math.inf).endswith("at most 100% after")
 
 
+def test_the_risk_in_words_has_delta_and_the_smaller_bound_in_it() -> None:
+    with_delta = {p: guess_after(p, epsilon=1.0, delta=0.1) for p in (0.1, 0.5)}
+    assert guesses_after(epsilon=1.0, delta=0.1) == with_delta
+    assert guesses_after(epsilon=1.0) == {p: guess_after(p, epsilon=1.0) for p in (0.1, 0.5)}
+    for given, expected in (
+        ({"epsilon": 1.0}, ("23.2", "73.2")),
+        ({"epsilon": 1.0, "delta": 0.1}, ("30.9", "75.8")),
+        ({"epsilon": 1.0, "delta": 0.1, "mu": 1.0}, ("30.9", "69.2")),
+        ({"epsilon": 0.0}, ("10", "50")),
+    ):
+        at_tenth, at_half = expected
+        assert risk_in_words(**given) == (
+            f"right with 10% before, at most {at_tenth}% after; "
+            f"50% before, at most {at_half}% after"
+        )
+    assert [percent(share) for share in (0.3, 0.07, 0.0701)] == ["30", "7", "7.1"]
+
+
+def test_what_is_no_probability_or_price_is_refused() -> None:
+    for bad in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="prior is"):
+            guess_after(bad, epsilon=1.0)
+        with pytest.raises(ValueError, match="prior is"):
+            guess_after_gaussian(bad, mu=1.0)
+    for price in ({"epsilon": -1.0}, {"epsilon": math.nan}):
+        with pytest.raises(ValueError, match="epsilon is"):
+            guess_after(0.5, **price)
+    for delta in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="delta is"):
+            guess_after(0.5, epsilon=1.0, delta=delta)
+
+
 @pytest.mark.parametrize("classes", [2, 5, 10])
 def test_no_attack_on_a_mechanism_exceeds_it_and_randomized_response_attains_it(
     classes: int,
@@ -112,5 +145,8 @@ def test_mu_is_that_of_gaussian_noise_alone() -> None:
     assert found == pytest.approx(0.5, rel=1e-9)
     assert guesses_after(epsilon=epsilon, delta=1e-5, mu=found)[0.5] == pytest.approx(ndtr(0.25))
     pure, failing = a_charge(PureEvent(epsilon=1.0)), a_charge(gaussian.event, 1e-6)
+    little = price_gaussian(noise_std=20 * math.sqrt(2), delta=1e-5)
+    assert 0 < little < 1 and gaussian_mu([gaussian], epsilon=little, delta=1e-5) is not None
+    assert gaussian_mu([gaussian], epsilon=0.0, delta=1e-5) is None
     for others in ([], [gaussian, pure], [failing]):
         assert gaussian_mu(others, epsilon=epsilon, delta=1e-5) is None

@@ -100,6 +100,7 @@ MECHANISMS = {
         lambda epsilon: StaircaseChannel(epsilon=epsilon),
         lambda _, outputs: outputs @ np.array([4, 2, 1]),
         public=lambda count: (np.tile(PRIOR, (count, 1)),),
+        outputs=BITS.astype(bool),
     ),
     "BitFlip": Case(
         lambda epsilon: BitFlip(epsilon=epsilon, num_classes=CLASSES),

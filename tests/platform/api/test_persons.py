@@ -15,14 +15,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
-from labeldp.mechanisms.accounting import gaussian_epsilon
+from labeldp.mechanisms.accounting import GaussianEvent, epsilon_of, gaussian_epsilon
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.amounts import BINS, LEVELS, AmountChannel, AmountSums
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.mechanisms.persons import numbered, shares_of_persons
-from labeldp.mechanisms.randomness import SecureEntropy
+from labeldp.mechanisms.persons import Groups, event_of_persons, numbered, shares_of_persons
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import LATTICE, SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
@@ -265,6 +266,8 @@ def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
         with pytest.raises(ValueError, match=r"row 1 of groups \(and 0 more\) names no person"):
             numbered(["a", missing, "b"])
+    with pytest.raises(ValueError, match="max_labels_per_person is 0"):
+        Groups.of(["a", "a"], count=2, most=0)
     with pytest.raises(ValueError, match="groups names 2 persons for 4 rows"):
         LabelPrivateClassifier(classes=2).fit(np.eye(4), [0, 1, 0, 1], groups=["a", "b"])
 
@@ -280,6 +283,7 @@ def test_shares_hold_for_rows_in_single_precision_on_the_lattice() -> None:
     quiet = LabelMoments(noise_std=1e-6, num_classes=2)
     signs = np.sign(short @ short[np.searchsorted(persons, persons)].sum(0))  # as bad as can be
     sums = vault.release(quiet, short, noise=SecureEntropy()).values
+    assert (shares_of_persons(rows[:6] / 8, np.array([0, 0, 1, 1, 1, 2])) == 1).all()
     assert shares[0] == 1.0 and len(vault.charges()) == 1 and vault.num_people == 4
     for person in range(4):
         own = persons == person
@@ -292,6 +296,29 @@ def test_shares_hold_for_rows_in_single_precision_on_the_lattice() -> None:
         vault.release(quiet, short * 1.001)
     with pytest.raises(ValueError, match="has 30,000 rows, so many"):
         shares_of_persons(np.ones((30_000, 400), np.float32) / 20, np.zeros(30_000, int))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_person_pays_for_each_label_and_for_sums_once(most: int) -> None:
+    persons = np.repeat([0, 1, 2], [1, most, 1])
+    randomizer = RandomizedResponse(epsilon=0.5, num_classes=2)
+    event = event_of_persons(randomizer, persons, ())
+    assert epsilon_of([event], delta=0.0) == most * 0.5
+    noise = GaussianNoise(noise_std=3.0, num_classes=2)
+    expected = noise.event.noise_multiplier / np.sqrt(most)
+    assert event_of_persons(noise, persons, ()) == GaussianEvent(noise_multiplier=expected)
+    # Rows of a person in one direction, as long together as one row may be, but for rounding.
+    wide, room = 10_000, 1 + ROUNDING
+    rounded = most * np.sqrt(wide) / LATTICE
+    for sums in (LabelMoments(noise_std=3.0, num_classes=2), AmountSums(noise_std=3.0)):
+        for length, fits in ((room - 1.1 * rounded, True), (room - 0.9 * rounded, False), (1.5, 0)):
+            rows = np.zeros((len(persons), wide))
+            rows[persons == 1, 0] = length / most
+            if fits or most == 1:
+                assert event_of_persons(sums, persons, (rows,)) == sums.event
+            else:
+                with pytest.raises(ValueError, match="a person's rows move the sums by"):
+                    event_of_persons(sums, persons, (rows,))
 
 
 def test_fits_add_up_by_person_and_not_by_row() -> None:
