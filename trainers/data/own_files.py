@@ -308,7 +308,9 @@ def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
-        raise DataFileError(f"{where} has no column {name!r}; {hint} (columns: {', '.join(names)})")
+        # Without a column of labels the first line may be a row, and not a header: it has a label.
+        listed = "" if key == "data.label_column" else f" (columns: {', '.join(names)})"
+        raise DataFileError(f"{where} has no column {name!r}; {hint}{listed}")
 
 
 def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:

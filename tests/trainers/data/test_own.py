@@ -312,6 +312,7 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
     (TEXT.replace("age", "city"), {}, "two columns of one name"),
     ("1,1,HIV\n3,4,no\n5,6,no\n", {}, "two columns of one name"),
+    ("Bern,HIV\nRome,no\n", {}, r"no column 'bought'; set data\.label_column$"),
     ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers, not column names"),
     (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
     (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
