@@ -135,5 +135,5 @@ def test_a_kept_model_takes_embeddings_of_its_encoder_alone(
     other = ["embed", "test_images.npz", "--encoder", "my_encoder:build", "-o", "other.npy"]
     assert main(other) == 0
     assert main(["predict", str(trial), "other.npy", "-o", "p.csv"]) == 2
-    assert "the model learned on those by my_encoder:build" in capsys.readouterr().err
+    assert "the model was trained on embeddings by my_encoder:build" in capsys.readouterr().err
     assert not Path("p.csv").exists()

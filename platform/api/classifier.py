@@ -40,6 +40,7 @@ from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.methods import PriorSource
 
@@ -77,9 +78,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         vault: A `SharedVault` or its folder: releases of earlier fits on the same rows are read
             and not paid again, all others add up. If not given, every fit draws and pays anew, and
             fits of this process add up by their rows.
-        estimator: A classifier that takes `sample_weight`, of scikit-learn, LightGBM, XGBoost or
-            CatBoost, in place of the method's own model. It sees rows as numbers, as that model
-            does. The methods are then moment_labels, subset, randomized_response and alibi.
+        estimator: A classifier with `predict_proba` that takes `sample_weight`, of scikit-learn,
+            LightGBM, XGBoost or CatBoost, or a pipeline that ends in one, in place of the method's
+            own model. It sees rows as numbers, as that model does. The methods are then
+            moment_labels, subset, randomized_response and alibi.
         settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
             Settings that change no noise cost nothing: fits that share a vault read one release.
         canaries: Wrong labels that are planted to attack the model; twice as many labels are
@@ -174,6 +176,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 f"model; with estimator= use one of {', '.join(fitting.FOR_ESTIMATORS)}, and no "
                 "settings"
             )
+        if self.estimator is not None:
+            check_learner(self.estimator)
         grouped, every = self._grouped(groups, method, len(places)), rows_of_x
         if grouped is not None:
             rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)

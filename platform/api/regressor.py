@@ -28,6 +28,7 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.released_amounts import named_regressor, requested
 from labeldp.trainers.settings.amounts import AmountLoss, AmountRelease, chosen_release
 from labeldp.trainers.settings.base import near_miss
@@ -117,6 +118,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             estimator = named_regressor(
                 self.loss, quantile=self.quantile, rows=len(numbers), seed=seed
             )
+        of_mean = AmountLoss(self.loss).of_mean
+        if not of_mean:
+            check_learner(estimator, probabilities=False)
         labels = self._labels(
             SecretLabels(training=levels, num_classes=LEVELS),
             every,
@@ -130,7 +134,6 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 found = requested(
                     labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
                 )
-                of_mean = AmountLoss(self.loss).of_mean
                 self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
             finally:
                 labels.home.end()

@@ -259,8 +259,7 @@ def write_request(
 
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
     """Return the ids of a table's rows as text [N], each once."""
-    if column not in table:
-        raise ValueError(f"{what} have no column {column!r}; they have {', '.join(table.columns)}")
+    _refuse_missing(table, column, what=what)
     if table[column].isna().any():
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
     texts = table[column].convert_dtypes().astype(str).str.replace(ZEROS, r"\1", regex=True)
@@ -272,6 +271,19 @@ def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.st
             "needs an id of its own"
         )
     return ids
+
+
+def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
+    """Refuse a table without a column.
+
+    Columns of labels are not named: without a header, they are a row with its label.
+    """
+    if column in table:
+        return
+    known = f"they have {', '.join(table.columns)}"
+    if what == "the labels":
+        known = "check the name, and that the first line of the file holds names of columns"
+    raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
 def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32], Any]:
@@ -624,10 +636,7 @@ def _persons(
     labels: pd.DataFrame, request: Request, id_column: str, person_column: str
 ) -> NDArray[Any]:
     """The person of each id of the request [N]."""
-    if person_column not in labels:
-        raise ValueError(
-            f"the labels have no column {person_column!r}; they have {', '.join(labels.columns)}"
-        )
+    _refuse_missing(labels, person_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
     places = pd.Index(ids).get_indexer(request.ids)
     if (places < 0).any():
@@ -644,10 +653,7 @@ def _joined(
     labels: pd.DataFrame, request: _Parts, id_column: str, label_column: str, missing: str | None
 ) -> tuple[NDArray[np.int64], int]:
     """The label of each id of the request as a number [N], and how many ids have none."""
-    if label_column not in labels:
-        raise ValueError(
-            f"the labels have no column {label_column!r}; they have {', '.join(labels.columns)}"
-        )
+    _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
     known = labels[label_column].notna().to_numpy()
     # A gap makes whole numbers floats in a file: 1.0 is meant as 1.

@@ -61,7 +61,7 @@ def model_folder(place: Path, trial: str | None) -> Path:
     """Return the folder of a model: `place` itself, or that of one of its trials."""
     if (place / DESCRIPTION).is_file():
         if trial is not None:
-            raise ValueError(f"{place} is one model by itself; leave --trial out")
+            raise ValueError(f"{place} is one model, not a results folder; leave --trial out")
         return place
     models = sorted(path.parent for path in (place / "models").glob(f"*/{DESCRIPTION}"))
     if not models:
@@ -74,7 +74,7 @@ def model_folder(place: Path, trial: str | None) -> Path:
         return found[0]
     shown = ", ".join(path.name for path in (found or models)[:6])
     if trial is None:
-        raise ValueError(f"{place} holds {len(models)} models ({shown}); name one by --trial")
+        raise ValueError(f"{place} holds {len(models)} models ({shown}); select one with --trial")
     what = "no model" if not found else f"{len(found)} models"
     raise ValueError(f"{place} holds {what} of a trial {trial}; there are {shown}")
 
@@ -100,8 +100,8 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
             for each in (record.provenance, wanted)
         )
         raise ValueError(
-            f"{data} holds embeddings by {other}, and the model learned on those by {own}; make "
-            "them by that one"
+            f"{data} holds embeddings by {other}, but the model was trained on embeddings by "
+            f"{own}; make them with that encoder"
         )
 
 

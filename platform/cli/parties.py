@@ -53,14 +53,17 @@ def request(
 
     if rows_at_once is None:
         if address is not None:
-            raise ValueError(f"--address is {address!r}; only parts go to nodes: --rows-at-once N")
+            raise ValueError(
+                f"--address is {address!r}; only a request in parts runs on nodes; add "
+                "--rows-at-once N"
+            )
         found, nodes = written(_table(features, how["id_column"]), out), None
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
             raise ValueError(
-                f"--rows-at-once is {rows_at_once} for {features}; it takes a .parquet, at least 2 "
-                "rows, and one round"
+                f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
+                "rows per part, and no --after"
             )
         folder = two_parties.new_folder(out).absolute()
 
@@ -86,7 +89,7 @@ def request(
     shows = (
         f"{directions} functions of each row's features, as bytes"
         if directions
-        else "a guess at each label, of an earlier release"
+        else "a guess of each label, from an earlier release"
         if after
         else "the group of each row"
         if method == "clusters"
@@ -127,7 +130,7 @@ def release(
 ) -> Answer:
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
-        raise ValueError("name a new folder for the release, -o DIR, or take --dry-run")
+        raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
@@ -202,7 +205,7 @@ def fit(
         )
     else:
         if address is not None:
-            raise ValueError(f"--address is {address!r}; only releases in parts go to nodes")
+            raise ValueError(f"--address is {address!r}; only releases in parts run on nodes")
         read: Any = (_table(each, releases[0].id_column) for each in features)
         if len(features) == 1:
             read = next(read)

@@ -159,8 +159,8 @@ def epsilon_pate(
         },
         **_sanitized(request, counts, answers, generator=generator, **stated),
         "note": (
-            f"prices marked simulated are about answers drawn here with {drawn}; expected and "
-            "realised are made of the votes, and not for publication"
+            f"prices marked simulated are for answers drawn here with {drawn}; expected and "
+            "realised depend on the secret votes: do not publish them"
         ),
     }
 
@@ -186,8 +186,8 @@ def calibrate_pate(
         counts = _read_votes(votes, queries=queries, teachers=teachers)
         if kind is not AggregatorKind.CONFIDENT:
             raise ValueError(
-                f"--aggregator is {aggregator}, and only the noise of confident is chosen from "
-                "votes; leave --votes out"
+                f"--aggregator is {aggregator}, but only confident can be calibrated from votes; "
+                "leave --votes out"
             )
         priced_as = Accounting(accounting)
         chosen = calibrate_confident_gnmax(
@@ -205,7 +205,10 @@ def calibrate_pate(
             "chosen_from_votes": True,
         }
     if accounting != Accounting.DECISION:
-        raise ValueError("without --votes noise is calibrated to the price of decisions alone")
+        raise ValueError(
+            "without --votes, noise is calibrated only to the price of decisions; "
+            "leave --accounting out"
+        )
     found = PateConfig(
         ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
         aggregator=kind,
@@ -235,7 +238,7 @@ def aggregator_of(
         return ConfidentGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2)
     if sigma1 is not None or threshold is not None:
         raise ValueError(
-            f"--aggregator {aggregator} has no check, so --sigma1 and --threshold mean nothing; "
+            f"--aggregator {aggregator} has no check, so --sigma1 and --threshold have no effect; "
             "leave them out, or use --aggregator confident"
         )
     return LNMax(scale=sigma2) if aggregator == "lnmax" else GNMax(noise_std=sigma2)

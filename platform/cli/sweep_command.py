@@ -140,8 +140,8 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
     changes = {name: value for name, value in searched.items() if value is not None}
     if changes and sweep.search is None and given["search"] is None:
         raise ValueError(
-            f"--trials and --search-seed are of a search, and sweep {sweep.name!r} has none; "
-            "request one with --search optuna"
+            f"--trials and --search-seed configure a search, but sweep {sweep.name!r} has none; "
+            "add --search optuna"
         )
     search = None
     if changes or given["search"] is not None:

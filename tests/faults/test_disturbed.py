@@ -76,7 +76,7 @@ def test_nodes_and_the_tracking_server_may_die(
         # The node that could hold a trial is gone: that ends, and says what is missing.
         assert code == 3, said
         assert "tracking does not answer" in said
-        assert "trials wait for a place" in said
+        assert "trials wait for resources" in said
         assert "no trial could start" in said and "1 CPU + 1 GPU" in said
         finished = len(records(results))
         assert 4 <= finished < TRIALS

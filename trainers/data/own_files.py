@@ -276,8 +276,6 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
                 )
     if table.num_rows < 2:
         raise DataFileError(f"{file} has {table.num_rows} rows; at least 2 are needed")
-    if len(set(names)) < len(names):
-        raise DataFileError(f"{file} has two columns of one name: {', '.join(names)}")
     if label_column == split_column:
         raise DataFileError(f"{file} column {label_column!r} can't be both labels and split")
     if source.group_column in (label_column, split_column or SPLIT):
@@ -310,7 +308,9 @@ def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
-        raise DataFileError(f"{where} has no column {name!r}; {hint} (columns: {', '.join(names)})")
+        # Without a column of labels the first line may be a row, and not a header: it has a label.
+        listed = "" if key == "data.label_column" else f" (columns: {', '.join(names)})"
+        raise DataFileError(f"{where} has no column {name!r}; {hint}{listed}")
 
 
 def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
@@ -355,12 +355,19 @@ def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str]
         except (lib.ArrowException, OSError, MemoryError, UnicodeError) as error:
             # Not chained: Arrow's message quotes the line.
             raise DataFileError(_explained(file, size, error)) from None
+    _refuse_twice(table.column_names, file)
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         if types.is_string(column.type) and name not in as_written:
             missing = compute.is_in(column, value_set=lib.array(_MISSING))
             table = table.set_column(place, name, compute.if_else(missing, None, column))
     return table
+
+
+def _refuse_twice(names: Sequence[str], file: Path) -> None:
+    """Refuse two columns of one name, unnamed: without a header they are a row with a label."""
+    if len(set(names)) < len(names):
+        raise DataFileError(f"{file} has two columns of one name; give each column its own name")
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:
@@ -388,9 +395,11 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
     try:
         with open_regular(file) as opened:
             footer = parquet.read_metadata(opened)
+            names = footer.schema.to_arrow_schema().names
+            _refuse_twice(names, file)
             if columns is not None:
                 opened.seek(0)
-                kept = [name for name in footer.schema.to_arrow_schema().names if name in columns]
+                kept = [name for name in names if name in columns]
                 return parquet.ParquetFile(opened, **_ALONE).read(kept, use_threads=False)
             groups = (footer.row_group(place) for place in range(footer.num_row_groups))
             # A number takes 8 bytes when it is read, however few it takes in the file.

@@ -13,6 +13,7 @@ from depends on what was released:
   rows each keep trees from learning the noise.
 """
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,33 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
+def check_learner(estimator: Any, *, probabilities: bool = True) -> None:
+    """Refuse an estimator that can't learn from a release; ask before one is drawn and paid.
+
+    It takes `sample_weight`, in a pipeline its last step, and a classifier has `predict_proba`.
+    """
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    taken = inspect.signature(last.fit).parameters.values()
+    if not any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in taken):
+        lacks = "takes no sample_weight, which weights a released label by its certainty"
+    elif probabilities and not hasattr(estimator, "predict_proba"):
+        lacks = "has no predict_proba, which gives the probabilities of the classes"
+    else:
+        return
+    raise ValueError(
+        f"{type(last).__name__} {lacks}; use an estimator that does, such as "
+        f"HistGradientBoosting{'Classifier' if probabilities else 'Regressor'}"
+    )
+
+
+def fit_weighted(estimator: Any, rows: NDArray[Any], targets: NDArray[Any], weights: Any) -> Any:
+    """Return a clone of the estimator fitted to rows [n, D] with targets and weights [n]."""
+    from sklearn.base import clone
+
+    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    return clone(estimator).fit(rows, targets, **{f"{step}sample_weight": weights})
+
+
 def some_of(count: int, *, parts: int = 1, seed: int) -> NDArray[np.intp]:
     """Return places of N rows, one of several parts: all, or a random share of `_MOST_ROWS`."""
     return np.sort(np.random.default_rng(seed).permutation(count)[: _MOST_ROWS // parts])
@@ -58,8 +86,7 @@ def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floa
 
     `soft` [N, K] are the weights. Its classes are 0..K-1.
     """
-    from sklearn.base import clone
-
+    check_learner(estimator)
     likely = soft > _LEAST_WEIGHT
     if likely.any(0).sum() < 2:  # estimators refuse a single class
         likely[soft.argmax(0), np.arange(soft.shape[1])] = True
@@ -67,13 +94,7 @@ def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floa
     kept = [np.flatnonzero(column) for column in likely.T]
     repeated = np.concatenate(kept)
     classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
-    try:
-        return clone(estimator).fit(rows[repeated], classes, sample_weight=soft[repeated, classes])
-    except TypeError as error:
-        raise ValueError(
-            f"{type(estimator).__name__} takes no sample_weight, which weights a released label by "
-            "its certainty; use an estimator that does, such as HistGradientBoostingClassifier"
-        ) from error
+    return fit_weighted(estimator, rows[repeated], classes, soft[repeated, classes])
 
 
 def fit_to_single_labels(

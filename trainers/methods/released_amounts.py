@@ -30,7 +30,7 @@ from labeldp.mechanisms.amounts import (
     AmountTable,
 )
 from labeldp.mechanisms.persons import shares_of_persons
-from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.methods.any_model import fit_weighted, some_of
 from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
 from labeldp.trainers.settings.amounts import AmountRelease
 from labeldp.trainers.trainer import LabelSource
@@ -158,7 +158,7 @@ def fit_to_outputs(
     if of_mean:
         return clone(estimator).fit(rows, target)
     row, bins = np.nonzero(chances > _LEAST_WEIGHT)
-    return clone(estimator).fit(rows[row], CENTERS[bins], sample_weight=chances[row, bins])
+    return fit_weighted(estimator, rows[row], CENTERS[bins], chances[row, bins])
 
 
 def mean_of_sums(

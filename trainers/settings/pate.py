@@ -281,7 +281,7 @@ class PateConfig(StartedMethod):
     delta: Share = key(USUAL_DELTA, "Delta of epsilon.")
     publish_cost: Flag | None = key(
         None,
-        "Release a noisy bound on the real cost of the answers (`epsilon_sanitized`), with a "
+        "Release a noisy estimate of the real cost of the answers (`epsilon_sanitized`), with a "
         "charge of its own. Null: only if all noise is set and no prior requests labels.",
     )
     student: StudentConfig = key(StudentConfig(), "The model that learns from the answers.")

@@ -18,8 +18,10 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
@@ -282,6 +284,8 @@ def test_published_labels_have_no_bound() -> None:
         ({"settings": {"epsilon": 3}}, X, Y, "the estimator's own parameter"),
         ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "with sigma2=0.5 .* cost"),
         ({"canaries": 300}, X, Y, "there are 400 training examples"),
+        ({"estimator": KNeighborsClassifier()}, X, Y, "Classifier takes no sample_weight"),
+        ({"estimator": make_pipeline(StandardScaler(), LinearSVC())}, X, Y, "no predict_proba"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_paid(

@@ -10,6 +10,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
@@ -62,7 +64,8 @@ def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None
 
     assert error(read) < 0.7 * error(plain)
     assert read.predict_proba(rows)[:, 1].mean() == pytest.approx(truth.mean(), abs=0.04)
-    fit_to_single_labels(LogisticRegression(), rows, release.log_likelihood, seed=0)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    fit_to_single_labels(scaled, rows, release.log_likelihood, seed=0)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         fit_to_single_labels(KNeighborsClassifier(), rows, release.log_likelihood, seed=0)
 

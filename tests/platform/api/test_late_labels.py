@@ -144,7 +144,7 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         assert roc_auc_score(truth.bought == "yes", scores) > 0.85
     learner = LabelPrivateClassifier(random_state=0).fit_release(tables, *releases)
     assert learner.epsilon_ == learner.total_epsilon_ == origin.epsilon
-    with pytest.raises(ValueError, match="500 ids are in more than one"):
+    with pytest.raises(ValueError, match="500 ids are in several releases"):
         fit_release(pd.concat(tables), releases)
     with pytest.raises(ValueError, match="1 tables of features are given for 2 releases"):
         fit_release(tables[:1], releases)

@@ -53,4 +53,4 @@ def test_two_nodes_request_and_learn_what_one_process_does(
     chances = [pd.read_csv(tmp_path / f"{name}.csv") for name in ("model", "model2")]
     pd.testing.assert_frame_equal(*chances)
     said = refusal(capsys, *plain, str(tmp_path / "no"), "--address", cluster.address)
-    assert "only parts go to nodes" in said
+    assert "only a request in parts runs on nodes" in said

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateRegressor, SharedVault
@@ -90,6 +91,7 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
         ({"method": "sums", "loss": "absolute"}, r"and give means: take a loss of squared"),
         ({"delta": 1.0}, r"delta is 1.0; it must lie in \[0, 1\)"),
         ({"epsilon": 0}, r"epsilon"),
+        ({"loss": "absolute", "estimator": KNeighborsRegressor()}, r"takes no sample_weight"),
     ],
 )
 def test_bad_settings_are_refused_before_a_release(given: dict[str, Any], message: str) -> None:

@@ -386,6 +386,20 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
     assert answer(numbers, request, None, **given, missing="0").absent == (~truth).sum()
 
 
+@pytest.mark.parametrize(
+    "column", [{"id_column": "id"}, {"label_column": "bought"}, {"person_column": "person"}]
+)
+def test_a_table_without_a_header_shows_no_label(column: dict[str, str], tmp_path: Path) -> None:
+    features = pd.DataFrame({"id": ["a", "b"], "age": [1, 2]})
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["HIV", "no"]}
+    request = write_request(features, tmp_path / "request", **facts)
+    labels = pd.DataFrame([["a", "no"], ["b", "no"]], columns=["c", "HIV"])
+    given = {"id_column": "c", "label_column": "HIV", **column}
+    with pytest.raises(ValueError, match="the labels have no column") as refused:
+        answer(labels, request, None, **given, epsilon=1.0, vault=SharedVault())
+    assert "HIV" not in str(refused.value)
+
+
 @pytest.mark.parametrize("label", ["no", "yes"])
 def test_whether_one_person_is_answered_does_not_depend_on_the_label(
     label: str, tmp_path: Path

@@ -84,7 +84,7 @@ def test_one_of_a_sweeps_models(
     write_model(results / "models", "aa11", model.files())
     assert answer(capsys, *arguments)["rows"] == len(rows)
     write_model(results / "models", "aa22", model.files())
-    assert "holds 2 models (aa11, aa22); name one by --trial" in refusal(capsys, *arguments)
+    assert "holds 2 models (aa11, aa22); select one with --trial" in refusal(capsys, *arguments)
     answer(capsys, *arguments, "--trial", "aa2")
     assert "2 models of a trial aa" in refusal(capsys, *arguments, "--trial", "aa")
     assert "no model of a trial bb; there are aa11" in refusal(capsys, *arguments, "--trial", "bb")

@@ -122,7 +122,7 @@ def test_calibrate_pate_from_votes(capsys: pytest.CaptureFixture[str], votes: st
     assert 0.999 < found["epsilon"] <= 1 and 0.999 < counts["epsilon"] <= 1
     assert found["sigma1"] * found["sigma2"] < 0.8 * counts["sigma1"] * counts["sigma2"]
     line = refusal(capsys, *asked, "--answer", "20", "--aggregator", "gnmax")
-    assert "only the noise of confident" in line
+    assert "only confident can be calibrated from votes" in line
 
 
 def test_any_votes_are_priced_and_aimed_at_without_a_file(

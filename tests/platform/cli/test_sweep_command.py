@@ -126,7 +126,7 @@ def test_lines_limits_axes_and_searches() -> None:
     assert asked("--search-seed", "2", sweep=own).search == OptunaSearch(trials=9, seed=2)
     assert asked("--stop", "asha", sweep=own).stop == AshaStop(keep_one_in=2)
     assert asked("--stop", "asha").stop == AshaStop()
-    with pytest.raises(ValueError, match="request one with --search optuna"):
+    with pytest.raises(ValueError, match="add --search optuna"):
         asked("--trials", "5")
 
 

@@ -25,7 +25,13 @@ from labeldp.trainers.data.own_data import (
     places_among,
     read_arrays,
 )
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table
+from labeldp.trainers.data.own_files import (
+    HoldOut,
+    OwnSource,
+    csv_table,
+    describe,
+    parquet_table,
+)
 from labeldp.trainers.data.splits import held_out
 from tests.trainers.data_samples import images
 
@@ -305,11 +311,26 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (HIDDEN.replace("1,21,Bern", "1,21,Be,rn"), {}, "line 3 has 5 fields, but"),
     (HIDDEN.replace("1,21,", "1,inf,"), {"classes": ("no", "HIV positive")}, "'age' is inf"),
     (TEXT.replace("age", "city"), {}, "two columns of one name"),
+    ("1,1,HIV\n3,4,no\n5,6,no\n", {}, "two columns of one name"),
+    ("Bern,HIV\nRome,no\n", {}, r"no column 'bought'; set data\.label_column$"),
     ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "first line holds numbers, not column names"),
     (b"\xff\xfea\x00,\x00b\x00\n\x00", {}, "line 2 has 1 fields"),
     (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "column 'a' holds a bytes|invalid UTF8"),
     ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
 ]
+
+
+def test_a_column_of_labels_that_is_there_twice_is_refused_when_read(tmp_path: Path) -> None:
+    twice = pa.table([["a", "b"], ["HIV", "no"], ["HIV", "no"]], names=["id", "bought", "bought"])
+    parquet.write_table(twice, tmp_path / "labels.parquet")
+    (tmp_path / "labels.csv").write_text("id,bought,bought\na,HIV,HIV\nb,no,no\n")
+    for refused in (
+        lambda: parquet_table(tmp_path / "labels.parquet", columns=["id", "bought"]),
+        lambda: csv_table(tmp_path / "labels.csv", text=["id", "bought"]),
+        lambda: describe(OwnSource(path=tmp_path / "labels.csv", label_column="bought")),
+    ):
+        with pytest.raises(ValueError, match="two columns of one name; give"):
+            refused()
 
 
 def test_types_are_found_over_the_whole_file(tmp_path: Path) -> None:
