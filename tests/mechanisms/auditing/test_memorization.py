@@ -63,6 +63,15 @@ def test_all_correct_is_decided_on_counts() -> None:
     assert audit.paper.epsilon_high == math.inf
     assert audit.ceiling == one_run_ceiling(canaries=200)
     assert audit.ceiling - 0.4 < audit.corrected.epsilon_low < audit.ceiling
+    surest = np.maximum(own[:, None], others)
+    assert audit.corrected.threshold is not None
+    assert audit.corrected.guesses == (surest >= audit.corrected.threshold).sum() > 0
+    nothing = memorization_interval_from_pairs(0.1 * own, 0.1 * others)
+    assert nothing.paper.threshold is nothing.corrected.threshold is None
+    assert nothing.paper.guesses == nothing.corrected.guesses == 0
+    for wrong in ((others, others), (own, own), (own[:-1], others), (own, others[:, :0])):
+        with pytest.raises(ValueError, match="they must be"):
+            memorization_interval_from_pairs(*wrong)
 
 
 def randomized_response_confidences(

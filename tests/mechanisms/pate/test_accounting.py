@@ -22,6 +22,7 @@ from labeldp.mechanisms.pate.accounting import (
     gnmax_costs,
     lnmax_costs,
 )
+from labeldp.mechanisms.pate.decisions import Accounting, decision_rdp_gnmax
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_probability_answered_per_class,
@@ -332,3 +333,30 @@ def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
     log_p = log_probability_answered_per_class(votes, 70, 30.0)
     close(np.exp(log_p), 1 - below, rtol=1e-12)
     assert (log_p > log_probability_answered(votes, 70, 30.0)).all()
+
+
+@pytest.mark.parametrize("accounting", Accounting)
+@pytest.mark.parametrize("check_noise", CheckNoise)
+def test_checks_and_answers_are_paid_by_one_accounting(
+    accounting: Accounting, check_noise: CheckNoise
+) -> None:
+    votes = np.array([[90, 10, 0], [50, 45, 5], [40, 30, 30]])
+    noise: Any = {"threshold": 60.0, "sigma1": 20.0, "sigma2": 10.0, "check_noise": check_noise}
+    costs = confident_gnmax_costs(votes, **noise, accounting=accounting)
+    checks, every = (costs.rdp(answered=np.full(3, given)) for given in (False, True))
+    answers = gnmax_costs(votes, noise_std=10.0, accounting=accounting).rdp(answered=[True] * 3)
+    assert every - checks == pytest.approx(answers, rel=1e-9)
+    if check_noise is CheckNoise.PER_CLASS:  # the price of any votes
+        decision = accounting is Accounting.DECISION
+        one = decision_rdp_gnmax(20.0, ORDERS) if decision else ORDERS / 20.0**2
+        assert checks == pytest.approx(3 * one, rel=1e-9)
+    given = [True, False, True]
+    cost = costs.cost(delta=1e-5, answered=given)
+    assert cost.epsilon == epsilon_from_rdp(ORDERS, costs.rdp(answered=given), 1e-5)[0]
+    assert cost.answered == 2.0 and costs.cost(delta=1e-5).answered != 2.0
+    assert (costs.expected_rdp([2.0, 3.0]) == costs.rdp([2.0, 3.0])).all()
+    always = gnmax_costs(votes, noise_std=10.0)
+    assert [len(always.until(most)) for most in (1, 3, None)] == [1, 3, 3]
+    for bad in (0, 4):
+        with pytest.raises(ValueError, match=f"max_answers is {bad}"):
+            always.until(bad)
