@@ -1,6 +1,7 @@
 """one_run: golden bounds, the theorem's own sums, promises kept, power, refusals."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:
     paid = one_run_lower_bound(canaries=30, guesses=10, correct=10, confidence=0.975)
     assert best.epsilon_low == pytest.approx(paid, abs=1e-12)
     assert top.ceiling == one_run_ceiling(canaries=30)
-    stated = {"delta": 1e-4, "confidence": 0.8}
+    stated: dict[str, Any] = {"delta": 1e-4, "confidence": 0.8}
     ceiling = one_run_lower_bound(canaries=30, guesses=30, correct=30, **stated)
     assert one_run_audit(scores, truth, **stated).ceiling == ceiling
     assert ceiling == one_run_ceiling(canaries=30, **stated) not in (top.ceiling, 0.0)
