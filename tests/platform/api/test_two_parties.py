@@ -394,7 +394,7 @@ def test_a_table_without_a_header_shows_no_label(column: dict[str, str], tmp_pat
     facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["HIV", "no"]}
     request = write_request(features, tmp_path / "request", **facts)
     labels = pd.DataFrame([["a", "no"], ["b", "no"]], columns=["c", "HIV"])
-    given = {"id_column": "c", "label_column": "HIV", **column}
+    given: dict[str, Any] = {"id_column": "c", "label_column": "HIV", **column}
     with pytest.raises(ValueError, match="the labels have no column") as refused:
         answer(labels, request, None, **given, epsilon=1.0, vault=SharedVault())
     assert "HIV" not in str(refused.value)
