@@ -192,7 +192,7 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
     data, given = ratings.public, (ratings.public, SeededVault(ratings.train_labels, 5))
     with pytest.raises(ValueError, match=r"classes of digits are named None.*method=lp_mst"):
         stars_of(digits(train=50)[0])
-    with pytest.raises(ValueError, match=r"named \('bad'.*numbers"):
+    with pytest.raises(ValueError, match=r"named \('bad'.*numeric names"):
         stars_of(replace(data, class_names=("bad", "poor", "fair", "good", "great")))
     clusters = PriorSettings(source=PriorSource.CLUSTERS)
     refused: dict[str, Any] = {
