@@ -1,6 +1,7 @@
 """ScoreHistogram: what a label moves; figures agree with scikit-learn's, and intervals hold."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,8 @@ def test_figures_of_given_counts_are_golden(two: bool) -> None:
     for name, expected in GOLDEN[two].items():
         one = figures[name]
         assert (one.value, one.low, one.high, one.noise) == pytest.approx(expected, rel=1e-5)
+        assert one.error == (one.high - one.low) / 4
+        assert replace(one, std=0.5).error == 0.5
     accuracy = found.accuracy
     assert (accuracy.accuracy, accuracy.sampling_error, accuracy.count_scale) == pytest.approx(
         (0.704167, 0.0325572, 0.0168219) if two else (0.401389, 0.0332759, 0.0267172), rel=1e-5
@@ -177,6 +180,27 @@ def test_figures_of_given_counts_are_golden(two: bool) -> None:
     assert sizes.tolist() == (
         [47, 41, 33, 26, 22, 14, 4, 15, 14, 12, 12] if two else [138, 207, 162, 76, 137]
     )
+
+
+@pytest.mark.parametrize(
+    ("most", "top", "share", "auc", "lift"),
+    [
+        (-1, -1, 0.0, (0.654, 0.0, 1.0, 0.75), (1.82, 0.0, 10.0, 7.5)),
+        (0, 40, 1 / 6, (1.0, 0.944, 1.0, 0.05725), (10.0, 7.51, 10.0, 1.3925)),
+        (60, 60, 1.0, (0.416, 0.413, 0.419, 0.0015), (1.82, 1.66, 1.98, 0.0325)),
+    ],
+)
+def test_figures_of_extreme_counts_stay_in_bounds(
+    most: int, top: int, share: float, auc: tuple[float, ...], lift: tuple[float, ...]
+) -> None:
+    """Fewer than no label, labels at the top alone, and more labels than examples."""
+    cells = ScoreCells.of(np.round(((np.arange(240) + 0.5) / 240) ** 2.5, 2), epsilon=0.8)
+    found = ScoreEstimates(cells, np.array([most] * 10 + [top]), epsilon=0.8)
+    assert found.prior[1] == pytest.approx(share, abs=1e-10) and (found.prior > 0).all()
+    figures = found.figures()
+    for name, expected in (("roc_auc", auc), ("lift", lift)):
+        one = figures[name]
+        assert (one.value, one.low, one.high, one.noise) == pytest.approx(expected, rel=1e-5)
 
 
 def test_figures_are_numbers_whatever_noise_made_of_the_counts() -> None:

@@ -76,7 +76,9 @@ def test_bad_draws_are_refused() -> None:
         Canaries.draw_blocks(
             np.zeros(40, dtype=np.int64), num_classes=2, num_blocks=2, num_canaries=20
         )
+    assert len(Canaries.draw_blocks(labels, num_classes=3, num_blocks=1, num_canaries=3)) == 1
     canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
+    assert canaries.positions.dtype == canaries.labels.dtype == np.int64
     last = int(canaries.positions.max())
     for other in (labels, np.zeros(last, dtype=np.int64), np.zeros((40, 1), dtype=np.int64)):
         with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn"):
@@ -110,7 +112,8 @@ def test_contradictory_canaries_are_refused() -> None:
     one, two = np.array([1]), np.array([2])
     made = Canaries(positions=one.copy(), labels=one.copy(), true_labels=two.copy())
     coin = CoinCanaries(positions=one.copy(), candidates=np.array([[4, 5]]), coins=one.copy())
-    for array in (made.positions, made.labels, made.true_labels, coin.candidates, coin.coins):
+    frozen = (made.positions, made.labels, made.true_labels)
+    for array in (*frozen, coin.positions, coin.candidates, coin.coins):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
     for positions in (np.array([[1]]), np.array([], dtype=np.int64), np.array([-1])):

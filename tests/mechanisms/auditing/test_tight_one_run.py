@@ -188,6 +188,26 @@ def test_counts_that_contradict_each_other_are_refused(
 # By a trade-off curve
 
 
+@pytest.mark.parametrize(
+    ("counts", "bounds"),
+    [
+        ((20, 8, 8), (0.789184, 0.850004, 1.575937)),
+        ((30, 12, 11), (0.656277, 0.716082, 1.287890)),
+        ((1000, 500, 480), (2.781865, 2.781865, 4.931083)),
+    ],
+)
+def test_bounds_of_given_counts_are_golden(
+    counts: tuple[int, int, int], bounds: tuple[float, float, float]
+) -> None:
+    canaries, guesses, correct = counts
+    curves = (PureCurve(), RandomizedResponseCurve(num_classes=10), GaussianCurve(delta=DELTA))
+    found = [
+        f_dp_lower_bound(canaries=canaries, guesses=guesses, correct=correct, curve=curve)
+        for curve in curves
+    ]
+    assert found == pytest.approx(bounds, abs=2e-5)
+
+
 def test_curve_of_randomized_response_by_enumeration() -> None:
     epsilon, classes = 1.5, 4
     keep = math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
