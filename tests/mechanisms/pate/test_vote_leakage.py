@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import Conversion
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.vote_leakage import (
     AnsweringService,
     Defense,
+    _answers,
     answer_log_probabilities,
     error_rate,
     fit_concentration,
@@ -47,6 +49,46 @@ def test_golden_probabilities() -> None:
     for case in golden:
         found = answer_log_probabilities(case["histogram"], case["sigma"])
         np.testing.assert_allclose(found, case["log_Q"], rtol=1e-12, atol=1e-12)
+
+
+def test_chances_of_two_classes_and_slopes_are_exact() -> None:
+    np.testing.assert_allclose(
+        answer_log_probabilities([7, 2], 3.0), norm.logcdf(np.array([5, -5]) / 3 / np.sqrt(2))
+    )
+    for votes in (np.array([9.0, 4.0, 2.5]), np.array([300.0, 1.0, 0.0])):
+        slopes = _answers(votes, 3.0)[1]
+        for moved in range(3):
+            step = 1e-5 * np.eye(3)[moved]
+            up, down = (_answers(votes + sign * step, 3.0)[0] for sign in (1, -1))
+            np.testing.assert_allclose(slopes[:, moved], (up - down) / 2e-5, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("concentration", [0.0, 0.5, 3.0])
+def test_no_votes_near_the_found_ones_are_likelier(concentration: float) -> None:
+    truth = np.array([100.0, 20.0, 5.0])
+    counts = np.rint(1e4 * np.exp(answer_log_probabilities(truth, 40.0)))
+    found = reconstruct(counts[None], 40.0, 125, concentration=concentration)[0]
+
+    def value(votes: NDArray[np.float64]) -> float:
+        prior = (concentration or 0.001) * np.log(votes).sum()
+        return float(counts @ answer_log_probabilities(votes, 40.0) + prior)
+
+    for step in np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1]]):
+        ends = [value(found + size * step) for size in (-0.02, 0.02)]
+        assert value(found) > max(ends)
+    if not concentration:
+        np.testing.assert_allclose(found, truth, atol=0.1)
+
+
+def test_errors_are_of_each_row_and_no_budget_allows_no_query() -> None:
+    truth = np.array([[6, 4], [5, 5], [0, 10]])
+    found = error_rate([[6.0, 4.0], [4.0, 6.0], [10.0, 0.0]], truth)
+    np.testing.assert_allclose(found, [0.0, 0.1, 1.0])
+    service = ConfidentGNMax(threshold=5, sigma1=10.0, sigma2=10.0)
+    assert queries_within_budget([6, 4], service, epsilon=0.01, delta=1e-6) == 0
+    for teachers in (0, None):
+        with pytest.raises(ValueError, match="num_teachers is"):
+            fit_concentration([[3, 1]], 3.0, teachers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +204,18 @@ def test_small_changes_evade_exact_fingerprints_and_not_coarse_ones(defense: Def
     assert coarse.drawn == 1
 
 
+@pytest.mark.parametrize(
+    ("defense", "drawn"),
+    [(Defense(), 5), (Defense(cached=True), 1), (KEYED, 1), (Defense(limit=2), 2)],
+)
+def test_each_fresh_draw_is_counted(defense: Defense, drawn: int) -> None:
+    asked = service(defense)
+    labels = asked.answer(np.ones((5, 4)))
+    assert asked.drawn == drawn
+    assert (labels == NO_ANSWER).sum() == (3 if defense.limit else 0)
+    assert asked.answer(np.zeros((1, 4))) != NO_ANSWER and asked.drawn == drawn + 1
+
+
 def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
     inputs = np.arange(200.0)[:, None]
     answers = service(KEYED).answer(inputs)
@@ -174,9 +228,10 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
 
 def test_bad_input_is_refused_of_answering() -> None:
     with pytest.raises(ValueError, match="at least 16 secret bytes"):
-        Defense(key=b"short")
+        Defense(key=bytes(15))
     with pytest.raises(ValueError, match="limit is 0"):
         Defense(limit=0)
+    Defense(key=bytes(16), limit=1)
 
 
 HISTOGRAMS = np.array(
