@@ -56,7 +56,7 @@ def log1mexp(x: Floats) -> Floats:
     """log(1 - exp(x)) for x <= 0, accurate at both ends; -inf at 0."""
     with np.errstate(divide="ignore"):
         near = np.log(-np.expm1(np.maximum(x, -1.0)))
-    result: Floats = np.where(x > -math.log(2), near, np.log1p(-np.exp(x)))
+        result: Floats = np.where(x > -math.log(2), near, np.log1p(-np.exp(x)))
     return result
 
 

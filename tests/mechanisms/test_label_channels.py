@@ -18,6 +18,7 @@ from labeldp.mechanisms.label_channels import (
     LaplaceFamily,
     PerLabel,
     SubsetFamily,
+    best_subset_size,
     mean_error,
 )
 from labeldp.mechanisms.randomized_response import (
@@ -101,6 +102,42 @@ def test_epsilon_at_a_delta_is_the_mechanisms_own() -> None:
     )
     gaussian = GaussianFamily().channel(1.0)
     assert gaussian.epsilon(delta=1e-5) == pytest.approx(4.377, abs=5e-4)
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.7, 1.0, 3.0, 30.0])
+@pytest.mark.parametrize(
+    "family", [LaplaceFamily(), BitFlipFamily(), SubsetFamily(num_classes=5), GaussianFamily()]
+)
+def test_epsilon_is_where_the_privacy_profile_falls_to_delta(
+    family: Family, strength: float
+) -> None:
+    channel = family.channel(strength)
+    for delta in (1e-9, 1e-3, 0.3):
+        found = channel.epsilon(delta=delta)
+        at = np.array([max(found, 1e-12)])
+        profile = channel.right_beyond(at)[0] - math.exp(at[0]) * channel.wrong_beyond(at)[0]
+        if found == 0:
+            assert profile <= delta
+        else:
+            assert profile == pytest.approx(delta, rel=1e-6)
+    zero, most = np.zeros(1), np.array([strength])
+    assert channel.right_beyond(zero) + channel.wrong_beyond(zero) == pytest.approx(1)
+    if not isinstance(family, GaussianFamily):
+        assert channel.epsilon(delta=0.0) == channel.largest == strength
+        mirrored = math.exp(-strength) * channel.right_beyond(most)
+        assert channel.wrong_beyond(most) == pytest.approx(mirrored) and mirrored > 0
+
+
+def test_one_class_is_refused_and_two_are_randomized_response() -> None:
+    for made in (
+        lambda: RandomizedResponse(epsilon=1.0, num_classes=1),
+        lambda: SubsetFamily(num_classes=1),
+        lambda: best_subset_size(epsilon=1.0, num_classes=1),
+    ):
+        with pytest.raises(ValueError, match="num_classes is 1"):
+            made()
+    assert SubsetSelection(epsilon=1.0, num_classes=2).subset_size == 1
+    assert best_subset_size(epsilon=1.0, num_classes=2) == 1
 
 
 def test_laplace_profile_is_the_hockey_stick_of_two_entries() -> None:

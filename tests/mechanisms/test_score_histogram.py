@@ -1,9 +1,11 @@
 """ScoreHistogram: what a label moves; figures agree with scikit-learn's, and intervals hold."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -119,6 +121,64 @@ def test_intervals_hold_the_truth_in_93_of_100_runs(
     assert min(held.values()) >= 0.93 * runs, held
 
 
+#: Of two classes and of three: value, low, high, noise.
+GOLDEN = {
+    True: {
+        "roc_auc": (0.832, 0.754, 0.905, 0.02625),
+        "average_precision": (0.702, 0.481, 0.869, 0.07425),
+        "log_loss": (0.552626, 0.405004, 0.700248, 0.0489758),
+        "brier_score": (0.186769, 0.139599, 0.233939, 0.0144789),
+        "calibration_error": (0.144697, 0.0437800, 0.291720, 0.0237898),
+        "lift": (1.91, 0.88, 2.95, 0.2375),
+        "positive_share": (0.391667, 0.310233, 0.473100, 0.0237898),
+    },
+    False: {
+        "roc_auc": (0.552333, 0.432403, 0.666606, 0.0352335),
+        "average_precision": (0.379667, 0.00910671, 0.528376, 0.0743548),
+        "log_loss": (1.10214, 1.00221, 1.20207, 0.0360815),
+        "brier_score": (0.66822, 0.605733, 0.730708, 0.0224418),
+        "calibration_error": (0.0310585, 0.0, 0.296473, 0.0267172),
+        "lift": (1.15, 0.0479644, 2.23967, 0.260787),
+    },
+}
+
+
+@pytest.mark.parametrize("two", [True, False])
+def test_figures_of_given_counts_are_golden(two: bool) -> None:
+    index = np.arange(240)
+    at = (index * 77 % 240 + 0.5) / 240
+    scores = np.round(at**2.5, 2) if two else softmax(3 * at[:, None] ** [1, 2, 5], 1)
+    cells = ScoreCells.of(scores, epsilon=0.8)
+    labels = (index * 29 % 240 / 240 < at**1.5) + 0
+    labels = labels if two else np.where(labels, 0, 1 + index % 2)
+    counts = cells.exactly(labels) + index[: cells.number] * 5 % 7 - 3
+    found = ScoreEstimates(cells, counts, epsilon=0.8)
+    assert found.noise_std == pytest.approx(1.72149 if two else 3.51207, rel=1e-5)
+    figures = found.figures()
+    assert list(figures) == list(GOLDEN[two])
+    for name, expected in GOLDEN[two].items():
+        one = figures[name]
+        assert (one.value, one.low, one.high, one.noise) == pytest.approx(expected, rel=1e-5)
+    accuracy = found.accuracy
+    assert (accuracy.accuracy, accuracy.sampling_error, accuracy.count_scale) == pytest.approx(
+        (0.704167, 0.0325572, 0.0168219) if two else (0.401389, 0.0332759, 0.0267172), rel=1e-5
+    )
+    np.testing.assert_allclose(
+        found.prior, [0.608333, 0.391667] if two else [0.401389, 0.305556, 0.293056], atol=1e-6
+    )
+    assert found.threshold == pytest.approx(0.29 if two else 0.318491, rel=1e-5)
+    means, shares, sizes = np.array(cells.reliability(cells.exactly(labels))).T
+    assert means @ sizes == pytest.approx(scores.sum())
+    assert shares @ sizes == pytest.approx(labels.sum() if two else 240)
+    for count, share in ((-9, 0), (999, 1)):
+        noisy = np.array(cells.reliability(np.full(cells.number, count)))
+        assert (noisy[:, 1] == share).all()
+    # Cells of two classes; tenths of several.
+    assert sizes.tolist() == (
+        [47, 41, 33, 26, 22, 14, 4, 15, 14, 12, 12] if two else [138, 207, 162, 76, 137]
+    )
+
+
 def test_figures_are_numbers_whatever_noise_made_of_the_counts() -> None:
     random = np.random.default_rng(4)
     for (size, classes), epsilon in itertools.product([(1, 2), (3, 2), (40, 6)], [0.01, 8.0]):
@@ -137,15 +197,35 @@ def test_figures_are_numbers_whatever_noise_made_of_the_counts() -> None:
         ([0, 1], [[0.0, 1.0], [0.0, 1.0]], "float64"),
         ([0, 1], [[0, 9], [0, 1]], "without gaps"),
         ([0, 1], [[0, -2], [0, 1]], "-1 for what is not counted"),
+        ([0, 1], [[-1, -1], [-1, -1]], "without gaps"),
+        ([0, 1], [0, 1], "shape"),
+        ([], np.empty((0, 2), dtype=np.int64), "shape"),
+        ([0, 77], [[0, 1], [0, 1]], r"labels\[1\] is not one of the classes"),  # 77 is secret
     ],
 )
-def test_bad_places_are_refused(labels: list[int], places: list[list[float]], message: str) -> None:
+def test_bad_places_are_refused(labels: list[int], places: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ScoreHistogram(epsilon=1.0).release(
             np.array(labels), np.array(places), generator=np.random.default_rng()
         )
-    with pytest.raises(ValueError, match="scores have shape"):
-        ScoreCells.of(np.array([0.1, np.nan]), epsilon=1.0)
+    for scores in (np.array([0.1, np.nan]), np.full((3, 1), 0.5), np.full((3, 2, 2), 0.5)):
+        with pytest.raises(ValueError, match="scores have shape"):
+            ScoreCells.of(scores, epsilon=1.0)
+    # Bins follow the labels that are hard to guess: of 2,000 sure examples 200 / 2.
+    assert ScoreCells.of(np.linspace(0.8, 1.0, 2000), epsilon=0.5).number == 10
+    assert ScoreCells.of(np.linspace(0.8, 1.0, 2000), epsilon=2.0).number == 20
+    assert ScoreCells.of(np.array([[0.0, 1.0 + 1e-9]]), epsilon=1.0).scores.max() == 1
+
+
+def test_two_counts_are_charged_wherever_a_label_may_be_in_two_cells() -> None:
+    assert sensitivity(np.array([[-1, 1], [-1, 0]])) == 1
+    assert sensitivity(np.array([[-1, 0], [0, 1]])) == 2
+    assert sensitivity(np.array([[-1, 0, 1]])) == sensitivity(np.array([[1, 2, 0]])) == 2
+    generator = np.random.default_rng(0)
+    found = ScoreHistogram(epsilon=EXACT).release(
+        torch.tensor([1]), torch.tensor([[0, 1]]), generator=generator
+    )
+    assert isinstance(found, torch.Tensor) and found.tolist() == [0, 1]
 
 
 # error_sums: intervals that hold, a sensitivity that is reached, a price that is not exceeded.

@@ -1,10 +1,12 @@
 """canaries: the published draw bit for bit, blocks that share nothing, fair coins, refusals."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.auditing.canaries import Canaries, CoinCanaries
+from labeldp.mechanisms.auditing.canaries import PUBLISHED_SEED, Canaries, CoinCanaries
 from tests.shared_material import shared_path
 
 CLASSES = {"cifar10": 10, "cifar100": 100}
@@ -75,12 +77,51 @@ def test_bad_draws_are_refused() -> None:
             np.zeros(40, dtype=np.int64), num_classes=2, num_blocks=2, num_canaries=20
         )
     canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
-    with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn for"):
-        canaries.plant(labels)
+    last = int(canaries.positions.max())
+    for other in (labels, np.zeros(last, dtype=np.int64), np.zeros((40, 1), dtype=np.int64)):
+        with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn"):
+            canaries.plant(other)
+    assert canaries.plant(np.zeros(last + 1, dtype=np.int64)).sum() == 20
+    with pytest.raises(ValueError, match="num_blocks is 0"):
+        Canaries.draw_blocks(labels, num_classes=3, num_blocks=0, num_canaries=1)
+    with pytest.raises(ValueError, match="num_canaries is 0"):
+        Canaries.draw(labels, num_classes=3, num_canaries=0)
+
+
+def test_two_classes_are_their_own_candidates_and_three_have_two_wrong_ones() -> None:
+    labels = np.arange(60) % 2
+    draw: dict[str, Any] = {"num_canaries": 60, "generator": np.random.default_rng(0)}
+    two = CoinCanaries.draw(labels, num_classes=2, **draw)
+    assert (two.candidates == [0, 1]).all()
+    three = CoinCanaries.draw(labels, num_classes=3, **draw)
+    assert (three.candidates.sum(axis=1) == 3 - labels[three.positions]).all()
+    assert np.unique(three.candidates[:, 0]).tolist() == [0, 1, 2]
+    for canaries in (two, three):
+        assert len(np.unique(canaries.positions)) == 60 and np.unique(canaries.coins).size == 2
+    default = Canaries.draw(labels, num_classes=2, num_canaries=60).positions
+    same, last = (
+        Canaries.draw(labels, num_classes=2, num_canaries=60, seed=seed).positions
+        for seed in (PUBLISHED_SEED, 2**32 - 1)
+    )
+    assert (default == same).all() and (default != last).any()
 
 
 def test_contradictory_canaries_are_refused() -> None:
     one, two = np.array([1]), np.array([2])
+    made = Canaries(positions=one.copy(), labels=one.copy(), true_labels=two.copy())
+    coin = CoinCanaries(positions=one.copy(), candidates=np.array([[4, 5]]), coins=one.copy())
+    for array in (made.positions, made.labels, made.true_labels, coin.candidates, coin.coins):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    for positions in (np.array([[1]]), np.array([], dtype=np.int64), np.array([-1])):
+        with pytest.raises(ValueError, match="positions"):
+            Canaries(positions=positions, labels=one, true_labels=two)
+    for labels, true in ((np.array([1, 1]), two), (one, np.array([2, 2])), (one[:, None], two)):
+        with pytest.raises(ValueError, match=r"1 positions need \[1\]"):
+            Canaries(positions=one, labels=labels, true_labels=true)
+    for candidates, coins in (([[4, 5, 6]], one), ([[4, 5]], np.array([0, 1])), ([4, 5], one)):
+        with pytest.raises(ValueError, match=r"1 positions need \[1, 2\] and \[1\]"):
+            CoinCanaries(positions=one, candidates=np.array(candidates), coins=coins)
     with pytest.raises(ValueError, match="canary 0 has label 1, which is its true label"):
         Canaries(positions=two, labels=one, true_labels=one.copy())
     with pytest.raises(ValueError, match="drawn twice"):

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.auditing.memorization import (
     THRESHOLDS,
+    MemorizationAudit,
     _log_average_capital,
+    _paper_accuracy,
     memorization_interval,
     memorization_interval_from_pairs,
 )
@@ -134,6 +136,60 @@ def test_the_mean_capital_is_at_most_one(epsilon: float) -> None:
         probability = accuracy ** sum(outcome) * (1 - accuracy) ** (5 - sum(outcome))
         mean += probability * math.exp(_log_average_capital(epsilon, won, lost))
     assert 0.9 < mean <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "confidence", "expected"),
+    [
+        ([0, 0], [0, 0], 0.95, (0.0, 1.0)),
+        ([1, 0], [2, 0], 0.95, (2 / 3, 2 / 3)),  # one guesser: no variance
+        ([1] * 50, [0] * 50, 0.95, (0.5, 1.0)),
+        ([1] * 51, [0] * 51, 0.95, (1 - 3 / 51, 1.0)),
+        ([2] * 60, [0] * 60, 0.99, (1 - 4.6 / 60, 1.0)),
+        ([1, 1], [1, 0], 0.95, (0.5, 1.0)),
+        # Weights 0.8 on accuracy 1/2 and 0.2 on 1: mean 0.6, variance 0.04 / 0.9864.
+        (
+            [2, 1] * 50,
+            [2, 0] * 50,
+            0.99,
+            (0.6 - 2.58 * 0.02 / 0.9864**0.5, 0.6 + 2.58 * 0.02 / 0.9864**0.5),
+        ),
+    ],
+)
+def test_published_accuracy_at_its_edges(
+    won: list[int], lost: list[int], confidence: float, expected: tuple[float, float]
+) -> None:
+    found = _paper_accuracy(np.array(won), np.array(lost), confidence)
+    assert found == pytest.approx(expected, rel=1e-7)
+
+
+def audited(*groups: tuple[int, int, float]) -> MemorizationAudit:
+    """Audit of canaries on three classes, by groups: wins and losses at a confidence."""
+    own, other = np.concatenate(
+        [[(sure, 0.01)] * won + [(0.01, sure)] * lost for won, lost, sure in groups]
+    ).T
+    return memorization_interval_from_pairs(own, other[:, None])
+
+
+def test_corrected_ends_are_where_bets_earn_what_the_confidence_asks() -> None:
+    audit = audited((70, 30, 0.995))
+    stakes = np.array([0.1, 0.25, 0.5, 0.75, 0.95, 0.995])
+    low, high = (
+        math.exp(end) for end in (-audit.corrected.epsilon_low, audit.corrected.epsilon_high)
+    )
+    assert np.mean((1 + stakes * low) ** 70 * (1 - stakes) ** 30) == pytest.approx(20)
+    assert np.mean((1 + stakes * high) ** 30 * (1 - stakes) ** 70) == pytest.approx(20 * 7)
+    # Of equally good thresholds the lowest is shown.
+    assert audit.paper.threshold == audit.corrected.threshold == 0.5
+
+
+@pytest.mark.parametrize("unsure", [(30, 30, 0.55), (30, 20, 0.55)])
+def test_the_threshold_shown_is_the_one_that_tells_most(unsure: tuple[int, int, float]) -> None:
+    """That of the lower end; without one, that with the smallest upper end."""
+    sure = (40, 8, 0.92) if unsure[1] == 30 else (20, 30, 0.92)
+    found = audited(unsure, sure).corrected
+    assert (found.epsilon_low > 0) == (sure[0] == 40)
+    assert (found.threshold, found.guesses) == (0.6, sum(sure[:2]))
 
 
 def test_tensors_are_welcome_and_confidence_widens() -> None:

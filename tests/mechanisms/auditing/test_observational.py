@@ -69,14 +69,43 @@ def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tau", "confidence", "low", "ceiling"),
+    [(0.2, 0.95, 1.849123, 3.623834), (0.2, 0.99, 1.616131, 3.189063), (9.0, 0.95, 0.0, 0.0)],
+)
+def test_an_audit_of_given_labels_is_golden(
+    tau: float, confidence: float, low: float, ceiling: float
+) -> None:
+    """A model that remembers every fourth label, and is sure of a wrong class at every fifth."""
+    generator, index = np.random.default_rng(5), np.arange(400)
+    proxy = 0.02 + generator.random((400, 3)) ** 4
+    proxy /= proxy.sum(axis=1, keepdims=True)
+    labels = labels_of(proxy, generator)
+    sure = np.where(index % 4, 0.2, 0.7)[:, None]
+    model = (1 - sure) * proxy + sure * np.eye(3)[np.where(index % 5, labels, 0)]
+    model[7] = [0, 0.5, 0.5]
+    found = observational_audit(
+        model,
+        labels=labels,
+        proxy=proxy,
+        proxy_log_error=tau,
+        generator=np.random.default_rng(6),
+        confidence=confidence,
+    )
+    assert (found.epsilon_low, found.ceiling) == pytest.approx((low, ceiling), abs=1e-6)
+    assert found.slack == 2 * tau
+    assert (found.guesses, found.correct, found.examples) == (82, 80, 169)
+
+
+@pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({"labels": np.array([0, 1])}, "labels 2"),
-        ({"proxy": np.full((3, 2), 0.5)}, "proxy"),
+        ({"labels": np.array([0, 1, 77])}, r"labels\[2\] is not one of the classes"),  # secret
+        ({"proxy": np.full((3, 2), 0.5)}, "^proxy"),
         ({"proxy": np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])}, "example 2 probability 0"),
         ({"proxy_log_error": -1.0}, "proxy_log_error"),
         ({"proxy": np.eye(3)[[0, 1, 2]]}, "nothing to tell apart"),
-        ({"confidences": np.full((3, 3), 0.5)}, "confidences"),
+        ({"confidences": np.full((3, 3), 0.5)}, "^confidences"),
     ],
 )
 def test_bad_input_is_refused(changed: dict[str, Any], words: str) -> None:

@@ -1,6 +1,7 @@
 """The tight one-run bound: golden rows, validity, power, and what it is against the other ones."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +153,19 @@ def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
     )
     assert best == paid < unpaid
     assert best_tight_bound([], canaries=300, family=family) == 0.0
+    noise: dict[str, Any] = {"family": GaussianFamily(), "canaries": 300, "delta": DELTA}
+    alone = tight_lower_bound(**noise, guesses=150, correct=125, guesses_fixed=True)
+    assert best_tight_bound([(150, 125)], **noise) == alone > 0
+
+
+def test_free_guesses_err_as_the_surest_and_half_of_them_right_prove_nothing() -> None:
+    channel = SubsetFamily(num_classes=10, subset_size=1).channel(2.0)
+    counts: dict[str, Any] = {"canaries": 100, "guesses": 40}
+    free = chance_of_errors(channel, **counts, errors=6, guesses_fixed=False)
+    assert free == pytest.approx(binom.cdf(6, 40, 1 / (1 + math.exp(2))))
+    for fixed in (True, False):
+        family = LaplaceFamily()
+        assert tight_lower_bound(**counts, correct=20, family=family, guesses_fixed=fixed) == 0
 
 
 @pytest.mark.parametrize(
@@ -251,8 +265,10 @@ def test_nothing_proven_and_bad_input() -> None:
             f_dp_lower_bound(canaries=10, guesses=5, correct=6, curve=curve)
     with pytest.raises(ValueError, match="num_classes is 1"):
         RandomizedResponseCurve(num_classes=1)
-    with pytest.raises(ValueError, match="delta is 0"):
-        GaussianCurve(delta=0.0)
+    for delta in (0.0, 1.0):
+        with pytest.raises(ValueError, match=f"delta is {delta:g}"):
+            GaussianCurve(delta=delta)
+    RandomizedResponseCurve(num_classes=2)
 
 
 def test_guesses_that_sets_of_several_classes_cannot_explain_refute_every_epsilon() -> None:

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from labeldp.mechanisms.accounting import ORDERS
 from labeldp.mechanisms.pate.accounting import gnmax_costs
 from labeldp.mechanisms.pate.published_bounds import (
+    log1mexp,
     log_probability_answered,
     log_q_gaussian,
     log_q_laplace,
@@ -41,6 +42,24 @@ def test_the_bound_covers_exact_probabilities_of_a_surprise() -> None:
         bound = log_q_gaussian(votes, noise_std)[0]
         assert bound == pytest.approx(row["log_union_bound"], rel=1e-9)
         assert row["log_1m_Qmax"] <= bound + 1e-9 * abs(bound)
+
+
+def test_rows_cost_alone_what_they_cost_together() -> None:
+    """Those included whose sums of chances underflow, by tables of whole gaps and without."""
+    shares = np.array([[53, 47, 0], [50, 50, 0], [100, 0, 0], [96, 3, 1]])
+    for compute in (log_q_gaussian, log_q_laplace):
+        for rows in (30 * shares, 90 * shares):
+            alone = [compute(row[None], 4.0)[0] for row in rows]
+            close(compute(rows, 4.0), alone, rtol=1e-14)
+            assert min(alone) < math.log(1e-280)
+
+
+def test_log_of_one_less_an_exponential_is_exact_at_both_ends() -> None:
+    close(
+        log1mexp(np.array([0.0, -1e-20, -math.log(2), -50.0])),
+        [-math.inf, math.log(1e-20), -math.log(2), -math.exp(-50)],
+        rtol=1e-14,
+    )
 
 
 def exact_divergence(
