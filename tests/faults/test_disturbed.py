@@ -106,7 +106,7 @@ def test_a_folder_that_can_not_be_written_any_more(
     with Mischief(results, [(1, put_a_file_in_the_way)]):
         code, said = run_here(SWEEP, *command)
     assert code == 2, said
-    assert f"{trials}" in said and "can't be written" in said and "--resume auto" in said
+    assert f"{trials}" in said and "can't be written" in said and "run the command again" in said
     trials.unlink()
     elsewhere.rename(trials)
     # Each charge is there with the release that it paid for, and nothing is torn.
