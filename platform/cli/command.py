@@ -1,7 +1,9 @@
 """How a command ends: its result as text, tables or JSON, its errors in words, its exit code."""
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -109,7 +111,7 @@ def perform(
     `run` returns an `Answer` or its facts; its ValueError is the user's mistake. A defect, an error
     that has no exit code, is raised.
     """
-    before = warnings.formatwarning
+    before, ignored_before = warnings.formatwarning, sys.unraisablehook
 
     def as_note(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
@@ -117,7 +119,14 @@ def perform(
             return f"note: {message}\n"
         return before(message, category, *place, **more)
 
-    warnings.formatwarning = as_note
+    def ignored(error: Any) -> None:
+        """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""
+        if isinstance(error.exc_value, KeyboardInterrupt):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            ignored_before(error)
+
+    warnings.formatwarning, sys.unraisablehook = as_note, ignored
     try:
         result = run()
     except (Exception, KeyboardInterrupt) as error:
@@ -127,7 +136,7 @@ def perform(
         print(explain(error), file=sys.stderr)
         return ended
     finally:
-        warnings.formatwarning = before
+        warnings.formatwarning, sys.unraisablehook = before, ignored_before
     answer = result if isinstance(result, Answer) else Answer(facts=result)
     facts: Any = answer.facts if isinstance(answer.facts, dict) else asdict(answer.facts)
     words = plain_text(facts) if answer.words is None else answer.words

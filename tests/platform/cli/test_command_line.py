@@ -6,8 +6,10 @@ import json
 import os
 import pickle
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,22 @@ def test_errors(
     assert perform(run, json=True) == code
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.startswith(message)
+
+
+def test_an_interrupt_that_python_ignores_ends_the_command() -> None:
+    class Resource:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def run() -> Any:
+        Resource()
+        time.sleep(10)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert perform(run, json=False) == ExitCode.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def sets() -> list[Any]:
