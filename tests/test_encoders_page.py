@@ -75,7 +75,7 @@ def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
     for _ in range(5):
         loss = nn.functional.cross_entropy(whole(torch.tensor(images)), torch.tensor(labels))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
         optimizer.step()
     torch.save(network.state_dict(), "my_encoder.pt")
 

@@ -144,16 +144,17 @@ def test_each_number_that_may_be_drawn_stands_for_its_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So that outputs have the probabilities of their digits exactly."""
-    ends, generator = np.array([[2, 5], [3, 4]]), Given(np.tile(np.arange(7), 2))
+    ends = np.array([[2, 5], [3, 4]])
+    generator: Any = Given(np.tile(np.arange(7), 2))
     monkeypatch.setattr(channels, "_BLOCK_ENTRIES", 6)  # three labels at a time
-    drawn = channels._drawn(np.repeat([0, 1], 7), ends, 7, generator)  # type: ignore[arg-type]
+    drawn = channels._drawn(np.repeat([0, 1], 7), ends, 7, generator)
     assert drawn.tolist() == [0, 0, 1, 1, 1, 2, 2, 0, 0, 0, 1, 2, 2, 2]
     assert generator.ends == [7]
     mechanism = SubsetSelection(epsilon=1.0, num_classes=5, subset_size=2)
     held, rest = mechanism.odds()
     generator = Given([0, held - 1, held, held + rest - 1])
     monkeypatch.setattr(channels, "as_discrete_generator", lambda given: given)
-    sets = mechanism.release(np.full(4, 3), generator=generator)  # type: ignore[arg-type]
+    sets = mechanism.release(np.full(4, 3), generator=generator)
     assert sets[:, 3].tolist() == [True, True, False, False]
     assert generator.ends[0] == held + rest
 

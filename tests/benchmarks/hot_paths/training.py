@@ -273,7 +273,7 @@ def _random_patches(scratch: Path) -> Work:
     deviations = kernels.shape[1] ** 0.5
 
     def answers(some: Tensor) -> Tensor:
-        """What each filter says of each patch of an image, on a grid [B, 2, F, cells, cells]."""
+        """Return the features of each patch of an image by each filter [B, 2, F, cells, cells]."""
         patch = settings.patch
         patches = functional.unfold(some.float() / _PIXELS, patch).mT
         products = patches @ kernels.mT + encoder.bias

@@ -172,6 +172,6 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match=r"scores has shape \(5, 1\)"):
         one_run_audit(np.zeros((5, 1)), np.zeros((5, 1)))
     with pytest.raises(ValueError, match=r"canaries is 9\.5"):
-        one_run_lower_bound(canaries=9.5, guesses=5, correct=5)  # type: ignore[arg-type]
+        one_run_lower_bound(canaries=9.5, guesses=5, correct=5)  # type: ignore[arg-type]  # refused
     with pytest.raises(ValueError, match=r"confidence is 1\.5"):
         canaries_needed(epsilon=1.0, confidence=1.5)

@@ -88,7 +88,7 @@ def test_errors_are_of_each_row_and_no_budget_allows_no_query() -> None:
     assert queries_within_budget([6, 4], service, epsilon=0.01, delta=1e-6) == 0
     for teachers in (0, None):
         with pytest.raises(ValueError, match="num_teachers is"):
-            fit_concentration([[3, 1]], 3.0, teachers)  # type: ignore[arg-type]
+            fit_concentration([[3, 1]], 3.0, teachers)  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.parametrize(

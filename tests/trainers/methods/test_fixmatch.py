@@ -147,7 +147,7 @@ def test_flat_predictions_cost_nothing_and_gradients_reach_the_weights_alone() -
     logits = network(inputs)
     loss = adversarial_divergence(network, inputs, logits, radius=0.5, generator=generator)
     assert abs(loss.item()) < 1e-7
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
     assert network.weight.grad is not None and network.weight.grad.isfinite().all()
     assert inputs.grad is None
     assert float(entropy(torch.zeros(5, 3))) == pytest.approx(math.log(3))

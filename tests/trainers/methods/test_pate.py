@@ -215,7 +215,7 @@ TEACHERS_CONFIG = EnsembleConfig(
         average_decay=0.5,
     ),
 )
-#: Neighbors are no teachers with shards of their own (`test_neighbors`).
+#: Kinds with a shard for each teacher. Neighbors vote without shards and have their own tests.
 KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
 
 

@@ -87,7 +87,7 @@ BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=3
 
 
 def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
-    """What the ledger charges a trial, all of its releases together."""
+    """Return the epsilon of all releases of a trial together."""
     chain = settings.planned_charge(num_classes=num_classes, seed=0).chain()
     return epsilon_of_prices(chain, delta=delta_of_total(chain, delta=settings.delta))
 
