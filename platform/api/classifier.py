@@ -34,8 +34,8 @@ from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
+from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.api.process_ledger import Total
-from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
@@ -264,8 +264,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             release: The folder of a release, or what `read_release` returned; of `stages` both.
         """
         releases = [
-            each if isinstance(each, PartyRelease) else two_parties.read_release(each)
-            for each in release
+            each if isinstance(each, PartyRelease) else read_release(each) for each in release
         ]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)

@@ -1,10 +1,12 @@
 """MLflow, written by the driver alone: a run per sweep, and a child run per trial.
 
 The results folder can fill it again: a child run that a crash left incomplete is deleted and
-written again, and each is written once.
+written again, and each is written once. `latest_sweep` reads a sweep's records back.
 """
 
+import json
 import logging
+import math
 import os
 import sqlite3
 import sys
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -30,8 +33,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, file_of, shown
+from labeldp.platform.records.results import TrialRecord, first_wrong
+from labeldp.platform.records.tracking_address import (
+    FEATURE_TAG,
+    TrackingUnusable,
+    check_file,
+    file_of,
+    shown,
+)
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -91,7 +100,7 @@ def _explained(uri: str) -> Iterator[None]:
         raise TrackingUnusable(_explain(uri, error)) from error
 
 
-def all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
+def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
     """Return every run of an experiment that a query finds."""
     search = partial(client.search_runs, [experiment], query)
     found: list[Run] = list(page := search())
@@ -176,7 +185,7 @@ class Tracker:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         complete: dict[str, str] = {}
-        for run in all_runs(self._client, self.experiment_id, of_sweep):
+        for run in _all_runs(self._client, self.experiment_id, of_sweep):
             run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)
@@ -294,3 +303,82 @@ def _explain(uri: str, error: Exception) -> str:
         f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
         "name another one with MLFLOW_TRACKING_URI"
     )
+
+
+# A sweep read back, for a report of an experiment
+
+
+def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str, Any]]:
+    """Return the trials of an experiment's latest sweep, and the facts that its report states.
+
+    Raises:
+        TrackingUnusable: The store or the experiment can't be read, or has no sweep of labeldp.
+    """
+    try:
+        parent, children = _runs(MlflowClient(tracking_uri=uri), uri, experiment)
+    except TRACKING_ERRORS as error:
+        reason = str(error).replace(uri, shown(uri)).splitlines()[0]
+        raise TrackingUnusable(
+            f"tracking store {shown(uri)} can't be read ({reason}); check --tracking-uri"
+        ) from error
+    totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
+    needed = ("releases", "epsilon_total", "delta")
+    others = ("epsilon_private", "delta_private", "num_labels")
+    ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *others) if key in totals}
+    if "releases" in ledger:
+        ledger["releases"] = int(ledger["releases"])
+    return list(map(record_of, children)), {
+        "ledger": ledger if all(key in ledger for key in needed) else None,
+        "choose_by": parent.data.tags.get("choose_by"),
+    }
+
+
+def _runs(client: MlflowClient, uri: str, experiment: str) -> tuple[Any, list[Any]]:
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
+        raise TrackingUnusable(
+            f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
+        )
+    runs = _all_runs(client, found.experiment_id)
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    if not parents:
+        raise TrackingUnusable(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
+    latest = max(parents, key=lambda run: run.info.start_time)
+    own = latest.info.run_id
+    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own]
+    return latest, sorted(children, key=lambda run: run.info.start_time)
+
+
+def record_of(run: Any) -> TrialRecord:
+    """Return the record that a trial's run in the tracking store stands for.
+
+    Raises:
+        TrackingUnusable: A run that labeldp did not write.
+    """
+    tags = run.data.tags
+    try:
+        return TrialRecord(
+            hash=tags.get("config_hash", run.info.run_id),
+            variant=tags.get("variant", run.info.run_name),
+            config=run.data.params,
+            point=json.loads(tags.get("point", "{}")),
+            finished=run.info.status == "FINISHED",
+            reason=tags.get("failure_reason", f"the run is {run.info.status}"),
+            metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
+            git_commit=tags.get("git_commit", ""),
+            features={
+                name.removeprefix(FEATURE_TAG): text
+                for name, text in tags.items()
+                if name.startswith(FEATURE_TAG)
+            },
+        )
+    except (ValueError, RecursionError) as error:
+        raise TrackingUnusable(
+            f"run {run.info.run_id} is not a trial of this labeldp ({first_wrong(error)}); "
+            "delete it, or run the sweep again to have it written from its record"
+        ) from error
+
+
+def _infinite(value: float) -> float:
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value

@@ -1,24 +1,40 @@
-"""The report's page: one HTML file that stands alone, for a desk, a telephone and paper.
+"""The report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
 
-Nothing is fetched from elsewhere: figures, styles and the few lines of script are inside, and
-without the script everything is there but sorting. The templates escape every name that users
-chose. The public page is made of public records (`publish.public_records`).
+The page is one HTML file that stands alone, for a desk, a telephone and paper. Nothing is fetched
+from elsewhere: figures, styles and the few lines of script are inside, and without the script
+everything is there but sorting. The templates escape every name that users chose. The public page
+is made of public records (`publish.public_records`).
+
+Of what was made of true labels the owner's report holds one thing: epsilon_m, which the canaries'
+random labels went into. The page of audits has the rest.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from labeldp.mechanisms.accuracy_estimate import BestOf
 from labeldp.mechanisms.guess_risk import percent
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import DAGGER, facts, guess_of, render
+from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.report.card import (
+    DAGGER,
+    attack_of,
+    audits_of,
+    facts,
+    guess_of,
+    render,
+)
 from labeldp.platform.report.figures import (
     Line,
     MethodStyle,
     curves_of,
     panels,
+    png,
     styles_of,
     svg,
     trade_off,
@@ -31,6 +47,7 @@ from labeldp.platform.report.pareto import (
     leagues_of,
     noise_among,
     points,
+    row_of,
     settings_beside_epsilon,
 )
 from labeldp.platform.report.wording import number
@@ -44,7 +61,10 @@ from labeldp.platform.sweep.accuracy_figures import (
     is_rare,
     scores_text,
 )
+from labeldp.trainers.data.files import inner_folder, private_folder
 
+#: Words of the glossary on the page of audits.
+_WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 
@@ -295,3 +315,73 @@ def _panels(
         drawn, left_out = panels(title, lines, styles, **how)
         if drawn:
             yield {"title": title, "panels": drawn, "left_out": left_out, "caption": caption}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The files of a report; `private` is the owner's page of audits."""
+
+    html: Path
+    pareto_png: Path
+    pareto_csv: Path
+    rows: int
+    private: tuple[Path, ...] = ()
+
+
+def write_report(
+    records: Sequence[TrialRecord],
+    *,
+    folder: Path,
+    title: str,
+    choose_by: ChooseBy | None = None,
+    **facts: Any,
+) -> Report:
+    """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
+
+    All files are for their owner alone, whatever was there before; `facts` are as in `page`.
+    """
+    found = points(records, choose_by=choose_by)
+    html, figure, table = (folder / n for n in ("report.html", "pareto.png", "pareto.csv"))
+    png(figure, trade_off, found, styles_of(found), attack=True, title=title)
+    _write_table(found, table)
+    private = _write_audits(records, folder=folder / "private", title=title)
+    facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
+    write_text(html, page(records, **facts))
+    return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
+
+
+def _write_table(found: Sequence[Point], path: Path) -> None:
+    best = {point.hashes for point in front(found)}
+    rows = []
+    for point in found:
+        first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
+        own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
+        rows.append({**first, **own, **row_of(point)})
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
+
+
+def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:
+    """Write the page of audits; nothing if no trial was audited."""
+    finished = sorted(
+        (record for record in records if record.finished),
+        key=lambda record: (record.metrics["epsilon"], record.variant),
+    )
+    rows = [
+        (title_of(r), {"epsilon": number(r.metrics["epsilon"]), **attack_of(r), **audits})
+        for r in finished
+        if (audits := audits_of(r))
+    ]
+    if not rows:
+        return ()
+    inner_folder(folder)
+    private_folder(folder)
+    made = render(
+        "audits.html.jinja",
+        title=title,
+        columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
+        rows=rows,
+        terms=_WORDS,
+    )
+    write_text(folder / "audits.html", made)
+    return (folder / "audits.html",)

@@ -35,8 +35,8 @@ WAIT_SECONDS = 900.0
 TELL_SECONDS = 30.0
 
 
-def run(sweep: OpenSweep) -> None:
-    """Train the teachers whose votes are missing, then run the trials that are left."""
+def run(sweep: OpenSweep) -> Recorder:
+    """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data, trained, reused = ray.put(sweep.data.public), 0, 0
     for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
@@ -58,16 +58,17 @@ def run(sweep: OpenSweep) -> None:
         )
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
-        sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
+        sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
+    recorder = Recorder(sweep)
     if sweep.unfinished:
-        _run_trials(sweep)
+        _run_trials(sweep, recorder)
+    return recorder
 
 
-def _run_trials(sweep: OpenSweep) -> None:
-    recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
-    folder = recorder.folder
+def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
+    each, minutes, folder = sweep.trial, sweep.plan.options.max_minutes, sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
+    rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep, recorder)
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
@@ -108,11 +109,11 @@ def _run_trials(sweep: OpenSweep) -> None:
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 
-def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
+def hand_out_of(sweep: OpenSweep, recorder: Recorder) -> "HandOut | None":
     """Return Tune's searcher; None for a sweep whose trials are listed."""
     if sweep.book is None:
         return None
-    return HandOut(sweep.book, records=lambda: {**sweep.skipped, **sweep.recorder.records})
+    return HandOut(sweep.book, records=lambda: {**sweep.skipped, **recorder.records})
 
 
 def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
@@ -126,7 +127,7 @@ def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     epochs = [trial.config.trainer.epochs for trial in probed or plan.trials]
 
     def group_of(digest: str) -> Hashable:
-        trial = sweep.recorder.plans[digest]
+        trial = sweep.plans[digest]
         shared = frozenset(releases_of(trial, num_classes=plan.size.num_classes))
         return (trial.variant, trial.config.seed, shared)
 
@@ -144,8 +145,8 @@ def _fit(tuner: tune.Tuner, recorder: Recorder, hand_out: "HandOut | None") -> N
             tuner.fit()
         except OSError as error:
             raise ResultsFolderError(
-                f"results folder {recorder.folder.path} can't be written ({error}); free the disk "
-                "or make it writable, and run again with --resume auto"
+                f"results folder {recorder.sweep.folder.path} can't be written ({error}); free the "
+                "disk or make it writable, and run again with --resume auto"
             ) from error
         except TuneError:
             broken = recorder.broken or (hand_out and hand_out.broken)

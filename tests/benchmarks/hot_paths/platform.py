@@ -28,7 +28,7 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.page import write_report
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import finished_before

@@ -18,7 +18,8 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault

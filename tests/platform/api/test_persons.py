@@ -29,7 +29,8 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.methods import NAMED
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 

@@ -61,22 +61,24 @@ def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorde
     uri = new_store(tmp_path)
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    yield Recorder(
+    sweep: Any = SimpleNamespace(
         folder=ResultsFolder(tmp_path, sweep="small"),
         tracker=tracker,
         plans=plans,
         made_by={"git_commit": "now", "environment": {"gpu": "here"}},
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
-        home=Home(),  # type: ignore[arg-type]
+        home=Home(),
         authority=b"",
-        features=MADE,
+        plan=SimpleNamespace(size=SimpleNamespace(num_labels=None)),
+        data=SimpleNamespace(public=SimpleNamespace(provenance=MADE)),
     )
+    yield Recorder(sweep)
 
 
 def told(recorder: Recorder, digest: str) -> tuple[str, str]:
     """Commit and environment that tracking has for a trial."""
-    client = MlflowClient(tracking_uri=recorder.tracker.uri)
-    run_id = recorder.tracker.run_id(digest)
+    client = MlflowClient(tracking_uri=recorder.sweep.tracker.uri)
+    run_id = recorder.sweep.tracker.run_id(digest)
     file = Path(client.download_artifacts(run_id, "environment.txt"))
     return client.get_run(run_id).data.tags["git_commit"], file.read_text()
 
@@ -103,7 +105,7 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(
 ) -> None:
     record = end(recorder, next(iter(plans)))
     assert (record.git_commit, dict(record.environment)) == ("now", {"gpu": "here"})
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
 
@@ -144,7 +146,7 @@ def test_nan_fails_the_trial_and_not_the_sweep(
 ) -> None:
     record = end(recorder, next(iter(plans)), metrics={**METRICS, "accuracy": math.nan})
     assert not record.finished and record.reason == "metric accuracy is not a number"
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
 
 
 def git(folder: Path, *words: str) -> str:

@@ -20,8 +20,8 @@ from labeldp.platform.records.tracking_address import TrackingUnusable, default_
 from labeldp.platform.report.card import audits_of, public_card, run_card
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
+from labeldp.platform.report.page import Report, write_report
 from labeldp.platform.report.publish import public_record
-from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.report.selection import Reservation, Selected, selected
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.report.folders import a_folder

@@ -33,7 +33,8 @@ def failing(error: Exception) -> Any:
 
 
 def recorder(broken: Exception | None = None) -> Any:
-    return SimpleNamespace(folder=SimpleNamespace(path=Path("/results/small")), broken=broken)
+    folder = SimpleNamespace(path=Path("/results/small"))
+    return SimpleNamespace(sweep=SimpleNamespace(folder=folder), broken=broken)
 
 
 def test_a_full_disk_is_reported_with_the_folder_and_the_fix() -> None:
@@ -107,7 +108,7 @@ def test_every_ensemble_of_the_trials_is_trained_and_counted(
     monkeypatch.setattr(ray, "put", lambda thing: thing)
     monkeypatch.setattr(trial_runs, "ensembles_of", lambda trials: ensembles if trials else {})
     monkeypatch.setattr(trial_runs, "train_ensemble", trained)
-    monkeypatch.setattr(trial_runs, "_run_trials", lambda sweep: None)
+    monkeypatch.setattr(trial_runs, "_run_trials", lambda *given: None)
     sweep: Any = SimpleNamespace(
         book=None,
         left={"a": "a trial"},
@@ -120,7 +121,7 @@ def test_every_ensemble_of_the_trials_is_trained_and_counted(
         teacher=Resources(cpus=0.25),
         capacity=a_cluster((2, 0)),
         progress=SimpleNamespace(say=said.append),
-        recorder=SimpleNamespace(folder=SimpleNamespace(identify=kept.update)),
+        folder=SimpleNamespace(identify=kept.update),
     )
     trial_runs.run(sweep)
     assert kept == {"teachers_trained": 15 + 25, "teachers_reused": 5 + 5}
