@@ -28,7 +28,14 @@ from labeldp.platform.sweep.open_sweep import OpenSweep
 RETRY_SECONDS = 60.0
 
 
-class Recorder(tune.Callback):
+class Unsaved:
+    """Leaves nothing in Tune's snapshots: a sweep resumes from its records alone."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Recorder(Unsaved, tune.Callback):
     """Keeps every trial's record and mirrors it to tracking."""
 
     def __init__(self, sweep: OpenSweep) -> None:
@@ -41,16 +48,12 @@ class Recorder(tune.Callback):
         self._tracking_lost = False
         self.broken: Exception | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return nothing for Tune's snapshots: a sweep resumes from its records alone."""
-        return {}
-
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
         digest = trial.config["hash"]
         self._curves[digest] = []
         self._owed.add(digest)
-        with self._telling_why():  # Tune starts the trial when this has returned
+        with self.telling_why():  # Tune starts the trial when this has returned
             self.sweep.home.begin(self.sweep.authority, digest)
 
     def on_trial_result(
@@ -68,7 +71,7 @@ class Recorder(tune.Callback):
         )
         end = result.get("end")
         if end is not None and digest not in self.records:
-            with self._telling_why():
+            with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
 
@@ -81,15 +84,20 @@ class Recorder(tune.Callback):
             reason = f"the worker died {trial.num_failures} times, the last time with: {why}"
             self._keep(self._record(digest, finished=False, reason=reason))
 
-    def close(self, records: Mapping[str, TrialRecord], **totals: Any) -> bool:
+    def close(self, **totals: Any) -> bool:
         """Write missing runs and the sweep's own to tracking; returns whether it has everything.
 
         `totals` are as of `Tracker.close_parent`.
         """
-        if self.replay(records):
+        if self.replay(self.ended):
             with self._tracking():
                 self.sweep.tracker.close_parent(**totals)
         return not self._tracking_lost
+
+    @property
+    def ended(self) -> dict[str, TrialRecord]:
+        """Records of all trials that ended, those of an earlier start too."""
+        return {**self.sweep.skipped, **self.records}
 
     def replay(self, records: Mapping[str, TrialRecord]) -> bool:
         """Write missing runs to tracking; returns whether it now has everything."""
@@ -154,7 +162,7 @@ class Recorder(tune.Callback):
         )
 
     def _keep(self, record: TrialRecord) -> None:
-        with self._telling_why():
+        with self.telling_why():
             self.sweep.folder.keep(record)
             forget(self.sweep.folder.checkpoints, record.hash)
             self.records[record.hash] = record
@@ -164,7 +172,7 @@ class Recorder(tune.Callback):
                     self._mirror(record)
 
     @contextmanager
-    def _telling_why(self) -> Iterator[None]:
+    def telling_why(self) -> Iterator[None]:
         """Remember the error that broke the sweep: Tune passes on its text only."""
         try:
             yield

@@ -55,11 +55,8 @@ from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
     accuracy_text,
-    estimate_of,
-    estimated_text,
     figure_text,
     is_rare,
-    scores_text,
 )
 from labeldp.trainers.data.files import inner_folder, private_folder
 
@@ -183,8 +180,8 @@ def _columns(
     if any(point.estimate is not None for point in found):
         columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
     columns.append(column("delta", (point.delta for point in found), "delta"))
-    guesses = (_guess([records[each].metrics for each in point.hashes]) for point in found)
-    columns.append(column("guess, %", guesses, "guess"))
+    guesses = ([guess_of(records[each].metrics) for each in point.hashes] for point in found)
+    columns.append(column("guess, %", (percent(max(each)) for each in guesses), "guess"))
     if owner:
         columns.append(column("epsilon_m", map(_attack, found), "epsilon_m"))
         ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in found)
@@ -232,10 +229,6 @@ def _estimated(point: Point) -> Cell:
     return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
 
 
-def _guess(metrics: Sequence[Mapping[str, float]]) -> Cell:
-    return Cell(percent(max(guess_of(each) for each in metrics)))
-
-
 def _attack(point: Point) -> Cell:
     if point.epsilon_m_ceiling == 0:
         return Cell("not measured")
@@ -264,18 +257,9 @@ def _cards(
 
 
 def _outcome(record: TrialRecord) -> str:
-    metrics = record.metrics
-    estimate, epsilon = estimate_of(metrics), metrics["epsilon"]
+    epsilon = record.metrics["epsilon"]
     private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
-    if "accuracy" not in metrics and estimate is None:
-        return f"{private}, {accuracy_text(metrics)}"
-    if "accuracy" in metrics or estimate is None:
-        accuracy = f"{metrics['accuracy']:.1%}"
-    else:
-        accuracy = estimated_text(estimate.accuracy)
-    if is_rare(metrics) and (scores := scores_text(metrics)):
-        accuracy = f"{scores}, {accuracy}"
-    return f"{private}, {accuracy} accurate"
+    return f"{private}, {accuracy_text(record.metrics)}"
 
 
 def _value(value: object) -> str:

@@ -456,9 +456,9 @@ class ModelSettings:
 class OptunaSearch:
     """Random axes are searched: each trial's values follow from what earlier trials found.
 
-    By tree-structured Parzen estimators (Bergstra et al. 2011), of Optuna through Ray Tune. The
-    first ten trials are random draws. Axes that are grids stay grids: there is one search at each
-    of their points and for each variant.
+    By tree-structured Parzen estimators (Bergstra et al. 2011), of Optuna. The first ten trials are
+    random draws. Axes that are grids stay grids: there is one search at each of their points and
+    for each variant.
     """
 
     trials: Count = key(40, "Number of trials of each search.")

@@ -56,8 +56,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, now = folder.records(), recorder.records
     failed = [record for record in now.values() if not record.finished]
-    ended = {**sweep.skipped, **now}
-    left = plan.total - len(ended)
+    left = plan.total - len(recorder.ended)
     try:
         releases = sentences(read_folder(folder.path).lines)
     except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
@@ -72,9 +71,8 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         releases=releases,
         left=left,
     )
-    finished = sum(record.finished for record in ended.values())
+    finished = sum(record.finished for record in recorder.ended.values())
     tracked = recorder.close(
-        ended,
         metrics={
             "trials": plan.total,
             "finished": finished,

@@ -63,7 +63,7 @@ def _connected(address: str | None) -> Iterator[Capacity]:
 def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
     """What Tune does, one trial at a time."""
     keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
-    hand_out = trial_runs.hand_out_of(sweep, recorder)
+    hand_out = HandOut(recorder) if sweep.book else None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)

@@ -112,7 +112,7 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "empty").problems == ()
     a_vault(tmp_path / "mine").release(LAPLACE)
     found = read_folder(tmp_path / "mine")
-    assert (found.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
+    assert (found.sweep, found.fingerprint, found.identity.all_labels) == ("mine", "", None)
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_folder(tmp_path)
