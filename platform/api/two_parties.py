@@ -50,7 +50,7 @@ from labeldp.platform.api.party_files import (
     read_request,
     write_folder,
 )
-from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.files import read_bytes
@@ -117,13 +117,13 @@ def write_request(
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
-            known_classes = list(model.trained.classes)
+            known_classes = list(model.classes)
             if known_classes != list(map(str, classes)):
                 raise ValueError(
                     f"classes are {', '.join(map(str, classes))}, but those of the first round "
                     f"{', '.join(known_classes)}; give the same in the same order"
                 )
-            prior = model.predict_proba(features)[chosen]
+            prior = model.predict_proba(features.drop(columns=id_column))[chosen]
             arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
@@ -482,27 +482,16 @@ def _joined(
 # ------------------------------------------------------------------------- the party with features
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReleasedModel:
-    """A model of released labels; its price is that of the id that paid most for all of them."""
-
-    trained: TrainedModel
-    id_column: str
-    ledger: tuple[PaidRelease, ...]
-
-    def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float32]:
-        """Return probabilities of the classes [N, K] for raw rows, with or without their ids."""
-        return self.trained.predict_proba(features.drop(columns=self.id_column, errors="ignore"))
-
-
 def fit_release(
     features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
     estimator: Any = None,
     seed: int = 0,
-) -> ReleasedModel:
+) -> TrainedModel:
     """Fit a classifier to released labels of the rows of a table, or of a table for each release.
+
+    Its price is that of the id that paid most for all of them; its rows have no ids.
 
     Args:
         features: The table of the requests; rows may have another order, and others may be there.
@@ -565,7 +554,7 @@ def fit_evidence(
     *,
     estimator: Any,
     seed: int,
-) -> ReleasedModel:
+) -> TrainedModel:
     """Fit a classifier to the evidence of each release, as `fit_release` does."""
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
@@ -577,9 +566,9 @@ def fit_evidence(
     else:
         fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
-    ledger, classes = tuple(line for each in releases for line in each.ledger), first.classes
+    classes = first.classes
     origin = Origin(
-        method=f"{type(fitted).__name__} on {ledger[0].mechanism}",
+        method=f"{type(fitted).__name__} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),
@@ -590,12 +579,11 @@ def fit_evidence(
         seed=0,
         noise=NoiseKind.SECURE,
     )
-    trained = TrainedModel(
+    return TrainedModel(
         predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
         preprocessing=Preprocessing(steps=(preprocessing,)),
         origin=origin,
     )
-    return ReleasedModel(trained=trained, id_column=first.id_column, ledger=ledger)
 
 
 def _paired(

@@ -212,8 +212,8 @@ def fit(
         if len(features) == 1:
             read = next(read)
         model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
-    model.trained.save(out)
-    origin, size = model.trained.origin, _bytes(Path(out))
+    model.save(out)
+    origin, size = model.origin, _bytes(Path(out))
     name, paid = (
         origin.method.partition(" on ")[0],
         {"epsilon": origin.epsilon, "delta": origin.delta},

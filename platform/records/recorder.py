@@ -111,24 +111,6 @@ class Recorder(Unsaved, tune.Callback):
                         self._mirror(record)
         return not self._tracking_lost
 
-    def _open_child(self, record: TrialRecord) -> str:
-        planned = self.sweep.plans[record.hash]
-        tags = {
-            "git_commit": record.git_commit,
-            "trainer": planned.config.method,
-            "dataset": planned.config.data.name,
-            "seed": str(planned.config.seed),
-            "noise": planned.config.noise.kind.value,
-            "variant": planned.variant,
-            "point": dumps(planned.point),
-        }
-        features = record.features_from.described()
-        tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.items()}
-        name = trial_name(planned.variant, planned.point)
-        return self.sweep.tracker.open_child(
-            record.hash, name=name, tags=tags, seconds=record.seconds
-        )
-
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         if not end["finished"]:
             return end
@@ -181,12 +163,25 @@ class Recorder(Unsaved, tune.Callback):
             raise
 
     def _mirror(self, record: TrialRecord) -> None:
-        digest, run_id = record.hash, self._open_child(record)
-        tracker, models = self.sweep.tracker, self.sweep.folder.models
-        tracker.log_curves(run_id, record.curves)
-        model = kept_model(models, digest) if record.finished else None
-        tracker.close_child(record, run_id=run_id, texts=self._texts(record), model=model)
-        self._owed.discard(digest)
+        planned = self.sweep.plans[record.hash]
+        tags = {
+            "git_commit": record.git_commit,
+            "trainer": planned.config.method,
+            "dataset": planned.config.data.name,
+            "seed": str(planned.config.seed),
+            "noise": planned.config.noise.kind.value,
+            "variant": planned.variant,
+            "point": dumps(planned.point),
+        }
+        features = record.features_from.described()
+        self.sweep.tracker.write(
+            record,
+            name=trial_name(planned.variant, planned.point),
+            tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
+            texts=self._texts(record),
+            model=kept_model(self.sweep.folder.models, record.hash) if record.finished else None,
+        )
+        self._owed.discard(record.hash)
 
     def _tracking_answers(self) -> bool:
         """Whether tracking answers; after a failure it is tried again now and then."""

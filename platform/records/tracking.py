@@ -26,7 +26,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from filelock import FileLock, Timeout
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -47,8 +47,8 @@ for _name in ("alembic", "mlflow.store.db.utils"):
 # It logs a traceback when an interruption comes while it reads; the sweep reports that itself.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
-#: Limits of MLflow's `log_batch`.
-_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
+#: Limits of MLflow's `log_batch`, which takes 1,000 things of all kinds together.
+_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -122,7 +122,6 @@ class Tracker:
         """
         self.uri = uri
         self._children: dict[str, str] = {}
-        self._complete: set[str] = set()
         self.parent_run_id = ""
         check_file(uri)
         with _explained(uri), _one_at_a_time(uri):
@@ -191,72 +190,61 @@ class Tracker:
                 self._client.delete_run(run_id)
             else:
                 complete[digest] = run_id
-        self._children, self._complete = complete, set(complete)
+        self._children = complete
 
     def has(self, digest: str) -> bool:
         """Whether a trial's run is there, complete."""
-        return digest in self._complete
+        return digest in self._children
 
     def run_id(self, digest: str) -> str:
         """Run id of a trial; empty where it has none."""
         return self._children.get(digest, "")
 
-    def open_child(
-        self, digest: str, *, name: str, tags: Mapping[str, str], seconds: float = 0.0
-    ) -> str:
-        """Open the run of a trial that took so many `seconds`."""
-        self.forget(digest)
-        every = {"config_hash": digest, "mlflow.parentRunId": self.parent_run_id, **tags}
-        begun = int(1000 * (time.time() - seconds))
-        run = self._client.create_run(self.experiment_id, begun, every, name)
-        self._children[digest] = run.info.run_id
-        return str(run.info.run_id)
-
-    def forget(self, digest: str) -> None:
-        """Delete a trial's run, if there is one: the trial runs again."""
-        run_id = self._children.get(digest)
-        if run_id is not None:
-            self._client.delete_run(run_id)
-            del self._children[digest]
-            self._complete.discard(digest)
-
-    def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
-        """Log one point per epoch of every curve."""
-        now = int(time.time() * 1000)
-        points = [
-            Metric(name, value, now, int(epoch["epoch"]))
-            for epoch in epochs
-            for name, value in epoch.items()
-            if name != "epoch"
-        ]
-        for start in range(0, len(points), _BATCH_METRICS):
-            self._client.log_batch(run_id, metrics=points[start : start + _BATCH_METRICS])
-
-    def close_child(
+    def write(
         self,
         record: TrialRecord,
         *,
-        run_id: str,
+        name: str,
+        tags: Mapping[str, str],
         texts: Mapping[str, str],
         model: Path | None = None,
-    ) -> None:
-        """Write a trial's numbers, configuration, texts by name, kept model and status."""
-        now = int(time.time() * 1000)
-        metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
+    ) -> str:
+        """Write the run of a trial: curves, numbers, configuration, texts by name, kept model.
+
+        It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
+        """
+        earlier = self._children.pop(record.hash, None)
+        if earlier is not None:
+            self._client.delete_run(earlier)
+        every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
+        if record.reason:
+            every["failure_reason"] = record.reason
+        now = int(1000 * time.time())
+        begun = now - int(1000 * record.seconds)
+        run_id = str(self._client.create_run(self.experiment_id, begun, every, name).info.run_id)
+        metrics = [
+            Metric(name, value, now, int(epoch["epoch"]))
+            for epoch in record.curves
+            for name, value in epoch.items()
+            if name != "epoch"
+        ]
+        metrics += [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
-        reason = [RunTag("failure_reason", record.reason)] if record.reason else []
         # All in one request where it fits: a server of a large sweep counts them.
-        first, rest = params[:_BATCH_PARAMS], params[_BATCH_PARAMS:]
-        self._client.log_batch(run_id, metrics=metrics, params=first, tags=reason)
-        for start in range(0, len(rest), _BATCH_PARAMS):
-            self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
+        for number in range(1 + max(len(metrics) // _BATCH_METRICS, len(params) // _BATCH_PARAMS)):
+            some, own = (
+                slice(number * size, (number + 1) * size)
+                for size in (_BATCH_METRICS, _BATCH_PARAMS)
+            )
+            self._client.log_batch(run_id, metrics=metrics[some], params=params[own])
         for name, text in texts.items():
             self._client.log_text(run_id, text, name)
         if model is not None:
             private = not is_private(record.metrics["epsilon"], record.noise)
             log_model(self._client, run_id, model, private=private)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
-        self._complete.add(record.hash)
+        self._children[record.hash] = run_id
+        return run_id
 
     def close_parent(
         self,
@@ -323,7 +311,7 @@ def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str
         ) from error
     totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
     needed = ("releases", "epsilon_total", "delta")
-    others = ("epsilon_private", "delta_private", "num_labels")
+    others = ("epsilon_private", "num_labels")
     ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *others) if key in totals}
     if "releases" in ledger:
         ledger["releases"] = int(ledger["releases"])

@@ -50,15 +50,14 @@ from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
-#: Ledger keys of a sweep's JSON, and those of releases with noise alone.
-OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
-OF_PRIVATE = ("epsilon_private", "delta_private")
 #: Parameters of our mechanisms that are published; those of other code never are.
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
     *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
     *("order", "delta", "tail", "subset_size", "prototypes"),
 )
+#: Keys of a sweep's JSON about its ledger.
+OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 #: Any of these files makes a folder one of results, or a fit's of a shared vault.
 _OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
 
@@ -341,7 +340,6 @@ def sweep_totals(
         "epsilon_total": total.epsilon,
         "delta": total.delta,
         "epsilon_private": total.epsilon_private,
-        "delta_private": total.delta,
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from labeldp.platform.records.recorder import Recorder, ledger_json
 from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sentences, sweep_totals
+from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
 from labeldp.platform.report.page import write_report
 from labeldp.platform.report.pareto import front_rows
 from labeldp.platform.sweep.open_sweep import OpenSweep
@@ -17,10 +17,10 @@ class SweepOutcome:
     """The outcome of a sweep; the JSON that `--json` prints.
 
     Of `trials`, some were `skipped` (finished before), `finished` now, `failed` (of which some
-    requested releases `over_budget`), or are `left` for the next run. `private` is the price of the
-    trials with noise alone, `labels` the numbers of labels to train on and of those spoiled for
-    audits; `finding`, `cost` and `spoiled` are texts, `league` names the features' origin. `links`
-    lead into the tracking pages, of its server or of `labeldp ui`.
+    requested releases `over_budget`), or are `left` for the next run. `epsilon_private` is the
+    price of the trials with noise alone, `labels` the numbers of labels to train on and of those
+    spoiled for audits; `finding`, `cost` and `spoiled` are texts, `league` names the features'
+    origin. `links` lead into the tracking pages, of its server or of `labeldp ui`.
     """
 
     experiment: str
@@ -37,7 +37,7 @@ class SweepOutcome:
     ledger: dict[str, Any]
     report: str
     tracked: bool
-    private: dict[str, float] = field(default_factory=dict)
+    epsilon_private: float = 0.0
     labels: dict[str, int] = field(default_factory=dict)
     finding: tuple[str, ...] = ()
     cost: str = ""
@@ -104,9 +104,9 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         ),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},
+        epsilon_private=totals["epsilon_private"],
         report=str(page.html),
         tracked=tracked,
-        private={name: totals[name] for name in OF_PRIVATE},
         finding=found.sentences,
         cost=found.cost,
         labels=labels,

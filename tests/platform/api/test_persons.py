@@ -223,7 +223,7 @@ def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
     again = answer(labels, request, tmp_path / "again", **given, epsilon=2.0)
     assert not again.new and again.total_epsilon == found.total_epsilon
     model = fit_release(features, [release], estimator=LogisticRegression())
-    assert model.trained.origin.epsilon == found.epsilon
+    assert model.origin.epsilon == found.epsilon
     with pytest.raises(BudgetExceeded, match="would make it"):
         answer(labels, request, None, **{**given, "budget": 2.1}, epsilon=1.0)
 
@@ -240,10 +240,7 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     found = answer(labels, second, tmp_path / "r2", **given)
     assert found.total_epsilon == 4.0 and found.known > 0
     releases = [first, read_release(tmp_path / "r2")]
-    assert (
-        fit_release(features, releases, estimator=LogisticRegression()).trained.origin.epsilon
-        == 4.0
-    )
+    assert fit_release(features, releases, estimator=LogisticRegression()).origin.epsilon == 4.0
     learner = LabelPrivateClassifier(estimator=LogisticRegression(), random_state=0)
     learner.fit_release(features, tmp_path / "r1", tmp_path / "r2")
     assert learner.epsilon_ == 4.0 and "for all labels of each person" in learner.guarantee_
