@@ -7,7 +7,7 @@ code is in them, and reading one loads neither torch, Ray nor MLflow. Nothing in
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,6 +203,58 @@ def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...])
         raise FileNotAsWritten(
             f"{place} has an array {array.dtype}{array.shape} where {np.dtype(kind)}{shape} belongs"
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """A request, of which one part is in memory at a time, with the ids of all [N]."""
+
+    folders: Sequence[Path]
+    first: Request
+    ids: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, request: Request | Sequence[Path]) -> "Parts":
+        """Read a request once, and refuse parts that do not belong together."""
+        if isinstance(request, Request):
+            return cls(folders=[request.folder], first=request, ids=request.ids)
+        parts = map(read_request, request)
+        first = next(parts)
+        ids = [first.ids]
+        for part in parts:
+            if (part.method, part.classes) != (first.method, first.classes):
+                raise FileNotAsWritten(
+                    f"{part.folder} has another method or other classes than {first.folder}; the "
+                    "parts of a request have the same"
+                )
+            ids.append(part.ids)
+        together = np.concatenate(ids)
+        if twice := len(together) - len(np.unique(together)):
+            raise FileNotAsWritten(
+                f"{first.folder.parent} has {twice:,} ids in two parts; each label is requested "
+                "once"
+            )
+        return cls(folders=request, first=first, ids=together)
+
+    def __len__(self) -> int:
+        return len(self.folders)
+
+    def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
+        """Yield each part with the places of its labels [n]; None for all of them."""
+        start = 0
+        for folder in self.folders:
+            part = read_request(folder) if len(self) > 1 else self.first
+            end = start + len(part.ids)
+            yield part, np.arange(start, end) if len(self) > 1 else None
+            start = end
+
+
+def is_answered(folder: Path, part: Request) -> bool:
+    """Whether a folder holds a finished release for a part of a request."""
+    facts = folder / RELEASE
+    if not facts.exists() or not facts.stat().st_size:
+        return False
+    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
 
 
 def read_release(folder: str | os.PathLike[str]) -> PartyRelease:

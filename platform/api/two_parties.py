@@ -15,7 +15,6 @@ another order, or of some of them, add up person by person.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +41,11 @@ from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
     RELEASE,
     REQUEST,
-    FileNotAsWritten,
+    Parts,
     PartyRelease,
     Request,
     compact,
+    is_answered,
     new_folder,
     read_request,
     write_folder,
@@ -53,7 +53,6 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.files import read_bytes
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import (
@@ -258,7 +257,7 @@ def answer(
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
     """
-    parts = _Parts.of(request)
+    parts = Parts.of(request)
     first, ids = parts.first, parts.ids
     numbers, absent = _joined(labels, parts, id_column, label_column, missing)
     method, groups, most = first.method, None, 1
@@ -287,7 +286,7 @@ def answer(
         )
         side, numbers, most = side.of_persons(groups), groups.rows_of(numbers), groups.most
         if groups.kept is not None:
-            parts = _Parts.of(first.only(groups.kept))
+            parts = Parts.of(first.only(groups.kept))
     mechanism = mechanism_for(
         method, epsilon=epsilon / most, delta=delta, num_classes=len(first.classes)
     )
@@ -352,7 +351,7 @@ def answer(
         cut_off = of_parts and not Path(to, parts.folders[-1].name, RELEASE).exists()
         for part, indices in progress(parts, "draws"):
             folder = Path(to, part.folder.name) if of_parts else Path(to)
-            if cut_off and _answers(folder, part):
+            if cut_off and is_answered(folder, part):
                 (folder / RELEASE).unlink()  # it is written anew, with what was released
             new_folder(folder, unfinished=RELEASE)
             public, length, shares = part.public(groups)
@@ -382,58 +381,6 @@ def answer(
     return found
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Parts:
-    """A request, of which one part is in memory at a time, with the ids of all [N]."""
-
-    folders: Sequence[Path]
-    first: Request
-    ids: NDArray[np.str_]
-
-    @classmethod
-    def of(cls, request: Request | Sequence[Path]) -> "_Parts":
-        """Read a request once, and refuse parts that do not belong together."""
-        if isinstance(request, Request):
-            return cls(folders=[request.folder], first=request, ids=request.ids)
-        parts = map(read_request, request)
-        first = next(parts)
-        ids = [first.ids]
-        for part in parts:
-            if (part.method, part.classes) != (first.method, first.classes):
-                raise FileNotAsWritten(
-                    f"{part.folder} has another method or other classes than {first.folder}; the "
-                    "parts of a request have the same"
-                )
-            ids.append(part.ids)
-        together = np.concatenate(ids)
-        if twice := len(together) - len(np.unique(together)):
-            raise FileNotAsWritten(
-                f"{first.folder.parent} has {twice:,} ids in two parts; each label is requested "
-                "once"
-            )
-        return cls(folders=request, first=first, ids=together)
-
-    def __len__(self) -> int:
-        return len(self.folders)
-
-    def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
-        """Yield each part with the places of its labels [n]; None for all of them."""
-        start = 0
-        for folder in self.folders:
-            part = read_request(folder) if len(self) > 1 else self.first
-            end = start + len(part.ids)
-            yield part, np.arange(start, end) if len(self) > 1 else None
-            start = end
-
-
-def _answers(folder: Path, part: Request) -> bool:
-    """Whether a folder holds a finished release for a part of a request."""
-    facts = folder / RELEASE
-    if not facts.exists() or not facts.stat().st_size:
-        return False
-    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
-
-
 def _persons(
     labels: pd.DataFrame, request: Request, id_column: str, person_column: str
 ) -> NDArray[Any]:
@@ -452,7 +399,7 @@ def _persons(
 
 
 def _joined(
-    labels: pd.DataFrame, request: _Parts, id_column: str, label_column: str, missing: str | None
+    labels: pd.DataFrame, request: Parts, id_column: str, label_column: str, missing: str | None
 ) -> tuple[NDArray[np.int64], int]:
     """The label of each id of the request as a number [N], and how many ids have none."""
     _refuse_missing(labels, label_column, what="the labels")

@@ -74,11 +74,8 @@ def request(
 
         parts = -(-parquet_count(path) // rows_at_once)
         found, nodes = _of_parts(part, parts=parts, address=address)
-    rows, directions, method = (
-        int(found["rows"].sum()),
-        int(found["functions"].iloc[-1]),
-        how["method"],
-    )
+    rows, method = int(found["rows"].sum()), how["method"]
+    directions = int(found["functions"].iloc[-1])
     facts = {
         "rows": rows,
         "method": method,
@@ -214,10 +211,8 @@ def fit(
         model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
     model.save(out)
     origin, size = model.origin, _bytes(Path(out))
-    name, paid = (
-        origin.method.partition(" on ")[0],
-        {"epsilon": origin.epsilon, "delta": origin.delta},
-    )
+    name = origin.method.partition(" on ")[0]
+    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     return Answer(
         facts={
             "rows": rows,
