@@ -87,14 +87,14 @@ def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
             vault = SharedVault("late/labels.vault")
             charged = point != "before the charge"
             assert len(vault.charges()) == week - 1 + charged
-            assert ("at no cost" in words(capsys, *line)) == charged
-            again = ran(capsys, *line[:-1], f"late/again{week}")
+            assert ("at no cost" in words(*line)) == charged
+            again = ran(*line[:-1], f"late/again{week}")
             assert not again["new"] and len(SharedVault("late/labels.vault").charges()) == week
             first, second = (Path(f"late/{name}{week}/arrays.npz") for name in ("release", "again"))
             assert first.read_bytes() == second.read_bytes()
             assert again["known"] == (0 if week == 1 else 250)
         elif line[0] == "ledger":
-            found = ran(capsys, *line)
+            found = ran(*line)
             most = composed(1.0, times=4, delta=1e-5)
             assert found["epsilon"] == pytest.approx(most, rel=1e-6)
             joined = [(each["release"], each["people"]) for each in found["cohorts"]]
@@ -173,7 +173,6 @@ def test_whole_numbers_that_a_file_has_as_floats_are_known(
     persons: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     release = "--id-column id --label-column bought --vault vault --epsilon 1".split()
@@ -184,9 +183,9 @@ def test_whole_numbers_that_a_file_has_as_floats_are_known(
         for name, table in (("features", features), ("labels", labels)):
             table.assign(id=table.id.astype(kind)).to_csv(f"{name}{week}.csv", index=False)
         asked = ("--id-column", "id", "--method", "subset", "--classes", "no,yes")
-        ran(capsys, "request", f"features{week}.csv", *asked, "-o", f"q{week}")
+        ran("request", f"features{week}.csv", *asked, "-o", f"q{week}")
         given = (f"labels{week}.csv", *release, "--request", f"q{week}", "-o", f"r{week}")
-        found = ran(capsys, "release", *given)
+        found = ran("release", *given)
     assert (found["known"], found["total_epsilon"]) == (100 if persons else 50, 2.0)
 
 

@@ -375,25 +375,23 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
             )
 
 
-def test_commands_release_for_persons(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_commands_release_for_persons(tmp_path: Path) -> None:
     log, request = str(tmp_path / "log"), str(tmp_path / "request")
     table, ids = f"{log}/features.parquet", ("--id-column", "id")
-    ran(capsys, "data", "make", "conversions", "--rows", "1500", "-o", log)
+    ran("data", "make", "conversions", "--rows", "1500", "-o", log)
     persons = pd.read_parquet(f"{log}/labels.parquet").person.nunique()
     asking = ("--method", "moments", "--classes", "no,yes", "-o", request)
-    ran(capsys, "request", table, *ids, *asking)
+    ran("request", table, *ids, *asking)
     release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
     release += [request, "--epsilon", "1", "--person-column", "person"]
-    assert "can't hold both labels and persons" in refusal(
-        capsys, *release[:-1], "bought", "--dry-run"
-    )
-    told = words(capsys, *release, "--dry-run")
+    assert "can't hold both labels and persons" in refusal(*release[:-1], "bought", "--dry-run")
+    told = words(*release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
     assert "the person that has paid most" in told
     out = str(tmp_path / "release")
-    found = ran(capsys, *release, "-o", out)
+    found = ran(*release, "-o", out)
     assert (found["rows"], found["persons"], found["epsilon"]) == (1500, persons, pytest.approx(1))
     model = str(tmp_path / "model")
-    fitted = ran(capsys, "fit", table, "--release", out, "--estimator", "logistic", "-o", model)
+    fitted = ran("fit", table, "--release", out, "--estimator", "logistic", "-o", model)
     assert fitted["epsilon"] == found["epsilon"]
-    assert f"for each of {persons} persons" in words(capsys, "ledger", f"{log}/labels.vault")
+    assert f"for each of {persons} persons" in words("ledger", f"{log}/labels.vault")

@@ -117,9 +117,9 @@ def test_trials_sweeps_and_files_are_sweeps() -> None:
         sweep_of("nothing.py")
 
 
-def test_a_plan_is_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_the_verbs() -> None:
     found = labeldp.plan(QUICKSTART, overrides={"trainer.epsilon": [1.0, 2.0]}, smoke=True)
-    verbs = answer(capsys, "plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
+    verbs = answer("plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
     assert asdict(found) == verbs and found.fits
     one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
     assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)

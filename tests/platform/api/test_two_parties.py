@@ -419,32 +419,28 @@ def test_whether_one_person_is_answered_does_not_depend_on_the_label(
     assert (found.epsilon, found.absent) == (1.0, int(label == "no"))
 
 
-def test_the_commands_of_the_page_and_their_exit_codes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_of_the_page_and_their_exit_codes(tmp_path: Path) -> None:
     names = {name: str(tmp_path / name) for name in ("log", "request", "release", "again", "model")}
-    ran(capsys, "data", "make", "conversions", "--rows", "1000", "-o", names["log"])
+    ran("data", "make", "conversions", "--rows", "1000", "-o", names["log"])
     table, secret = (str(tmp_path / "log" / f"{name}.parquet") for name in ("features", "labels"))
     request = ("request", table, "--id-column", "id", "--classes", "no,yes", "--method")
-    assert "need features and true labels" in refusal(
-        capsys, *request, "pate", "-o", names["request"]
-    )
+    assert "need features and true labels" in refusal(*request, "pate", "-o", names["request"])
     twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
-    assert "two or more that differ" in refusal(capsys, *twice, "-o", names["request"])
-    shown = words(capsys, *request, "clusters", "-o", str(tmp_path / "clusters"))
+    assert "two or more that differ" in refusal(*twice, "-o", names["request"])
+    shown = words(*request, "clusters", "-o", str(tmp_path / "clusters"))
     assert "the ids, and the group of each row" in shown
-    ran(capsys, *request, "moments", "-o", names["request"])
+    ran(*request, "moments", "-o", names["request"])
     columns = ("--id-column", "id", "--label-column", "bought")
     release = ("release", secret, *columns, "--request", names["request"], "--budget", "2")
-    found = ran(capsys, *release, "-o", names["release"], "--epsilon", "1")
+    found = ran(*release, "-o", names["release"], "--epsilon", "1")
     assert {"rows", "epsilon", "delta", "bytes", "folder"} <= set(found)
-    words(capsys, *release, "-o", names["again"], "--epsilon", "1.9", code=4)
-    assert "at no cost" in words(capsys, *release, "--epsilon", "1", "--dry-run")
+    words(*release, "-o", names["again"], "--epsilon", "1.9", code=4)
+    assert "at no cost" in words(*release, "--epsilon", "1", "--dry-run")
     fit = ("--release", names["release"], "-o", names["model"])
-    assert "the table that the request was made of" in refusal(capsys, "fit", secret, *fit)
-    ran(capsys, "fit", table, *fit)
+    assert "the table that the request was made of" in refusal("fit", secret, *fit)
+    ran("fit", table, *fit)
     out = str(tmp_path / "p.csv")
-    ran(capsys, "predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
+    ran("predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
     assert "prediction" in pd.read_csv(out)
 
 
@@ -459,7 +455,7 @@ def test_the_party_with_labels_needs_no_torch_ray_or_mlflow() -> None:
 
 @pytest.mark.parametrize("method", ["moments", "subset"])
 def test_a_large_file_is_requested_and_learned_in_parts(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, labels = both_tables()
     features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=700)
@@ -473,42 +469,38 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     monkeypatch.setattr(parties, "parquet_table", only_labels)
     asked: tuple[str, ...] = ("request", str(tmp_path / "features.parquet"), "--id-column", "id")
     asked += ("--method", method, "--classes", "no,yes", "-o", str(tmp_path / "request"))
-    found = ran(capsys, *asked, "--rows-at-once", "1100")
+    found = ran(*asked, "--rows-at-once", "1100")
     assert found["rows"] == ROWS
     parts = sorted((tmp_path / "request").iterdir())
     assert [len(two_parties.read_request(part).ids) for part in parts] == [1100, 1100, 800]
     owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
     owner += ("--label-column", "bought", "--request", str(tmp_path / "request"))
     owner += ("--epsilon", "3", "--budget", "3", "-o", str(tmp_path / "release"))
-    found = ran(capsys, *owner)
+    found = ran(*owner)
     assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
     assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
-    assert "exists already" in refusal(capsys, *owner)
+    assert "exists already" in refusal(*owner)
     whole_release = {path: path.read_bytes() for path in (tmp_path / "release").glob("*/*")}
     (tmp_path / "release" / "part0002" / "release.json").unlink()  # as if killed before that
-    assert not ran(capsys, *owner)["new"]
+    assert not ran(*owner)["new"]
     assert {path: path.read_bytes() for path in whole_release} == whole_release
     fitted = ran(
-        capsys,
         *("fit", str(tmp_path / "features.parquet"), "--release", str(tmp_path / "release")),
         *("--estimator", "logistic", "-o", str(tmp_path / "model")),
     )
     assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert set(read) == {("id", "bought")}, "features are never read as a whole"
     ran(
-        capsys,
         *("predict", str(tmp_path / "model"), str(tmp_path / "features.parquet")),
         *("-o", str(tmp_path / "found.csv")),
     )
     chances = pd.read_csv(tmp_path / "found.csv")["probability_yes"]
     bought = features.merge(labels, on="id", how="left").bought == "yes"
     assert roc_auc_score(bought, chances) > 0.9
-    assert "--rows-at-once is 1" in refusal(capsys, *asked, "--rows-at-once", "1")
+    assert "--rows-at-once is 1" in refusal(*asked, "--rows-at-once", "1")
 
 
-def test_an_id_in_two_parts_of_a_request_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_id_in_two_parts_of_a_request_is_refused(tmp_path: Path) -> None:
     features, labels = both_tables()
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
     for part, some in {"part0000": features[:50], "part0001": features[49:99]}.items():
@@ -517,7 +509,7 @@ def test_an_id_in_two_parts_of_a_request_is_refused(
     owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
     owner += ("--label-column", "bought", "--epsilon", "1")
     owner += ("--request", str(tmp_path / "request"))
-    assert "1 ids in two parts" in refusal(capsys, *owner, "-o", str(tmp_path / "release"))
+    assert "1 ids in two parts" in refusal(*owner, "-o", str(tmp_path / "release"))
     assert not (tmp_path / "labels.vault" / "fits").is_dir()
 
 

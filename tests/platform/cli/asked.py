@@ -1,9 +1,9 @@
 """Runs commands for tests, and returns what they print."""
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
-
-import pytest
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.cli.command_line import main
@@ -13,26 +13,32 @@ OVER_BUDGET = BudgetExceeded(
 )
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Run a command and return its exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(list(arguments))
+    return code, out.getvalue(), err.getvalue()
+
+
+def answer(*arguments: str, code: int = 0) -> dict[str, Any]:
     """Run a command and return the JSON object that it printed, and nothing else."""
-    assert main([*arguments, "--json"]) == code
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    found: dict[str, Any] = json.loads(captured.out)
+    ended, out, err = run(*arguments, "--json")
+    assert (ended, err) == (code, "")
+    found: dict[str, Any] = json.loads(out)
     return found
 
 
-def words(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def words(*arguments: str, code: int = 0) -> str:
     """Run a command and return the text that it printed for a person."""
-    assert main(list(arguments)) == code
-    return capsys.readouterr().out
+    ended, out, _ = run(*arguments)
+    assert ended == code
+    return out
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(*arguments: str) -> str:
     """Run a command that must end with code 2 and one line on standard error."""
-    code = main([*arguments, "--json"])
-    captured = capsys.readouterr()
-    assert code == 2 and captured.out == ""
-    assert "Traceback" not in captured.err
-    (line,) = [line for line in captured.err.splitlines() if "error: " in line]
+    code, out, err = run(*arguments, "--json")
+    assert (code, out) == (2, "") and "Traceback" not in err
+    (line,) = [line for line in err.splitlines() if "error: " in line]
     return line

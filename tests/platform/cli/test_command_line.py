@@ -43,12 +43,12 @@ PROMISED = (
 )
 
 
-def test_all_promised_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_promised_commands_are_there() -> None:
     assert sorted(verb.words for verb in VERBS) == PROMISED.split(", ")
-    listed = words(capsys, "--help")
+    listed = words("--help")
     assert all(f"\n  {verb.words.split()[0]}  " in listed for verb in VERBS)
-    assert words(capsys, code=2) == listed
-    assert "one-run" in words(capsys, "audit", code=2)
+    assert words(code=2) == listed
+    assert "one-run" in words("audit", code=2)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
@@ -56,13 +56,13 @@ def test_contract_of_every_command(
     verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Help, function, example; the ends of missing files, wrong options and values, and Ctrl-C."""
-    text = " ".join(words(capsys, *verb.words.split(), "--help").split())
+    text = " ".join(words(*verb.words.split(), "--help").split())
     assert verb.summary in text and "--json" in text and verb.example in text
 
     program, *arguments = shlex.split(verb.example)
     assert program == "labeldp" and verb.example.startswith(f"labeldp {verb.words}")
     if any(isinstance(each.type, click.Path) and each.type.exists for each in verb.params):
-        assert "does not exist" in refusal(capsys, *arguments)
+        assert "does not exist" in refusal(*arguments)
     given: dict[str, Any] = {}
 
     def run(**values: Any) -> None:
@@ -77,17 +77,17 @@ def test_contract_of_every_command(
     assert capsys.readouterr().err == "interrupted\n"
     inspect.signature(function).bind(**given)
 
-    assert "--sidewais" in refusal(capsys, *arguments, "--sidewais")
+    assert "--sidewais" in refusal(*arguments, "--sidewais")
     typed = [each for each in verb.params if isinstance(each, click.Option)]
     for option in typed:
         if option.type in (click.INT, click.FLOAT) or isinstance(option.type, click.Choice):
-            line = refusal(capsys, *arguments, f"{option.opts[-1]}", "none-such")
+            line = refusal(*arguments, f"{option.opts[-1]}", "none-such")
             assert option.opts[-1] in line and "none-such" in line
 
 
-def test_a_wrong_verb_and_missing_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "epsilon" in refusal(capsys, "epsilom")
-    line = refusal(capsys, "epsilon", "laplace")
+def test_a_wrong_verb_and_missing_options_are_refused() -> None:
+    assert "epsilon" in refusal("epsilom")
+    line = refusal("epsilon", "laplace")
     assert "scale" in line and "noise_std" in line
 
 
@@ -192,10 +192,8 @@ def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 # config_keys: keys as JSON and as text.
 
 
-def test_keys_of_a_method(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = {each["key"]: each for each in answer(capsys, "config", "alibi")["keys"]}
+def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {each["key"]: each for each in answer("config", "alibi")["keys"]}
     assert keys["trainer.epsilon"] == {
         "key": "trainer.epsilon",
         "type": "number",
@@ -207,12 +205,12 @@ def test_keys_of_a_method(
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys
     monkeypatch.setenv("COLUMNS", "60")
-    text = words(capsys, "config", "alibi")
+    text = words("config", "alibi")
     assert "trainer.momentum" in text and "number, at least 0 and below 1." in text
-    text = words(capsys, "config", "--match", "sigma1")
+    text = words("config", "--match", "sigma1")
     assert max(map(len, text.splitlines())) <= 60 and "[pate]" in text
-    assert "did you mean alibi" in refusal(capsys, "config", "aliby")
-    assert "no key and no meaning" in refusal(capsys, "config", "--match", "zzzz")
+    assert "did you mean alibi" in refusal("config", "aliby")
+    assert "no key and no meaning" in refusal("config", "--match", "zzzz")
 
 
 # array_files: files that can be read, and refusals of others by name.
@@ -268,11 +266,11 @@ def test_files_that_cannot_be_read(
 
 @pytest.mark.parametrize("fix", ["", "check RAY_ADDRESS"])
 def test_doctor_looks_at_everything_and_names_each_fix(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str
 ) -> None:
     monkeypatch.setattr(doctor, "_ray", lambda: Check("ray", "not started in this test", fix))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
-    found = answer(capsys, "doctor", code=1 if fix else 0)
+    found = answer("doctor", code=1 if fix else 0)
     checks = {check["name"]: check for check in found["checks"]}
     names = {"python", "torch", "mlflow", "devices", "disk", "ray", "tracking", "data digits"}
     assert set(checks) >= names
@@ -280,7 +278,7 @@ def test_doctor_looks_at_everything_and_names_each_fix(
     assert [name for name, check in checks.items() if not check["ok"]] == ["ray"] * bool(fix)
     assert checks["ray"]["fix"] == fix
     assert "labeldp data fetch mnist" in checks["data mnist"]["detail"]
-    said = words(capsys, "doctor", code=1 if fix else 0)
+    said = words("doctor", code=1 if fix else 0)
     assert f"ray   {fix}" in said if fix else "all is well" in said
 
 

@@ -103,42 +103,40 @@ TRIAL = f"trials/{0:016x}.json"
     ],
 )  # fmt: skip
 def test_whatever_is_edited_is_named(
-    attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str, capsys: Capture
+    attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str
 ) -> None:
     folder = results(tmp_path / "results")
-    found = ran(capsys, "verify", str(folder), "--key", str(tmp_path / "owner.pub"))
+    found = ran("verify", str(folder), "--key", str(tmp_path / "owner.pub"))
     assert found["ok"] and found["signed_by"] == owner and found["entries"] == 5
-    assert f"signed at {found['made']} by key {owner}" in words(capsys, "verify", str(folder))
+    assert f"signed at {found['made']} by key {owner}" in words("verify", str(folder))
     (folder / "report.html").write_text("pages are made of records, at any time")
     attack(folder)
-    assert problem in words(capsys, "verify", str(folder), "--key", owner, code=1)
+    assert problem in words("verify", str(folder), "--key", owner, code=1)
     if SIGNATURE not in problem and "added" not in problem:
         with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed again"):
             sign_folder(folder, records=True)
 
 
 def test_signatures_of_other_folders_and_of_other_keys_are_refused(
-    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = results(tmp_path / "first"), results(tmp_path / "second")
     shutil.copy(second / SIGNATURE, first / SIGNATURE)  # equal sweeps, but not the same vault
-    assert len(ran(capsys, "verify", str(first), code=1)["edited"]) >= 3
+    assert len(ran("verify", str(first), code=1)["edited"]) >= 3
     in_ledger("DELETE FROM charges WHERE position = 3")(second)
     thief = write_key(tmp_path / "thief.pem", Ed25519PrivateKey.generate())
     monkeypatch.setenv(VARIABLE, str(thief))
     (second / SIGNATURE).unlink()
     sign_folder(second, records=True)
-    assert "compare the key with the owner's" in words(capsys, "verify", str(second))
-    found = ran(capsys, "verify", str(second), "--key", owner, code=1)
+    assert "compare the key with the owner's" in words("verify", str(second))
+    found = ran("verify", str(second), "--key", owner, code=1)
     assert found["damaged"] == [SIGNATURE] and f"not by {owner}" in found["problems"][0]
     (first / SIGNATURE).unlink()
-    assert f"has no {SIGNATURE}" in refusal(capsys, "verify", str(first))
-    assert "--key is zz" in refusal(capsys, "verify", str(second), "--key", "zz")
+    assert f"has no {SIGNATURE}" in refusal("verify", str(first))
+    assert "--key is zz" in refusal("verify", str(second), "--key", "zz")
 
 
-def test_folders_are_signed_as_they_are_written(
-    tmp_path: Path, owner: str, capsys: Capture
-) -> None:
+def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
     publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
     features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
@@ -174,14 +172,14 @@ def test_folders_are_signed_as_they_are_written(
         ("vault", fit),
     ):
         place = tmp_path / folder
-        assert ran(capsys, "verify", str(place), "--key", owner)["ok"]
+        assert ran("verify", str(place), "--key", owner)["ok"]
         with (place / name).open("ab") as file:
             file.write(b" ")
-        assert f"{name} was edited" in words(capsys, "verify", str(place), code=1)
+        assert f"{name} was edited" in words("verify", str(place), code=1)
     lines = json.loads((tmp_path / "vault" / SIGNATURE).read_text())["entries"]
     assert sum(" line 1" in name for name in lines) == 2  # of the release, and of the fit
     (tmp_path / "public" / "link").symlink_to(tmp_path / "owner.pem")
-    assert "link was added" in words(capsys, "verify", str(tmp_path / "public"), code=1)
+    assert "link was added" in words("verify", str(tmp_path / "public"), code=1)
 
 
 def test_a_sweep_signs_its_folder_at_the_end(
@@ -193,7 +191,7 @@ def test_a_sweep_signs_its_folder_at_the_end(
     with without_cluster():
         assert sweep_command.run(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), arguments) == 0
     capsys.readouterr()
-    assert ran(capsys, "verify", str(tmp_path / "results"), "--key", owner)["ok"]
+    assert ran("verify", str(tmp_path / "results"), "--key", owner)["ok"]
     names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
     assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)
 

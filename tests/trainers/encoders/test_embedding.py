@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.labelled_data import LabelledData, load
@@ -31,7 +30,7 @@ from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.platform.cli.asked import refusal
+from tests.platform.cli.asked import refusal, run
 from tests.trainers.data_samples import write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 from tests.trainers.small_data import small_images, small_table
@@ -207,11 +206,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABELDP_DATA", "data")
 
 
-def of_cifar(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, Any], Sequence[str]]:
+def of_cifar(out: str) -> tuple[dict[str, Any], Sequence[str]]:
     """The command's result, and its progress."""
-    assert main(["embed", "cifar10", *PUBLIC, "-o", out, "--json"]) == 0
-    captured = capsys.readouterr()
-    return json.loads(captured.out), captured.err.splitlines()
+    _, found, progress = run("embed", "cifar10", *PUBLIC, "-o", out, "--json")
+    return json.loads(found), progress.splitlines()
 
 
 def stop(self: object) -> None:
@@ -220,17 +218,17 @@ def stop(self: object) -> None:
 
 
 def test_vectors_of_private_images_and_their_league(
-    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted call leaves nothing, and a second one trains nothing."""
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.trainers.models.learner.Training.epoch", stop)
-        assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err.endswith("interrupted\n")
+        code, _, err = run("embed", "cifar10", *PUBLIC, "-o", "x.npy")
+    assert code == ExitCode.INTERRUPTED and err.endswith("interrupted\n")
     assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
         str(path) for path in Path("data").rglob("*.*")
     )
-    found, progress = of_cifar(capsys, "x.npy")
+    found, progress = of_cifar("x.npy")
     assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 128, False)
     assert found["league"] == "public-encoder"
     assert "trained on cifar100 with its labels, public by the user's word" in found["provenance"]
@@ -244,9 +242,9 @@ def test_vectors_of_private_images_and_their_league(
     nearest = np.square(test[:, None] - means).sum(2).argmin(1)
     assert (nearest == data.public.test_labels).mean() > 0.5  # a tenth of all guesses is by chance
     monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
-    again, progress = of_cifar(capsys, "x.npy")
+    again, progress = of_cifar("x.npy")
     assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
-    other, _ = of_cifar(capsys, "other.npy")
+    other, _ = of_cifar("other.npy")
     assert again["cached"] and not other["cached"]
     assert found["hash"] == other["hash"] and found["sha256"] == other["sha256"]
 
@@ -270,7 +268,6 @@ def test_vectors_of_private_images_and_their_league(
 )
 def test_protected_labels_are_refused_before_any_training(
     small: None,
-    capsys: pytest.CaptureFixture[str],
     source: str,
     options: list[str],
     message: str,
@@ -279,7 +276,7 @@ def test_protected_labels_are_refused_before_any_training(
     images[-6:] = load("cifar100").public.train_features[:6].numpy()
     np.save("copy.npy", images)
     command = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
-    assert message in refusal(capsys, *command)
+    assert message in refusal(*command)
     assert not Path("x.npy").exists() and not Path("kept").exists()
 
 
