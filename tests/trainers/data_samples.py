@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 
 def images(count: int, *shape: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Random pixels [count, *shape]."""
     return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
 
@@ -42,7 +41,6 @@ def write_cifar_binary(
 
 
 def write_pickle(path: Path, content: object) -> None:
-    """Write a pickle of the protocol that CIFAR's Python version uses."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pickle.dumps(content, protocol=2))
 
@@ -76,7 +74,6 @@ ADULT_TEST = """\
 
 
 def write_adult(root: Path, *, train: str = ADULT_TRAIN, test: str = ADULT_TEST) -> None:
-    """Write the two files of UCI Adult."""
     (root / "adult").mkdir(parents=True, exist_ok=True)
     (root / "adult" / "adult.data").write_text(train)
     (root / "adult" / "adult.test").write_text(test)

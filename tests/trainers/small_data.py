@@ -64,7 +64,6 @@ def digits(*, train: int | None = None, **limits: Any) -> Given:
 
 
 def trained(config: Any, given: Given, *, epochs: int | None = None, seed: int = 0) -> Any:
-    """Start a trainer and train it, all of its epochs or so many."""
     data, vault = given
     trainer = config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
     for _ in range(config.epochs if epochs is None else epochs):

@@ -241,7 +241,6 @@ class Bench:
 
 
 def leaves(state: Any) -> Iterator[Any]:
-    """Everything in a nested state."""
     if isinstance(state, Mapping | list | tuple):
         for each in state.values() if isinstance(state, Mapping) else state:
             yield from leaves(each)
@@ -393,8 +392,6 @@ def test_bad_settings_are_named(name: str, changes: dict[str, Any], message: str
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(GaussianNoise):
-    """Noise that may fall short."""
-
     failure_probability: ClassVar[float] = 4e-6
 
 

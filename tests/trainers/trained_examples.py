@@ -148,7 +148,6 @@ def _example(
 
 
 def an_origin(data: PublicData, **changes: Any) -> Origin:
-    """Return where a model of these data may come from."""
     given: dict[str, Any] = {
         "method": "alibi",
         "epsilon": 1.0,

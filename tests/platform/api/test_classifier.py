@@ -59,7 +59,6 @@ OTHER_CLASSES = {
 
 
 def may_fail(estimator: LabelPrivateClassifier) -> dict[str, str]:
-    """What an estimator need not pass, and why."""
     return OTHER_CLASSES if estimator.classes == [0, 1, 2] else {}
 
 
@@ -77,7 +76,6 @@ def quick(**parameters: Any) -> LabelPrivateClassifier:
 
 
 def in_a_fork(ask: Callable[[], object]) -> str:
-    """Return what a fork of this process answers."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of

@@ -29,8 +29,6 @@ def _terminate_as_before() -> Iterator[None]:
 
 
 def run(end: SweepOutcome | BaseException, *arguments: str) -> int:
-    """Run a sweep whose driver ends as it is told to."""
-
     def runner(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         if isinstance(end, BaseException):
             raise end

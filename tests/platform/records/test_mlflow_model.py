@@ -37,7 +37,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Example]:
 
 
 def written(model: TrainedModel, folder: Path) -> str:
-    """What a run's artifact is."""
     model.save(folder / "kept")
     save_for_mlflow(folder / "kept", folder / "model")
     (folder / "kept" / ARRAYS).rename(folder / "model" / DATA / ARRAYS)

@@ -82,8 +82,6 @@ def told(recorder: Recorder, digest: str) -> tuple[str, str]:
 
 
 class Trial:
-    """What Tune hands to a callback."""
-
     def __init__(self, digest: str) -> None:
         self.config = {"hash": digest}
 

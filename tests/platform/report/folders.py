@@ -31,7 +31,6 @@ LAPLACE = LaplaceNoise(epsilon=2.0, num_classes=10)
 def a_vault(
     folder: Path, *, labels: NDArray[Any] = LABELS, salt: bytes | None = None
 ) -> LabelVault:
-    """Return the vault of a results folder."""
     ResultsFolder(folder, sweep="small")
     store = SqliteStore(folder / "vault.db", salt=salt)
     return LabelVault(labels=labels, num_classes=10, store=store)
@@ -64,12 +63,10 @@ def a_folder(
 
 
 def account(*paths: Path) -> Account:
-    """Return what these folders cost together."""
     return account_of(read_folder(path) for path in paths)
 
 
 def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
-    """Put a changed record into a results folder and return it."""
     changed = replace(record, **changes)
     ResultsFolder(path, sweep="small").keep(changed)
     return changed

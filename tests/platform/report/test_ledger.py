@@ -59,8 +59,6 @@ PLAN = {"learned_epsilon": 4.0, "learned_counts": 0.75, "learned_delta": 0.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(LaplaceNoise):
-    """Noise that may fall short, more probably than delta says."""
-
     epsilon: float = 0.25
     failure_probability: ClassVar[float] = 4e-5
 
@@ -80,7 +78,6 @@ def identify(path: Path, **facts: Any) -> None:
 
 
 def forget(path: Path, *names: str) -> None:
-    """Take facts out of a folder's `sweep.json`."""
     known = json.loads((path / "sweep.json").read_text())
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
 
@@ -413,8 +410,6 @@ def test_without_the_number_of_training_labels_all_releases_are_charged(
 
 @dataclass(frozen=True, kw_only=True)
 class OfSecretProjectX:
-    """A mechanism of a user's own."""
-
     note: str = "s3cr3t-4711"
     epsilon: float = 1.0
     failure_probability: ClassVar[float] = 0.0

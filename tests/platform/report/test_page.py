@@ -241,7 +241,6 @@ def panels(records: Sequence[TrialRecord], **how: Any) -> list[Axes]:
 
 
 def markers(axes: Axes) -> list[tuple[float, float]]:
-    """Places of the points' markers."""
     lines = (line for line in axes.get_lines() if line.get_markersize() == 9)
     places: list[Any] = [place for line in lines for place in np.asarray(line.get_xydata())]
     return [(float(x), float(y)) for x, y in places]

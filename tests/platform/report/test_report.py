@@ -109,7 +109,6 @@ def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> No
 
 @pytest.fixture
 def tracked(tmp_path: Path) -> str:
-    """A store with a finished sweep in it."""
     uri = new_store(tmp_path / "store")
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)

@@ -205,7 +205,6 @@ def test_every_key_of_every_method_is_listed_with_a_meaning(method: str) -> None
 
 
 def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
-    """Each default, typed as it is shown, changes nothing."""
     for method in METHODS:
         base = with_changes(TrialConfig(), {"method": method})
         typed = [f"{facts.key}={facts.default}" for facts in keys_of(method)[1:]]

@@ -179,7 +179,6 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
 
 
 def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
-    """Lines of a ledger: one release of each of these mechanisms."""
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     for mechanism in mechanisms:
         vault.release(mechanism)

@@ -135,7 +135,6 @@ def test_arguments(sandbox: Sandbox, argument: str) -> None:
 
 
 def damaged(content: bytes) -> st.SearchStrategy[bytes]:
-    """Return a strategy for what a good file may become."""
     places = st.integers(0, len(content) - 1)
     return (
         st.builds(lambda end: content[:end], places)

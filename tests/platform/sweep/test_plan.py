@@ -63,7 +63,6 @@ def options(folder: Path, **settings: Any) -> SweepOptions:
 
 
 def started(sweep: Sweep, options: SweepOptions) -> Plan:
-    """The plan that a start accepts."""
     return check(sweep, options)[0]
 
 

@@ -86,8 +86,6 @@ def digits() -> LabelledData:
 
 
 class States(Checkpoints):
-    """Keeps every state and model in memory."""
-
     def __init__(self, *, due: bool = True) -> None:
         self.digest = "ab"
         self.kept: list[Mapping[str, Any]] = []

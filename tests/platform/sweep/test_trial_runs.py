@@ -24,8 +24,6 @@ from tests.platform.sweep.examples import a_cluster, a_record
 
 
 def failing(error: Exception) -> Any:
-    """A function that raises `error`."""
-
     def fail(*given: object) -> None:
         raise error
 

@@ -55,7 +55,6 @@ def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) 
 
 
 def train(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> NDArray[np.uint8]:
-    """Train the ensemble here and now, and journal its votes."""
     ids = list(range(ENSEMBLE.teachers))
     votes = TeacherVotes(config=ENSEMBLE)(ids, home.shards(DRIVER, ENSEMBLE), DATA)
     journal = home.journal(ensemble)()

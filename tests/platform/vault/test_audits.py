@@ -78,7 +78,6 @@ def audited(
 
 
 def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> NDArray[np.float64]:
-    """Rows that give `mass` to one label and share the rest."""
     rows = np.full((len(labels), num_classes), (1 - mass) / (num_classes - 1))
     rows[np.arange(len(labels)), labels] = mass
     return rows

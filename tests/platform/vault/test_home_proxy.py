@@ -19,8 +19,6 @@ from tests.platform.vault.homes import home_settings
 
 
 class Call:
-    """Ray's handle of a method."""
-
     def remote(self, name: str, arguments: tuple[Any, ...]) -> Any:
         return name, arguments
 
@@ -82,7 +80,6 @@ def test_a_home_starts_beside_its_driver_with_all_that_it_was_given(
 
 
 def task_error(cause: Exception) -> Exception:
-    """Ray's form of an error in an actor."""
     make: Any = ray.exceptions.RayTaskError
     error: Exception = make("f", "trace", cause)
     return error

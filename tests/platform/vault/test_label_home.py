@@ -212,7 +212,6 @@ def crafted(canary: int, label: int) -> NDArray[np.float64]:
 
 
 def planted_labels(home: LabelHome) -> NDArray[np.int64]:
-    """The labels of the first ten canaries."""
     assert home._canaries.mislabeled is not None
     return home._canaries.mislabeled.labels[:10]
 

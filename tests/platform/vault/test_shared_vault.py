@@ -42,7 +42,6 @@ def ask(
     rows: str = "these",
     people: Any = None,
 ) -> Release:
-    """Release labels once more, as a fit would."""
     side = PublicSide(
         rows=rows,
         classes="[0, 1]",
@@ -252,7 +251,6 @@ def near(
 
 
 def knowing(labels: NDArray[np.int64]) -> Any:
-    """A model that is sure of these labels."""
     return lambda places: np.eye(CLASSES, dtype=np.float32)[labels[places]]
 
 

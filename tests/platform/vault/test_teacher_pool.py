@@ -75,8 +75,6 @@ def test_a_pool_is_as_large_as_the_nodes_hold(
 
 
 class Answer:
-    """The reference to a call's result."""
-
     def __init__(self, value: Any, *, of_a_start: bool = False) -> None:
         self.value, self.of_a_start = value, of_a_start
 

@@ -85,7 +85,6 @@ def four(**changes: Any) -> dict[str, Any]:
 
 
 def whole(**changes: Any) -> dict[str, Any]:
-    """A file without a split."""
     return {"features": TABLE, "labels": LABELS, "num_classes": 2, **changes}
 
 

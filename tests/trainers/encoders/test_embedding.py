@@ -183,7 +183,6 @@ def colors(count: int, seed: int) -> Images:
 
 
 def written(root: Path, learned: Images, private: Images) -> None:
-    """Both sets in their published format."""
     (images, fine), (own, labels) = learned, private
     for part in ("train", "test"):
         file = root / "cifar-100-binary" / f"{part}.bin"
@@ -207,7 +206,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_cifar(out: str) -> tuple[dict[str, Any], Sequence[str]]:
-    """The command's result, and its progress."""
     _, found, progress = run("embed", "cifar10", *PUBLIC, "-o", out, "--json")
     return json.loads(found), progress.splitlines()
 

@@ -173,7 +173,6 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
 
 
 def moved(network: nn.Module, step: int) -> None:
-    """Change all parameters and statistics."""
     generator = torch.Generator().manual_seed(step)
     with torch.no_grad():
         for tensor in (*network.parameters(), *network.buffers()):
@@ -243,7 +242,6 @@ def test_batches_hold_each_example_once() -> None:
 
 
 def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10) -> nn.Module:
-    """The network for CIFAR without memory or initial values."""
     with torch.device("meta"):
         return build_model(
             name, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
@@ -251,7 +249,6 @@ def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers the network learns."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -16,7 +16,6 @@ from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedCon
 
 
 def sections(value: Any) -> dict[type, Any]:
-    """Return an example of every kind of settings within some."""
     found = {type(value): value}
     for entry in fields(value):
         if is_dataclass(below := getattr(value, entry.name)):
@@ -87,7 +86,6 @@ BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=3
 
 
 def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
-    """Return the epsilon of all releases of a trial together."""
     chain = settings.planned_charge(num_classes=num_classes, seed=0).chain()
     return epsilon_of_prices(chain, delta=delta_of_total(chain, delta=settings.delta))
 
