@@ -14,17 +14,16 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import labeldp
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, read_results
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.trial import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
+from tests.platform.cli.asked import answer, words
+from tests.sweeps.conftest import QUICKSTART
 
 pytestmark = pytest.mark.timeout(900)
 
-QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
 EXAMPLES, CLASSES = 3000, 3
 #: Learning rates: one is far too small to learn anything in so few epochs.
 RATES = (0.05, 0.000001)
@@ -41,7 +40,7 @@ def own_file(folder: Path) -> Path:
 
 
 def test_a_sweep_without_any_public_label(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = [
         "data.name=own",
@@ -55,15 +54,10 @@ def test_a_sweep_without_any_public_label(
         "audit.canaries=50",
     ]
     results = tmp_path / "results"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    arguments = ["--results", str(results), "--json", "--choose-by", "estimated"]
+    arguments = ["--results", str(results), "--json", "--choose-by", "estimated", *settings]
     with without_cluster():
-        code = sweep_command.run(
-            load_sweep(str(QUICKSTART)), [*arguments, "--max-epsilon-total", "2", *settings]
-        )
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    outcome = json.loads(captured.out.splitlines()[-1])
+        assert sweep_command.run(QUICKSTART, [*arguments, "--max-epsilon-total", "2"]) == 0
+    outcome = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (outcome["finished"], outcome["failed"]) == (2, 0)
     # Chosen by the estimate: the model that has learned something, and by far.
     (best,) = outcome["pareto"]
@@ -87,11 +81,8 @@ def test_a_sweep_without_any_public_label(
     assert ">estimated, %<" in page and ">accuracy, %<" not in page
     assert "The best of 2 looks better than it is" in page
     # The same report from tracking alone.
-    again = tmp_path / "again"
-    uri = outcome["tracking_uri"]
-    asked = ["report", "quickstart", "--tracking-uri", uri, "--out", str(again), "--json"]
-    assert main(asked) == 0
-    capsys.readouterr()
+    again, uri = tmp_path / "again", outcome["tracking_uri"]
+    answer("report", "quickstart", "--tracking-uri", uri, "--out", str(again))
     assert (again / "pareto.csv").read_text() == (results / "pareto.csv").read_text()
 
 
@@ -112,9 +103,8 @@ def rare_file(path: Path) -> Path:
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
 def test_a_rare_class_is_reported_by_auc_and_average_precision(
-    hold_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold_out: str, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     results = tmp_path / "results"
     settings = {
         "method": "alibi",
@@ -207,11 +197,8 @@ def settings(path: Path, **more: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
 def test_amounts_are_learned_from_a_file_at_the_planned_price(
-    hold_out: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hold_out: str, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     results, file = tmp_path / "results", tmp_path / "own.csv"
     rows = amounts_file(file)
     given = settings(file, **{"data.hold_out": hold_out, "evaluation.held_out_share": 0.4})
@@ -255,7 +242,7 @@ def test_amounts_are_learned_from_a_file_at_the_planned_price(
     model = next((tmp_path / "public").rglob("model.json")).parent
     for place in (model, results / "models" / best["trial"]):
         out = tmp_path / "found.csv"
-        assert main(["predict", str(place), str(file), "-o", str(out)]) == 0
+        answer("predict", str(place), str(file), "-o", str(out))
         found = pd.read_csv(out)
         assert list(found) == ["prediction"] and found.prediction.between(0, 100).all()
         assert np.corrcoef(found.prediction, rows.spent)[0, 1] > 0.75
@@ -286,19 +273,16 @@ def test_settings_that_contradict_each_other_are_refused(
     assert not (tmp_path / "results" / "vault.db").exists()
 
 
-def test_a_file_of_amounts_is_described_and_its_secrets_are_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_amounts_is_described_and_its_secrets_are_not(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = amounts_file(file, count=60)
-    asked = ["data", "check", str(file), "--label-column", "spent", "--hold-out", "none"]
-    assert main([*asked, "--bounds", "0,100"]) == 0
-    said = capsys.readouterr().out
+    asked = ("data", "check", str(file), "--label-column", "spent", "--hold-out", "none")
+    asked += ("--bounds", "0,100")
+    said = words(*asked)
     assert "bounds   0 to 100" in said and "sweeps/amounts.py" in said
     assert "data.bounds=0.0,100.0" in said
     assert not any(f"{each:.2f}" in said for each in rows.spent)
     rows.spent = rows.spent.astype(str).replace({rows.spent[7].astype(str): "secret"})
     rows.to_csv(file, index=False)
-    main([*asked, "--bounds", "0,100"])
-    said = capsys.readouterr().out
+    said = words(*asked, code=1)
     assert "row 7 is not a number" in said and "secret" not in said.replace("labels; secret", "")

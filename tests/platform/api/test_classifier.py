@@ -31,18 +31,25 @@ from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
 from labeldp.trainers.models.trained_model import load_model
-from tests.platform.api.labelled_rows import rows_and_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+
+
+def rows_and_labels(count: int, *, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Rows of very different scales, and which of three clusters they are of."""
+    generator = np.random.default_rng(seed)
+    centers = np.random.default_rng(7).normal(size=(3, 6), scale=2.0)
+    labels = generator.integers(3, size=count)
+    rows = centers[labels] + generator.normal(size=(count, 6))
+    return rows * np.logspace(-3, 4, 6) + 100, labels.astype(np.int64)
+
 
 X, Y = rows_and_labels(400)
 #: Little to train, where nobody looks at accuracy.
 QUICK = {"width": 8, "epochs": 2}
-
-
 #: Next to no noise, so that what checks learn is learned; it is fresh in every fit.
 PUBLISHED = LabelPrivateClassifier(
-    method="randomized_response",
+    "randomized_response",
     epsilon=50.0,
     classes="publish",
     random_state=0,
@@ -250,6 +257,10 @@ def test_later_fits_with_the_vault_count_in_earlier_guarantees(
     assert "came from a seed" in first.guarantee_ and "at even odds" not in first.guarantee_
     if on_disk:
         assert pickle.loads(pickle.dumps(first)).total_epsilon_ == 4.0
+    quick(vault=vault, classes="publish").fit(X, Y)
+    last = quick(vault=vault).fit(X[:90], Y[:90])
+    assert np.isinf(last.total_epsilon_) and last.epsilon_ == 2.0
+    assert "without any bound for all fits" in last.guarantee_
 
 
 def test_published_labels_have_no_bound() -> None:
@@ -266,12 +277,7 @@ def test_published_labels_have_no_bound() -> None:
     [
         ({"classes": None}, X, Y, "classes is None; the classes are not read off secret labels"),
         ({}, X, Y[:-1], "inconsistent numbers of samples"),
-        (
-            {"classes": 2},
-            X,
-            Y,
-            "not one of the 2 stated classes; the label is secret and not shown",
-        ),
+        ({"classes": 2}, X, Y, "not one of the 2 stated classes; the label is secret and not sh"),
         ({"classes": ["a", "b", "c"]}, X, Y, "y holds numbers and classes texts"),
         ({}, pd.DataFrame({"day": ["a", 1.5] * 200}), Y, "row 0, column 'day' holds a str"),
         ({"epsilon": -1.0}, X, Y, "epsilon is -1.0"),
@@ -300,9 +306,8 @@ def test_a_fork_with_unknown_fits_is_refused_or_warned() -> None:
     own, shared = quick().fit(X, Y), SharedVault()
     said = in_a_fork(partial(quick(vault=shared).fit, X[:90], Y[:90]))
     assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said
-    assert "PrivacyNotCounted: the total counts this process alone" in in_a_fork(
-        partial(own.fit, X[:90], Y[:90])
-    )
+    said = in_a_fork(partial(own.fit, X[:90], Y[:90]))
+    assert "PrivacyNotCounted: the total counts this process alone" in said
     assert not shared.charges() and own.total_epsilon_ == 2.0
 
 
@@ -320,18 +325,6 @@ def test_a_copy_that_is_fitted_again_adds_to_what_was_paid(
         assert copied(other).fit(X, Y).total_epsilon_ == 3.0
 
 
-def test_a_vault_remembers_published_classes_and_seeds() -> None:
-    vault = SharedVault()
-    seeded = quick(vault=vault, noise_seed=3).fit(X, Y)
-    assert "not private" in seeded.guarantee_
-    later = quick(vault=vault).fit(X, Y)
-    assert later.total_epsilon_ == 4.0 and "came from a seed" in later.guarantee_
-    quick(vault=vault, classes="publish").fit(X, Y)
-    last = quick(vault=vault).fit(X[:90], Y[:90])
-    assert np.isinf(vault.epsilon()) and np.isinf(last.total_epsilon_) and last.epsilon_ == 2.0
-    assert "without any bound for all fits" in last.guarantee_
-
-
 SECRET = "hiv-positive"
 NUMBER = 98765.25
 
@@ -339,19 +332,22 @@ NUMBER = 98765.25
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("rows", [X, pd.DataFrame({"a": X[:, 0], "b": "text"})])
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "says"),
     [
-        np.full(len(X), NUMBER + 1j),
-        [SECRET, None] * (len(X) // 2),
-        np.full(len(X), NUMBER),
-        [{SECRET: NUMBER}] * len(X),
-        pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"),
-        pd.Categorical([SECRET] * len(X)),
-        [SECRET] * (len(X) - 1),
+        (np.full(len(X), NUMBER + 1j), "y holds complex"),
+        ([SECRET, None] * (len(X) // 2), r"y row 1 \(and 199 more\) has no label"),
+        (np.full(len(X), NUMBER), "y holds numbers and classes texts"),
+        ([{SECRET: NUMBER}] * len(X), ""),
+        (
+            pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"),
+            r"row 1 \(and 199 more\) has no",
+        ),
+        (pd.Categorical([SECRET] * len(X)), r"y row 0 \(and 399 more\)"),
+        ([SECRET] * (len(X) - 1), "inconsistent numbers of samples"),
     ],
 )
-def test_no_message_shows_a_label(rows: Any, labels: Any) -> None:
-    with pytest.raises(ValueError) as refused:
+def test_no_message_shows_a_label(rows: Any, labels: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as refused:
         quick(classes=["no", "yes"]).fit(rows, labels)
     error: BaseException | None = refused.value
     while error is not None:

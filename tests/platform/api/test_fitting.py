@@ -18,8 +18,6 @@ from labeldp.platform.api.fitting import (
     configured,
     digest_of,
     fit_changes,
-    places_of,
-    refuse_unusable,
     stated_classes,
 )
 from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
@@ -52,20 +50,6 @@ def test_classes_are_stated_and_sorted_or_refused(classes: Any, expected: Any) -
         return
     with pytest.raises(ValueError, match=expected):
         stated_classes(classes, SECRET)
-
-
-def test_a_label_that_is_refused_is_not_shown() -> None:
-    for labels, says in (
-        ([1 + 3j], "y holds complex"),
-        (["malignant", None, None], r"y row 1 \(and 1 more\) has no label"),
-        (pd.Series(["no", pd.NA], dtype="string"), r"y row 1 \(and 0 more\) has no label"),
-    ):
-        with pytest.raises(ValueError, match=says) as refused:
-            refuse_unusable(labels)
-        assert "malignant" not in str(refused.value) and "3j" not in str(refused.value)
-    with pytest.raises(ValueError, match=r"y row 1 \(and 0 more\)") as refused:
-        places_of(SECRET, np.array(["benign", "other"]))
-    assert "malignant" not in str(refused.value)
 
 
 GENERATOR = np.random.default_rng(0)

@@ -17,9 +17,7 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
-from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
 from tests.document_commands import commands
@@ -75,7 +73,7 @@ def composed(epsilon: float, *, times: int, delta: float) -> float:
 
 
 def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     points, week = iter(POINTS), 0
@@ -104,8 +102,7 @@ def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
                 last = most if each["release"] == 1 else 1.0
                 assert each["epsilon_most"] == pytest.approx(last, rel=1e-6)
         else:
-            assert main(line) == 0
-            capsys.readouterr()
+            words(*line)
     assert week == 4
     facts = json.loads(Path("late/model/model.json").read_text())
     assert facts["epsilon"] == pytest.approx(most, rel=1e-6)
@@ -150,24 +147,6 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         fit_release(tables[:1], releases)
 
 
-def test_a_known_id_reaches_the_budget_first(tmp_path: Path) -> None:
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault", "budget": 1.0}
-
-    def released(name: str, first: int) -> None:
-        features, labels = a_week(first, 100, seed=0)
-        request = write_request(features, tmp_path / f"q{name}", method="subset", **ASKED)
-        answer(labels, request, tmp_path / f"r{name}", **given)
-
-    released("1", 0)
-    released("2", 100)
-    with pytest.raises(BudgetExceeded):
-        released("3", 199)
-    released("4", 200)
-    ledger = vault_ledger(tmp_path / "vault")
-    assert (ledger["epsilon"], ledger["delta"]) == (1.0, 0.0)
-    assert [each["people"] for each in ledger["cohorts"]] == [100, 100, 100]
-
-
 @pytest.mark.parametrize("persons", [False, True])
 def test_whole_numbers_that_a_file_has_as_floats_are_known(
     persons: bool,
@@ -194,7 +173,7 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     def fit(first: int, **more: Any) -> None:
         features, labels = a_week(first, 100, seed=first)
         learner = LabelPrivateClassifier(
-            method="randomized_response",
+            "randomized_response",
             epsilon=1.0,
             classes=["no", "yes"],
             settings={"epochs": 1},

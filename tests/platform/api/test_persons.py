@@ -134,14 +134,8 @@ def test_no_method_reveals_more_of_five_labels_than_epsilon(
     settings = {} if method == "convex" else {"epochs": 8}
     if method == "consensus":
         settings["retrain_epochs"] = 4
-    model = LabelPrivateClassifier(
-        method,
-        epsilon=2.0,
-        classes=CLASSES,
-        max_labels_per_person=most,
-        random_state=0,
-        settings=settings,
-    )
+    given: dict[str, Any] = {"epsilon": 2.0, "classes": CLASSES, "max_labels_per_person": most}
+    model = LabelPrivateClassifier(method, **given, random_state=0, settings=settings)
     if method in ("lp_2st", "lp_3st") and most > 1:
         with pytest.raises(ValueError, match="takes labels in stages"):
             model.fit(rows, labels, groups=persons)
@@ -239,10 +233,8 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     found = answer(labels, second, tmp_path / "r2", **given)
     assert found.total_epsilon == 4.0 and found.known > 0
     releases = [first, read_release(tmp_path / "r2")]
-    assert (
-        fit_release(features, releases, estimator=LogisticRegression()).trained.origin.epsilon
-        == 4.0
-    )
+    model = fit_release(features, releases, estimator=LogisticRegression())
+    assert model.trained.origin.epsilon == 4.0
     learner = LabelPrivateClassifier(estimator=LogisticRegression(), random_state=0)
     learner.fit_release(features, tmp_path / "r1", tmp_path / "r2")
     assert learner.epsilon_ == 4.0 and "for all labels of each person" in learner.guarantee_
@@ -352,9 +344,8 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
     rows, labels, persons = rows_of_persons(2)
     given: dict[str, Any] = {"epsilon": 1.0, "classes": CLASSES, "delta": 0.0}
     given |= {"estimator": LogisticRegression(), "random_state": 0}
-    LabelPrivateClassifier("subset", **given).fit(
-        rows, labels, groups=[f"row {row}" for row in range(ROWS)]
-    )
+    alone = [f"row {row}" for row in range(ROWS)]
+    LabelPrivateClassifier("subset", **given).fit(rows, labels, groups=alone)
     model = LabelPrivateClassifier("subset", **given).fit(rows, labels, groups=persons)
     assert model.total_epsilon_ == 1.0 + EACH
     vault = SharedVault()
@@ -369,29 +360,25 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
     with pytest.raises(ValueError, match="rows= names labels, and groups= names the persons"):
         private.fit(rows, labels, rows=np.arange(ROWS), groups=persons)
     for refused in ({"method": "pate", "delta": DELTA}, {"method": "alibi", "canaries": 2}):
+        model = LabelPrivateClassifier(**{**given, **refused, "estimator": None})
         with pytest.raises(ValueError, match="groups are given, and"):
-            LabelPrivateClassifier(**{**given, **refused, "estimator": None}).fit(
-                rows, labels, groups=persons
-            )
+            model.fit(rows, labels, groups=persons)
 
 
-def test_commands_release_for_persons(tmp_path: Path) -> None:
-    log, request = str(tmp_path / "log"), str(tmp_path / "request")
-    table, ids = f"{log}/features.parquet", ("--id-column", "id")
-    ran("data", "make", "conversions", "--rows", "1500", "-o", log)
-    persons = pd.read_parquet(f"{log}/labels.parquet").person.nunique()
-    asking = ("--method", "moments", "--classes", "no,yes", "-o", request)
-    ran("request", table, *ids, *asking)
-    release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
-    release += [request, "--epsilon", "1", "--person-column", "person"]
+def test_commands_release_for_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran("data", "make", "conversions", "--rows", "1500", "-o", "log")
+    persons = pd.read_parquet("log/labels.parquet").person.nunique()
+    asking = "--id-column id --method moments --classes no,yes -o request"
+    ran("request", "log/features.parquet", *asking.split())
+    release = "release log/labels.parquet --id-column id --label-column bought --request request"
+    release = [*release.split(), "--epsilon", "1", "--person-column", "person"]
     assert "can't hold both labels and persons" in refusal(*release[:-1], "bought", "--dry-run")
     told = words(*release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
     assert "the person that has paid most" in told
-    out = str(tmp_path / "release")
-    found = ran(*release, "-o", out)
+    found = ran(*release, "-o", "release")
     assert (found["rows"], found["persons"], found["epsilon"]) == (1500, persons, pytest.approx(1))
-    model = str(tmp_path / "model")
-    fitted = ran("fit", table, "--release", out, "--estimator", "logistic", "-o", model)
-    assert fitted["epsilon"] == found["epsilon"]
-    assert f"for each of {persons} persons" in words("ledger", f"{log}/labels.vault")
+    fit = "fit log/features.parquet --release release --estimator logistic -o model"
+    assert ran(*fit.split())["epsilon"] == found["epsilon"]
+    assert f"for each of {persons} persons" in words("ledger", "log/labels.vault")

@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 import sqlite3
-import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,7 +47,7 @@ from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import a_record, mode
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
 GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
@@ -496,7 +495,7 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     a_vault(tmp_path).release(NoNoise(num_classes=10))
     table = tmp_path / "table.csv"
     ledger_report([str(tmp_path)], csv=str(table))
-    assert stat.S_IMODE(table.stat().st_mode) == 0o600
+    assert mode(table) == 0o600
     first, second = csv.DictReader(io.StringIO(table.read_text()))
     expected: dict[str, Any] = {
         "sweep": "small",

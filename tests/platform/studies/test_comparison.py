@@ -31,12 +31,13 @@ from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_votes, infer_attribute
 from labeldp.trainers.models.schedules import Flip
 from labeldp.trainers.settings.base import FeatureSet
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
 from tests.source_tree import ROOT
-from tests.trainers.methods.test_attribute_inference import write_adult
 
 PATE = "PATE with probes"
 SWEEP = comparison("digits")
@@ -134,6 +135,50 @@ def test_no_features_of_features(networks: list[PlannedTrial]) -> None:
     changed = replace(trial, config=replace(trial.config, data=data))
     with pytest.raises(ValueError, match=r"features is random_patches, but data\.features=patches"):
         check_priors([changed], examples=50_000, num_classes=10)
+
+
+# attribute_inference: the attack against hand-made votes, and on a small file like Adult.
+
+
+def test_the_rule_and_the_ranking_by_hand() -> None:
+    phd = np.array([[60, 40], [30, 70], [10, 90]])  # consensus .6, .7, .9
+    others = np.array([[80, 20], [5, 95], [75, 25], [90, 10]])  # .8, .95, .75, .9
+    found = infer_attribute(phd, others)
+    assert found.consensus_phd == pytest.approx(1 / 3)
+    assert found.consensus_others == pytest.approx(3 / 4)  # .75 itself is low
+    assert found.balanced_accuracy == pytest.approx((2 / 3 + 3 / 4) / 2)
+    # pairs with the PhD holder below: 4 + 4 + 1 of 12, and one tie
+    assert found.auc == pytest.approx((9 + 0.5) / 12)
+
+
+def write_adult(folder: Path, *, rows: int = 400) -> None:
+    """People whose income follows their age; PhD holders work long hours and earn anything."""
+    generator = np.random.default_rng(0)
+    folder.mkdir()
+    for name, end in (("adult.data", ""), ("adult.test", ".")):
+        lines = []
+        for _ in range(rows):
+            phd = generator.random() < 0.1
+            age = int(generator.integers(20, 70))
+            rich = generator.random() < 0.5 if phd else age > 45
+            lines.append(
+                f"{age}, Private, {generator.integers(10**5)}, {'Doctorate' if phd else 'HS-grad'},"
+                f" {16 if phd else 9}, Divorced, Sales, Unmarried, White, Female, 0, 0, "
+                f"{70 if phd else 40}, Cuba, {'>50K' if rich else '<=50K'}{end}"
+            )
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def test_bad_adult_files_and_votes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissing, match=r"adult\.data"):
+        adult_votes(tmp_path, AdultEnsemble())
+    write_adult(tmp_path / "adult", rows=30)
+    with pytest.raises(ValueError, match="teachers is 31, but Adult has 30"):
+        adult_votes(tmp_path / "adult", AdultEnsemble(teachers=31))
+    with pytest.raises(ValueError, match="the same K classes"):
+        infer_attribute(np.ones((2, 2)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"others \(0, 2\)"):
+        infer_attribute(np.ones((2, 2)), np.ones((0, 2)))
 
 
 # leakage_study: sweeps/vote_leakage.py at its smoke size, with and without each kind of data.
@@ -271,14 +316,8 @@ def test_runs_share_budgets_and_time_and_their_counts_add_up(
 
     def note(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         asked.append((sweep, options))
-        return an_outcome(
-            finished=1,
-            failed=1,
-            skipped=1,
-            over_budget=1,
-            left=2,
-            ledger=dict.fromkeys(LEDGER, 1.0),
-        )
+        counts = {"finished": 1, "failed": 1, "skipped": 1, "over_budget": 1, "left": 2}
+        return an_outcome(**counts, ledger=dict.fromkeys(LEDGER, 1.0))
 
     monkeypatch.setattr(block_check, "run_sweep", note)
     monkeypatch.setattr(block_check, "connected", lambda address: nullcontext())
@@ -297,13 +336,10 @@ def test_runs_share_budgets_and_time_and_their_counts_add_up(
 
 
 def test_the_sweep_runs(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
     monkeypatch.setattr(block_check, "connected", nullcontext)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
     sweep = replace(whole, variants=[v for v in whole.variants if v.name == "ALIBI"])
     runner: Callable[..., Any] = partial(run_blocks, blocks=2)

@@ -10,17 +10,12 @@ from ray.tune.error import TuneError
 
 from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import ResultsFolderError
-from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import AshaStop
-from labeldp.platform.sweep.sweep import Resources
 from labeldp.platform.sweep.trial import EarlyStops
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
-from labeldp.trainers.methods.pate import TeacherVotes
-from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 from tests.faults.without_cluster import Here
-from tests.platform.sweep.examples import a_cluster, a_record
+from tests.platform.sweep.examples import a_record
 
 
 def failing(error: Exception) -> Any:
@@ -86,51 +81,3 @@ def test_trials_of_an_earlier_start_are_compared_with(
     judge.recall(a_record("b1"))
     tell(judge, "a2", 0.5)
     assert board.stopped("a2") is stopped and not board.stopped("a1")
-
-
-RUNNING, PENDING = SimpleNamespace(status="RUNNING"), SimpleNamespace(status="PENDING")
-
-
-def test_every_ensemble_of_the_trials_is_trained_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    performance = Performance(device=Device.CPU)
-    ensembles = {EnsembleConfig(teachers=each, queries=80): performance for each in (20, 30)}
-    asked, said, kept = list[dict[str, Any]](), list[str](), dict[str, int]()
-
-    def trained(vote: TeacherVotes, **given: Any) -> int:
-        asked.append({"vote": vote, **given})
-        return vote.config.teachers - 5  # five have voted before
-
-    monkeypatch.setattr(ray, "put", lambda thing: thing)
-    monkeypatch.setattr(trial_runs, "ensembles_of", lambda trials: ensembles if trials else {})
-    monkeypatch.setattr(trial_runs, "train_ensemble", trained)
-    monkeypatch.setattr(trial_runs, "_run_trials", lambda sweep: None)
-    sweep: Any = SimpleNamespace(
-        book=None,
-        left={"a": "a trial"},
-        unfinished=1,
-        data=SimpleNamespace(public="data"),
-        home=SimpleNamespace(
-            shards=lambda *given: given, journal=lambda ensemble: lambda: ("journal", ensemble)
-        ),
-        authority=b"token",
-        teacher=Resources(cpus=0.25),
-        capacity=a_cluster((2, 0)),
-        progress=SimpleNamespace(say=said.append),
-        recorder=SimpleNamespace(folder=SimpleNamespace(identify=kept.update)),
-    )
-    trial_runs.run(sweep)
-    assert kept == {"teachers_trained": 15 + 25, "teachers_reused": 5 + 5}
-    for found, ensemble in zip(asked, ensembles, strict=True):
-        assert found == {
-            "vote": TeacherVotes(config=ensemble, performance=performance),
-            "data": "data",
-            "shards": (b"token", ensemble),
-            "batch": ensemble.batch,
-            "journal": ("journal", ensemble),
-            "actors": 8,
-            "each": sweep.teacher,
-            "say": sweep.progress.say,
-        }
-    assert [line.split()[-2] for line in said] == ["5", "5"]

@@ -1,6 +1,5 @@
 """label_home: what a home locks away and hands out, and no label by asking cleverly."""
 
-import stat
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +26,7 @@ from labeldp.platform.vault.home_proxy import HomeActor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.sweep.examples import mode
 from tests.platform.vault.homes import DRIVER, home_settings
 
 TRIAL = "0123456789abcdef"
@@ -294,8 +294,7 @@ def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Pat
             again.audit(TRIAL, some_rows(), 0.9, [], 0.0)
         assert again.figures(DRIVER, TRIAL, []) == figures
     path = tmp_path / "private" / "figures" / f"{TRIAL}.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     # A damaged page is named; when the driver begins the trial again, it is audited again.
     path.write_text(path.read_text()[:20])
     with pytest.raises(ValueError, match=rf"{TRIAL}\.json can't be read.*--resume auto"):
@@ -347,8 +346,7 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     home.audit(TRIAL, confidences, 0.95, [], 0.0)
     path = evidence_path(tmp_path, TRIAL)
     assert path == tmp_path / "private" / "evidence" / f"{TRIAL}.npz"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     kept = AttackEvidence.read(path)
     assert kept is not None
     assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))

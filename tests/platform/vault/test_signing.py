@@ -23,12 +23,11 @@ from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, sign_folder
 from tests.faults.without_cluster import without_cluster
+from tests.platform.api.test_two_parties import COLUMNS
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 from tests.platform.report.folders import a_folder, a_vault
 from tests.source_tree import ROOT
-
-Capture = pytest.CaptureFixture[str]
 
 
 def write_key(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> Path:
@@ -141,20 +140,10 @@ def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> N
     publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
     features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
     labels = features[["id"]].assign(bought=["no", "yes"] * 20)
-    facts: dict[str, Any] = {
-        "id_column": "id",
-        "method": "subset",
-        "classes": ["no", "yes"],
-        "epsilon": 1.0,
-    }
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
     request = write_request(features, tmp_path / "request", **facts)
     vault = SharedVault(tmp_path / "vault")
-    given: dict[str, Any] = {
-        "id_column": "id",
-        "label_column": "bought",
-        "epsilon": 1.0,
-        "vault": vault,
-    }
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     answer(labels, request, tmp_path / "release", **given)
     halves = [tmp_path / "parts" / name for name in "ab"]
     for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
@@ -182,15 +171,11 @@ def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> N
     assert "link was added" in words("verify", str(tmp_path / "public"), code=1)
 
 
-def test_a_sweep_signs_its_folder_at_the_end(
-    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None:
     settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
     arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
     with without_cluster():
         assert sweep_command.run(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), arguments) == 0
-    capsys.readouterr()
     assert ran("verify", str(tmp_path / "results"), "--key", owner)["ok"]
     names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
     assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sqlite3
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -37,6 +36,7 @@ from labeldp.platform.vault.vault_store import (
     read_ledger,
     witness,
 )
+from tests.platform.sweep.examples import mode
 
 LABELS = np.array([0, 1, 2, 1, 0])
 LAPLACE = LaplaceNoise(epsilon=1.0, num_classes=3)
@@ -134,7 +134,7 @@ def test_the_file_holds_no_label_is_its_owners_alone_and_of_one_set(tmp_path: Pa
     a_vault(path)
     with pytest.raises(OtherLabels, match=r"of other labels .*--results"):
         a_vault(path, labels=LABELS * 0 + 2)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert mode(path) == 0o600
     content = path.read_bytes()
     for kind in (np.int64, np.int32, np.uint8):
         assert LABELS.astype(kind).tobytes() not in content

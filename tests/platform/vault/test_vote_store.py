@@ -2,7 +2,6 @@
 
 import resource
 import signal
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore, VoteStoreUnusable
+from tests.platform.sweep.examples import mode
 
 VOTES = np.random.default_rng(0).integers(0, 3, size=(6, 40)).astype(np.uint8)
 LABELS = np.array([0, 1, 2, 0])
@@ -110,9 +110,9 @@ def test_votes_that_do_not_fit_are_refused(
 def test_votes_are_their_owners_alone(tmp_path: Path) -> None:
     store = VoteStore(tmp_path / "votes")
     fill(store.path("k"), [0])
-    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert mode(store.folder) == 0o700
     for file in store.folder.rglob("*"):
-        assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600), file
+        assert mode(file) == (0o700 if file.is_dir() else 0o600), file
 
 
 def test_addresses_tell_labels_and_settings_apart_and_folders_too(tmp_path: Path) -> None:
