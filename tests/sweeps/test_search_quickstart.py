@@ -12,9 +12,7 @@ pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(600)]
 SWEEP_FILE = Path(__file__).resolve().parents[2] / "sweeps" / "search_quickstart.py"
 
 
-def test_every_trial_ends_as_a_whole_record_at_the_price_of_the_dearest_way(
-    tmp_path: Path,
-) -> None:
+def test_every_trial_ends_as_a_whole_record_at_the_price_of_the_dearest_way(tmp_path: Path) -> None:
     settings = ("trainer.epochs=6", "evaluation.epsilon=8.0")
     command = ("--smoke", "--trials", "6", "--stop", "asha", "--quiet", *settings)
     with Driver(tmp_path / "results", *command, sweep=SWEEP_FILE) as driver:

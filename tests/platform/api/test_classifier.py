@@ -49,11 +49,7 @@ X, Y = rows_and_labels(400)
 QUICK = {"width": 8, "epochs": 2}
 #: Next to no noise, so that what checks learn is learned; it is fresh in every fit.
 PUBLISHED = LabelPrivateClassifier(
-    "randomized_response",
-    epsilon=50.0,
-    classes="publish",
-    random_state=0,
-    settings={"width": 64},
+    "randomized_response", epsilon=50.0, classes="publish", random_state=0, settings={"width": 64}
 )
 STATED = clone(PUBLISHED).set_params(classes=[0, 1, 2])
 OTHER_CLASSES = {

@@ -149,9 +149,7 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("persons", [False, True])
 def test_whole_numbers_that_a_file_has_as_floats_are_known(
-    persons: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    persons: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     release = "--id-column id --label-column bought --vault vault --epsilon 1".split()

@@ -90,10 +90,7 @@ def test_epsilon_pate(votes: str) -> None:
     ],
 )
 def test_the_command_line_and_a_sweep_publish_one_bound(
-    votes: str,
-    aggregator: ConfidentGNMax | GNMax,
-    options: tuple[str, ...],
-    answers: int,
+    votes: str, aggregator: ConfidentGNMax | GNMax, options: tuple[str, ...], answers: int
 ) -> None:
     """What a sweep's vault releases and its desk caps, with the noise of the command line."""
     counts = np.load(votes)["counts"]

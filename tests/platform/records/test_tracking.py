@@ -155,11 +155,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("a%20b", "a%20b contains %20"),
-        ("%2f", "contains %2f"),
-        ("what?", r"what\? contains \?"),
-    ],
+    [("a%20b", "a%20b contains %20"), ("%2f", "contains %2f"), ("what?", r"what\? contains \?")],
 )
 def test_a_folder_that_no_address_leads_to(name: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(TrackingUnusable, match=f"{words}.*--results DIR.*MLFLOW_TRACKING_URI"):

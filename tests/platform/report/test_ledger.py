@@ -220,9 +220,7 @@ def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
     assert account(learned(tmp_path / "e", 4.0)).together.epsilon == 0.0, "nothing asked yet"
 
 
-def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
-    tmp_path: Path,
-) -> None:
+def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(tmp_path: Path) -> None:
     learned(tmp_path / "a", 4.0, LAPLACE)
     copied(tmp_path / "a", tmp_path / "b")
     assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 4.0

@@ -115,10 +115,7 @@ def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> 
 
 @pytest.mark.parametrize(
     ("trial", "needed", "words"),
-    [
-        ("2a", Reservation.NON_PRIVATE, "not private"),
-        ("3a", Reservation.FAILED, "it failed"),
-    ],
+    [("2a", Reservation.NON_PRIVATE, "not private"), ("3a", Reservation.FAILED, "it failed")],
 )
 def test_trials_without_privacy_or_end_need_confirmation(
     trial: str, needed: Reservation, words: str, sweep: FolderLedger

@@ -67,9 +67,7 @@ def test_pates_noise_is_what_the_epsilons_ask_for(trials: list[PlannedTrial]) ->
         assert price > 1.1 * epsilon if epsilon >= 0.1 else price == pytest.approx(epsilon)
 
 
-def test_each_repetition_draws_and_pays_for_releases_of_its_own(
-    trials: list[PlannedTrial],
-) -> None:
+def test_each_repetition_draws_and_pays_for_releases_of_its_own(trials: list[PlannedTrial]) -> None:
     for name in {trial.variant for trial in trials}:
         of_line = [trial for trial in trials if trial.variant == name]
         first = [trial for trial in of_line if trial.config.seed == 0]

@@ -30,11 +30,7 @@ KEYS = sorted(flatten(TrialConfig()))
 
 
 settings.register_profile(
-    "fuzz",
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
+    "fuzz", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 FUZZ = settings.get_profile("fuzz")
 VERBS = {

@@ -153,9 +153,7 @@ def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> Non
         trial.epsilon(delta=1e-5)
 
 
-def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(
-    tmp_path: Path,
-) -> None:
+def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_path: Path) -> None:
     trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
     prior = np.full((10, 10), 0.1)
     some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))

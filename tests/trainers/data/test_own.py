@@ -19,19 +19,8 @@ from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
-from labeldp.trainers.data.own_data import (
-    RowsLeftOut,
-    label_numbers,
-    places_among,
-    read_arrays,
-)
-from labeldp.trainers.data.own_files import (
-    HoldOut,
-    OwnSource,
-    csv_table,
-    describe,
-    parquet_table,
-)
+from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, places_among, read_arrays
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, csv_table, describe, parquet_table
 from labeldp.trainers.data.splits import held_out
 from tests.trainers.data_samples import images
 
@@ -66,10 +55,7 @@ def from_parquet(
     table = pa.table(columns).replace_schema_metadata(metadata)
     parquet.write_table(table, folder / "mine.parquet")
     return own(
-        folder / "mine.parquet",
-        label_column=label_column,
-        hold_out=hold_out,
-        classes=classes,
+        folder / "mine.parquet", label_column=label_column, hold_out=hold_out, classes=classes
     )
 
 
@@ -191,10 +177,7 @@ def test_invalid_files_are_refused(tmp_path: Path) -> None:
 def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:
     columns: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
     stated = {"class_names": '["yes", "no", "maybe"]'}
-    statements: list[dict[str, Any]] = [
-        {"classes": ("yes", "no", "maybe")},
-        {"metadata": stated},
-    ]
+    statements: list[dict[str, Any]] = [{"classes": ("yes", "no", "maybe")}, {"metadata": stated}]
     for said in statements:
         data = from_parquet(tmp_path, hold_out=HoldOut.NONE, **said, **columns)
         assert data.train_labels.tolist() == (1 - LABELS).tolist()

@@ -51,12 +51,7 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"half": True},
-        {"encoder_seed": 1},
-        {"encoder_image_size": 9},
-        {"address": f"{ROOM}:large"},
-    ],
+    [{"half": True}, {"encoder_seed": 1}, {"encoder_image_size": 9}, {"address": f"{ROOM}:large"}],
 )
 def test_other_vectors_are_replaced_on_request_only(
     images: Path, tmp_path: Path, change: dict[str, Any]
@@ -270,10 +265,7 @@ def test_vectors_of_private_images_and_their_league(
     ],
 )
 def test_protected_labels_are_refused_before_any_training(
-    small: None,
-    source: str,
-    options: list[str],
-    message: str,
+    small: None, source: str, options: list[str], message: str
 ) -> None:
     images = colors(500, 3)[0]
     images[-6:] = load("cifar100").public.train_features[:6].numpy()

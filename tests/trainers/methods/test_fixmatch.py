@@ -184,12 +184,7 @@ def test_two_moons_need_fewer_labels_than_without_the_other_points() -> None:
         ),
     ):
         student = start_student(
-            config,
-            data=data,
-            examples=np.arange(8),
-            labels=labels[:8],
-            seed=0,
-            performance=ON_CPU,
+            config, data=data, examples=np.arange(8), labels=labels[:8], seed=0, performance=ON_CPU
         )
         for _ in range(config.epochs):
             student.epoch()

@@ -94,9 +94,7 @@ def never_done(folder: Path, begun: Any) -> None:
     made_once(make, **place_in(folder))
 
 
-def test_a_waiting_process_replaces_a_dead_one_within_its_limit(
-    tmp_path: Path,
-) -> None:
+def test_a_waiting_process_replaces_a_dead_one_within_its_limit(tmp_path: Path) -> None:
     begun = FORK.Event()
     other = FORK.Process(target=never_done, args=(tmp_path, begun))
     other.start()
