@@ -39,9 +39,7 @@ def own_file(folder: Path) -> Path:
     return path
 
 
-def test_a_sweep_without_any_public_label(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_without_public_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = [
         "data.name=own",
         f"data.path={own_file(tmp_path)}",
@@ -102,9 +100,7 @@ def rare_file(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
-def test_a_rare_class_is_reported_by_auc_and_average_precision(
-    hold_out: str, tmp_path: Path
-) -> None:
+def test_a_rare_class_is_reported_by_auc(hold_out: str, tmp_path: Path) -> None:
     results = tmp_path / "results"
     settings = {
         "method": "alibi",
@@ -196,9 +192,7 @@ def settings(path: Path, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
-def test_amounts_are_learned_from_a_file_at_the_planned_price(
-    hold_out: str, tmp_path: Path
-) -> None:
+def test_amounts_of_a_file_cost_what_was_planned(hold_out: str, tmp_path: Path) -> None:
     results, file = tmp_path / "results", tmp_path / "own.csv"
     rows = amounts_file(file)
     given = settings(file, **{"data.hold_out": hold_out, "evaluation.held_out_share": 0.4})
@@ -261,7 +255,7 @@ def test_amounts_are_learned_from_a_file_at_the_planned_price(
         ({"data.label_column": "town"}, r"column 'town' row 0 is not a number"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(
+def test_contradictions_are_refused(
     changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "own.csv"

@@ -161,9 +161,7 @@ def test_settings_without_a_required_part_are_refused_at_once(installed: Path) -
         METHODS["inheriting"]
 
 
-def test_a_broken_extension_is_named_and_breaks_nothing_else(
-    installed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_extension_is_named(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = r"'{}' comes from package other_package \(other_package_gone:.*\), which can't be imp"
     with pytest.raises(ValueError, match=broken.format("nowhere")):
         with_changes(TrialConfig(), {"method": "nowhere"})

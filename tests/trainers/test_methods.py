@@ -289,9 +289,7 @@ def test_it_learns_pays_what_its_plan_says_and_keeps_no_true_label(bench: Bench)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_other_trials_read_the_release_that_is_there_as_the_plan_says(
-    name: str, data: Mapping[str, LabelledData]
-) -> None:
+def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledData]) -> None:
     method = METHODS[name]
     bench = Bench(method, data[method.data])
     vault, config = bench.vault(), method.config
@@ -343,9 +341,7 @@ def test_seeds_repeat_and_global_random_state_stays(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_settings_that_cannot_train_are_refused(
-    name: str, data: Mapping[str, LabelledData]
-) -> None:
+def test_useless_settings_are_refused(name: str, data: Mapping[str, LabelledData]) -> None:
     method = METHODS[name]
     bench = Bench(method, data[method.data])
     trainer = bench.started(bench.vault(), learning_rate=1e30, warmup=0.0)

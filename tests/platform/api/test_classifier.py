@@ -94,9 +94,7 @@ def in_a_fork(ask: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
-def test_every_method_costs_the_requested_epsilon_and_saves_its_model(
-    name: str, tmp_path: Path
-) -> None:
+def test_every_method_costs_its_epsilon_and_saves_its_model(name: str, tmp_path: Path) -> None:
     model = LabelPrivateClassifier(method=name, epsilon=2.0, classes=3, random_state=0).fit(X, Y)
     assert 0 < model.epsilon_ <= 2.0 + 1e-9 and model.delta_ == (0 if NAMED[name].pure else 1e-5)
     assert model.method_ == name and model.total_epsilon_ == model.epsilon_
@@ -113,9 +111,7 @@ def test_every_method_costs_the_requested_epsilon_and_saves_its_model(
             assert labels.astype(kind).tobytes()[:320] not in content
 
 
-def test_it_learns_from_rows_of_any_scale_and_labels_of_any_kind(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_it_learns_from_rows_of_any_scale_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
     names = np.array(["no", "perhaps", "yes"])
     table = pd.DataFrame(X, columns=[f"feature {place}" for place in range(X.shape[1])])
     table["city"] = np.array(["Bern", "Rome", "Oslo"])[Y]  # text that tells the class
@@ -232,18 +228,14 @@ def test_private_files_are_kept_apart() -> None:
     assert pickle.loads(pickle.dumps(model)).audit_ == model.audit_
 
 
-def test_a_vault_at_the_address_of_one_that_is_gone_is_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_vault_at_a_reused_address_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paid_fits, "id", lambda _: 7, raising=False)
     totals = [quick(vault=SharedVault()).fit(X, Y).total_epsilon_ for _ in range(3)]
     assert totals == [2.0, 4.0, 6.0]
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_later_fits_with_the_vault_count_in_earlier_guarantees(
-    on_disk: bool, tmp_path: Path
-) -> None:
+def test_later_fits_count_in_earlier_guarantees(on_disk: bool, tmp_path: Path) -> None:
     vault = str(tmp_path / "vault") if on_disk else SharedVault()
     first = quick(epsilon=1.0, vault=vault).fit(X, Y)
     assert "at most 73.2%" in first.guarantee_

@@ -72,7 +72,7 @@ def composed(epsilon: float, *, times: int, delta: float) -> float:
     return float(brentq(lambda at: delta_of(mu * times**0.5, at) - delta, 0, 50, xtol=1e-12))
 
 
-def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
+def test_weeks_are_charged_once_whatever_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -20,9 +20,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("method", ["moments", "subset"])
-def test_two_nodes_request_and_learn_what_one_process_does(
-    method: str, cluster: Any, tmp_path: Path
-) -> None:
+def test_two_nodes_learn_what_one_process_does(method: str, cluster: Any, tmp_path: Path) -> None:
     features, labels = both_tables(rows=1200)
     features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=500)
     labels.to_parquet(tmp_path / "labels.parquet", index=False)

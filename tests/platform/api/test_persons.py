@@ -126,9 +126,7 @@ TAKES_PERSONS = sorted(NAMED.keys() - {"pate", "no_privacy"})
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", TAKES_PERSONS)
-def test_no_method_reveals_more_of_five_labels_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_method_reveals_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels, persons = rows_of_persons()
     seen = Seen(monkeypatch)
     settings = {} if method == "convex" else {"epochs": 8}
@@ -151,9 +149,7 @@ def test_no_method_reveals_more_of_five_labels_than_epsilon(
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", ["sums", "unbiased", "least_error", "randomized_response"])
-def test_no_release_of_amounts_reveals_more_of_five_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_amounts_reveal_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, labels, persons = rows_of_persons()
     seen = Seen(monkeypatch)
     given: dict[str, Any] = {"method": method, "max_labels_per_person": most, "random_state": 0}
@@ -165,9 +161,7 @@ def test_no_release_of_amounts_reveals_more_of_five_than_epsilon(
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", SINGLE)
-def test_released_labels_reveal_no_more_of_five_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_labels_reveal_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _, labels, persons = rows_of_persons()
     seen = Seen(monkeypatch)
     given: dict[str, Any] = {"epsilon": 2.0, "classes": range(CLASSES), "method": method}

@@ -116,9 +116,7 @@ def test_a_budget_holds_over_requests_person_by_person(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_requests_at_once_keep_the_budget(
-    folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_requests(folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = both_tables(200)
     total = SharedVault.total
 
@@ -300,9 +298,7 @@ def request_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("file", ["arrays.npz", "request.json"])
-def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
-    file: str, request_folder: Path
-) -> None:
+def test_a_file_that_claims_what_it_has_not_is_refused(file: str, request_folder: Path) -> None:
     folder = request_folder
     facts = json.loads((folder / "request.json").read_text())
     del facts["digest"]
@@ -391,9 +387,7 @@ def test_a_table_without_a_header_shows_no_label(column: dict[str, str], tmp_pat
 
 
 @pytest.mark.parametrize("label", ["no", "yes"])
-def test_whether_one_person_is_answered_does_not_depend_on_the_label(
-    label: str, tmp_path: Path
-) -> None:
+def test_an_answer_does_not_depend_on_the_label_of_one(label: str, tmp_path: Path) -> None:
     features, labels = both_tables(100)
     one = features[features.id == labels.id[labels.bought == label].iloc[0]]
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
@@ -409,9 +403,7 @@ def test_whether_one_person_is_answered_does_not_depend_on_the_label(
     assert (found.epsilon, found.absent) == (1.0, int(label == "no"))
 
 
-def test_the_commands_of_the_page_and_their_exit_codes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran("data", "make", "conversions", "--rows", "1000", "-o", "log")
     table, secret = "log/features.parquet", "log/labels.parquet"

@@ -250,9 +250,7 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
         ("a.npy", saved(np.zeros((0, 3))), "is empty; it must hold at least one number"),
     ],
 )
-def test_files_that_cannot_be_read(
-    name: str, content: bytes | None, words: str, tmp_path: Path
-) -> None:
+def test_unreadable_files(name: str, content: bytes | None, words: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ArrayFileError) as caught:
@@ -265,9 +263,7 @@ def test_files_that_cannot_be_read(
 
 
 @pytest.mark.parametrize("fix", ["", "check RAY_ADDRESS"])
-def test_doctor_looks_at_everything_and_names_each_fix(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str
-) -> None:
+def test_doctor_names_each_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str) -> None:
     monkeypatch.setattr(doctor, "_ray", lambda: Check("ray", "not started in this test", fix))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     found = answer("doctor", code=1 if fix else 0)
@@ -282,9 +278,7 @@ def test_doctor_looks_at_everything_and_names_each_fix(
     assert f"ray   {fix}" in said if fix else "all is well" in said
 
 
-def test_doctor_names_a_tracking_store_that_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_doctor_names_a_broken_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     of_newer_schema(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
     check = doctor._tracking()

@@ -22,9 +22,7 @@ CLASSES = ("healthy", "HIV positive")
 ROWS = 1200
 
 
-def test_a_published_set_passes_and_a_changed_byte_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_byte_of_a_set_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = real_data_root("fashion_mnist")
     monkeypatch.setenv("LABELDP_DATA", str(root))
     found = check_set("fashion_mnist")

@@ -78,9 +78,7 @@ def test_the_pages_encoder_of_the_images_alone_is_in_the_league_of_no_outside_da
 
 
 @pytest.mark.parametrize("step", [1, -1], ids=["growing", "falling"])
-def test_a_loss_that_does_not_fall_is_reported_in_words_and_in_json(
-    monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+def test_a_loss_that_does_not_fall_is_reported(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     trained = Pretraining.epoch
 
     def epoch(self: Pretraining) -> EpochMetrics:

@@ -31,7 +31,7 @@ def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: 
     assert [mode(tmp_path / name) for name in modes] == [0o700, 0o600, 0o700, 0o400]
 
 
-def test_folders_that_hold_more_than_results_are_refused_and_left_alone(
+def test_folders_of_more_than_results_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, home = tmp_path / "shared", tmp_path / "users" / "me"
@@ -107,9 +107,7 @@ def state(folder: Path) -> None:
         *((state, name) for name in ("states", "states/ab.state")),
     ],
 )
-def test_nothing_is_written_through_links(
-    write: Callable[[Path], None], name: str, tmp_path: Path
-) -> None:
+def test_no_write_follows_a_link(write: Callable[[Path], None], name: str, tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir(mode=0o755)
     link = tmp_path / "results" / name
     link.parent.mkdir(parents=True)
@@ -145,9 +143,7 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
     assert mode(precious) == 0o600
 
 
-def test_drafts_can_not_be_foreseen_and_take_no_link_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drafts_have_secret_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page, victim = tmp_path / "page", tmp_path / "victim"
     victim.write_text("mine")
     drafts = []

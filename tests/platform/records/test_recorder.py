@@ -151,9 +151,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_commit_is_that_of_the_code_and_of_no_repository_around_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "labeldp" / "__init__.py"
     inner = tmp_path / ".venv" / "site-packages" / "labeldp" / "__init__.py"
     for path in (package, inner):
@@ -196,9 +194,7 @@ def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "ab").iterdir()) == [DESCRIPTION, ARRAYS]
 
 
-def test_a_keeper_that_cannot_write_states_the_fix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Here:
         """An actor in this process."""
 

@@ -54,7 +54,7 @@ def test_records_come_back_as_they_were_kept(folder: ResultsFolder) -> None:
         ({"of_another_version": 1}, "of_another_version"),
     ],
 )
-def test_a_record_that_no_report_could_show_is_named(
+def test_a_damaged_record_is_named(
     changes: dict[str, Any], word: str, folder: ResultsFolder
 ) -> None:
     file = folder.path / "trials" / f"{a_record().hash}.json"
@@ -112,9 +112,7 @@ def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> N
         ResultsFolder(folder.path, sweep="small")
 
 
-def test_a_folder_is_its_owners_alone_whatever_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = ResultsFolder(tmp_path / "results" / "small", sweep="small").path
     old = tmp_path / "shared"
     (old / "trials").mkdir(parents=True)

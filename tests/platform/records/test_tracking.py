@@ -61,9 +61,7 @@ def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> Non
     assert params["extra.249"] == "249" and params["long"].startswith("y" * 5000)
 
 
-def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
-    tracker: Tracker, tmp_path: Path
-) -> None:
+def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path) -> None:
     done = open_and_close(tracker, "a" * 16)
     failed = open_and_close(tracker, "b" * 16, finished=False, reason="no")
     tracker.open_child("c" * 16, name="cut off", tags={})
@@ -125,7 +123,7 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_store_that_is_never_let_go_is_given_up(
+def test_a_locked_store_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)

@@ -202,9 +202,7 @@ def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0
     return path
 
 
-def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
-    tmp_path: Path,
-) -> None:
+def test_a_sweep_that_learned_counts_as_its_dearest_way(tmp_path: Path) -> None:
     outdone, paid = learned(tmp_path / "a", 4.0, LAPLACE), learned(tmp_path / "b", 2.0, LAPLACE)
     found = account(outdone, paid)
     assert (found.together.epsilon, found.apart.epsilon, found.together.releases) == (6.0, 4.0, 2)
@@ -296,9 +294,7 @@ def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> 
 
 
 @pytest.mark.parametrize("releases", [[SMALL], [SMALL, NOTHING]])
-def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
-    tmp_path: Path, releases: list[Any]
-) -> None:
+def test_report_ledger_and_python_state_one_price(tmp_path: Path, releases: list[Any]) -> None:
     a_folder(tmp_path, releases=releases)
     identify(tmp_path, **PLAN, learned_releases=True)
     folder = read_folder(tmp_path)
@@ -392,9 +388,7 @@ def test_a_trial_that_was_stopped_says_that_the_sweep_learned(search: Path) -> N
 
 
 @pytest.mark.parametrize("num_labels", [None, 0])
-def test_without_the_number_of_training_labels_all_releases_are_charged(
-    num_labels: int | None, search: Path
-) -> None:
+def test_without_the_number_of_labels_all_is_charged(num_labels: int | None, search: Path) -> None:
     """Two searches at 2 and .5 together, and the plan of all of it, not of its counts alone."""
     forget(search, "num_labels")
     if num_labels is not None:
@@ -537,7 +531,7 @@ def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) ->
     assert seeded["noise"] == "seeded" and "8124377" not in json.dumps(seeded)
 
 
-def test_mechanisms_of_other_packages_are_described_by_their_price(
+def test_other_mechanisms_are_known_by_their_price(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)

@@ -103,7 +103,7 @@ def test_names_are_shown_and_never_run() -> None:
         ),
     ],
 )
-def test_any_records_make_a_page(
+def test_all_records_are_shown(
     records: list[TrialRecord], facts: dict[str, Any], words: str
 ) -> None:
     found = made(records, **facts)

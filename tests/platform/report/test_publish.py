@@ -398,7 +398,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list
     return results, [*(text.encode() for text in texts), *raw]
 
 
-def test_an_attacker_finds_nothing_in_any_byte(
+def test_no_byte_tells_an_attacker_anything(
     planted: tuple[Path, list[bytes]], tmp_path: Path
 ) -> None:
     results, secrets = planted
@@ -421,9 +421,7 @@ def test_an_attacker_finds_nothing_in_any_byte(
     assert bytes_of(results) == before
 
 
-def test_the_folder_can_be_used_and_the_owner_reads_no_value(
-    planted: tuple[Path, list[bytes]], tmp_path: Path
-) -> None:
+def test_the_folder_can_be_used(planted: tuple[Path, list[bytes]], tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = ask(planted[0], out)
     assert (done["trial"], done["epsilon"], done["delta"], done["chosen_among"]) == (
@@ -576,9 +574,7 @@ def test_places_are_found_however_they_are_written(form: str, folder: FolderLedg
         ("trainer.prior.path", "networks.wide:Wide", True),
     ],
 )
-def test_a_users_network_is_named_with_the_model(
-    key: str, value: str, found: bool, folder: FolderLedger
-) -> None:
+def test_an_own_network_is_named(key: str, value: str, found: bool, folder: FolderLedger) -> None:
     record = a_record()
     record = replace(record, config={**record.config, key: value})
     files = {"model.json": json.dumps({"model": value}).encode()}
@@ -644,9 +640,7 @@ def test_an_attacker_finds_nothing_in_the_public_page(sweep: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("changed", ["less", "nothing read"])
-def test_a_record_that_the_ledger_contradicts_is_not_shown(
-    changed: str, sweep: Path, tmp_path: Path
-) -> None:
+def test_a_record_against_the_ledger_is_refused(changed: str, sweep: Path, tmp_path: Path) -> None:
     record = read_folder(sweep).trial("1a")
     metrics = {**record.metrics, "epsilon": 0.01}
     keys = record.release_keys if changed == "less" else []
@@ -656,9 +650,7 @@ def test_a_record_that_the_ledger_contradicts_is_not_shown(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_page_of_a_learning_sweep_states_the_cost_of_its_plan(
-    sweep: Path, tmp_path: Path
-) -> None:
+def test_a_learning_sweeps_page_states_its_plan(sweep: Path, tmp_path: Path) -> None:
     ResultsFolder(sweep, sweep="small").identify(
         learned_epsilon=7.0, learned_counts=3.25, learned_delta=0.0, learned_releases=False
     )
@@ -668,9 +660,7 @@ def test_the_page_of_a_learning_sweep_states_the_cost_of_its_plan(
     assert Path(done["html"]).read_text().count("<dt>epsilon, provable</dt><dd>3.25</dd>") == 2
 
 
-def test_sweeps_without_private_trials_or_a_whole_ledger_have_no_public_page(
-    sweep: Path, tmp_path: Path
-) -> None:
+def test_unpublishable_sweeps_have_no_public_page(sweep: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is inside the results folder"):
         public_report(sweep, to=sweep / "public")
     a_folder(tmp_path / "bare", releases=[NoNoise(num_classes=10)], epsilon=math.inf)

@@ -143,7 +143,7 @@ def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_p
     assert again.facts["rows"] == 1
 
 
-def test_unusable_stores_and_folders_are_refused(
+def test_bad_stores_are_refused(
     tracked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

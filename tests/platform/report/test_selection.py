@@ -55,9 +55,7 @@ def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> N
     assert (found.among, found.together.epsilon) == (4, 2.5)
 
 
-def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
-    tmp_path: Path,
-) -> None:
+def test_another_trials_failure_changes_no_price_of_a_choice(tmp_path: Path) -> None:
     """A at .5, B at 6: A is published at 6.5 whether B finishes badly, fails or is cut off."""
     found = []
     for ending in ("finished", "failed", "cut off"):

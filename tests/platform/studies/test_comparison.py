@@ -298,18 +298,14 @@ def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
         ({"audit.canary_block": 2}, "audit.canary_block is set"),
     ],
 )
-def test_canaries_that_cannot_be_shared(
-    overrides: dict[str, Any], word: str, tmp_path: Path
-) -> None:
+def test_unshareable_canaries(overrides: dict[str, Any], word: str, tmp_path: Path) -> None:
     options = SweepOptions(results=tmp_path / "out", overrides=overrides)
     with pytest.raises(ConfigurationError, match=word):
         run_blocks(a_sweep(), options, blocks=10)
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_share_budgets_and_time_and_their_counts_add_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_share_budgets_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Sweep, SweepOptions]] = []
 
     def note(sweep: Sweep, options: SweepOptions) -> SweepOutcome:

@@ -103,9 +103,7 @@ def test_secure_noise_is_set_by_a_key_and_excludes_a_seed() -> None:
         ({}, NoiseKind.PLAIN),
     ],
 )
-def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
-    changes: dict[str, Any], kind: NoiseKind
-) -> None:
+def test_own_labels_have_secure_noise_by_default(changes: dict[str, Any], kind: NoiseKind) -> None:
     variants = (Variant(name="one", changes=changes),)
     (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
     assert trial.config.noise.kind is kind
@@ -123,9 +121,7 @@ def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
 
 
 @pytest.mark.parametrize(("value", "epsilons"), [(0.5, [4.0]), ([1.0, 2.0], [2.0, 1.0])])
-def test_a_lambda_on_the_command_line_replaces_the_epsilons_of_a_line(
-    value: Any, epsilons: list[float]
-) -> None:
+def test_a_given_lambda_replaces_the_epsilons(value: Any, epsilons: list[float]) -> None:
     axis = {"trainer.epsilon": Grid(1.0, 8.0)}
     variants = [
         Variant(name="axis", space=axis),
@@ -146,9 +142,7 @@ def test_a_lambda_on_the_command_line_replaces_the_epsilons_of_a_line(
         ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
     ],
 )
-def test_settings_that_prove_nothing_are_refused(
-    settings: dict[str, Any], words: list[str]
-) -> None:
+def test_settings_that_prove_nothing(settings: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         AuditSettings(**settings)
     for word in words:
@@ -167,7 +161,7 @@ def test_settings_that_prove_nothing_are_refused(
         (1_000_000, 10, 1_000, 1_000),
     ],
 )
-def test_a_share_of_the_labels_is_spoiled_by_default(
+def test_canaries_are_a_share_by_default(
     labels: int, classes: int, canaries: int, coins: int
 ) -> None:
     found = AuditSettings().settled(num_labels=labels, num_classes=classes)

@@ -92,7 +92,7 @@ AGIBI: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
-def test_a_trial_is_priced_at_the_delta_of_its_record(
+def test_a_trial_is_priced_at_its_own_delta(
     failing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
@@ -138,9 +138,7 @@ def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, gra
             ask()
 
 
-def test_failure_probabilities_reduce_the_delta_of_a_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_failure_probabilities_take_a_budgets_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
     planned = SweepCost(
         epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]

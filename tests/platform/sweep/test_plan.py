@@ -203,7 +203,7 @@ INTERACTIVE = {
         ("trainer.student.network.learning_rate", RATE, INTERACTIVE, True),
     ],
 )
-def test_axes_that_decide_a_release_touch_it(
+def test_axes_touch_a_release(
     key: str, axis: Axis, settings: dict[str, Any], touched: bool
 ) -> None:
     assert touches_releases(a_search({key: axis}, **settings), a_size()) is touched
@@ -261,9 +261,7 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
 
 
-def test_a_failure_probability_costs_as_much_at_a_smaller_epsilon(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failure_costs_as_much_at_a_small_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
     monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
     found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
@@ -271,9 +269,7 @@ def test_a_failure_probability_costs_as_much_at_a_smaller_epsilon(
     assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
 
 
-def test_decisions_that_are_dearer_once_may_be_cheaper_often(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_dear_decisions_may_be_cheaper_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
     steep, flat = (
         events_of(

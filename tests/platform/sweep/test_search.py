@@ -80,9 +80,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("lost", [1, 3])
-def test_a_search_that_was_killed_ends_with_the_same_trials(
-    whole: Path, tmp_path: Path, lost: int
-) -> None:
+def test_a_killed_search_ends_with_the_same_trials(whole: Path, tmp_path: Path, lost: int) -> None:
     """The driver died before the last records, or before the last suggestions as well."""
     folder = tmp_path / "results"
     shutil.copytree(whole, folder)
@@ -167,9 +165,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
             a_book(path, plan)
 
 
-def test_a_trial_outside_the_plan_is_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unplanned_trial_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were a release to hang on a value between the probes, the suggestion would be refused."""
     plan = a_plan()
     unforeseen = [replace(each, foreseen=frozenset()) for each in plan.searches]

@@ -56,9 +56,7 @@ def test_every_grid_point_gets_the_same_draws_which_repeat_with_the_seed() -> No
         *((LogUniform, bounds) for bounds in ((0, 1), (-1, 1), (2, 1), (1, 1), (1, math.inf))),
     ],
 )
-def test_axes_without_values_or_bounds_in_order_are_refused(
-    axis: type, bounds: tuple[float, ...]
-) -> None:
+def test_wrong_axes_are_refused(axis: type, bounds: tuple[float, ...]) -> None:
     with pytest.raises(
         ValueError, match=r"low|high" if bounds else "holds no value; name at least"
     ):

@@ -143,9 +143,7 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
     assert due or len(states.kept) == 1, "the epoch that requested is kept"
 
 
-def test_a_state_that_grew_from_releases_of_another_ledger_is_not_resumed(
-    digits: LabelledData,
-) -> None:
+def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData) -> None:
     states = States()
     for shift in range(2):
         home = home_of(replace(digits, train_labels=(digits.train_labels + shift) % 10))
@@ -154,9 +152,7 @@ def test_a_state_that_grew_from_releases_of_another_ledger_is_not_resumed(
     assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
 
 
-def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
-    digits: LabelledData,
-) -> None:
+def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
     home, states, seen = home_of(digits), States(), list[tuple[float, bool]]()
@@ -184,9 +180,7 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_measured_model_is_kept_unless_models_are_off(
-    digits: LabelledData, keep: bool, tmp_path: Path
-) -> None:
+def test_the_measured_model_is_kept(digits: LabelledData, keep: bool, tmp_path: Path) -> None:
     states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})
     outcome = run(digits, home_of(digits), config, checkpoints=states)
     assert len(states.models) == keep

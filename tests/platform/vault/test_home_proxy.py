@@ -23,9 +23,7 @@ class Call:
         return name, arguments
 
 
-def test_a_call_is_the_homes_own_and_travels_with_its_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_call_travels_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
     proxy = pickle.loads(pickle.dumps(HomeProxy(SimpleNamespace(call=Call()))))
     assert proxy.epsilon(["k"], 0.0) == ("epsilon", (["k"], 0.0))
@@ -33,9 +31,7 @@ def test_a_call_is_the_homes_own_and_travels_with_its_proxy(
         _ = proxy._truth
 
 
-def test_a_home_starts_beside_its_driver_with_all_that_it_was_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     options, sent, killed = dict[str, Any](), list[SecretLabels](), list[Any]()
 
     class Actor(HomeActor):
@@ -95,7 +91,7 @@ def task_error(cause: Exception) -> Exception:
         (task_error(KeyError("a bug")), ray.exceptions.RayTaskError, "trace"),
     ],
 )
-def test_a_home_that_does_not_answer_is_lost(
+def test_a_lost_home(
     error: Exception, kind: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def get(reference: Any, timeout: float) -> Any:

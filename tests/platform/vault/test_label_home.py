@@ -327,9 +327,7 @@ def test_a_trial_is_audited_with_the_releases_that_it_read_at_its_delta(tmp_path
 
 
 @pytest.mark.parametrize("trial", ["", "../../abc", "ABC", "a/b", "0" * 65, TRIAL[::-1]])
-def test_no_audit_without_the_hash_of_a_trial_that_the_driver_began(
-    tmp_path: Path, trial: str
-) -> None:
+def test_no_audit_without_a_trial_that_began(tmp_path: Path, trial: str) -> None:
     home = start(tmp_path)
     words = "was not begun by the driver" if len(trial) == 16 else "names its audits and answers"
     with pytest.raises(ValueError, match=words):

@@ -107,9 +107,7 @@ def test_who_releases_alone_keeps_others_out(shared: SharedVault) -> None:
     assert entered.is_set()
 
 
-def test_epsilon_holds_at_the_delta_that_was_requested(
-    shared: SharedVault, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_epsilon_holds_at_its_delta(shared: SharedVault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
     ask(shared)
     ask(shared, rows="others")
@@ -178,9 +176,7 @@ def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
         SharedVault(tmp_path / "file")
 
 
-def test_a_vault_in_memory_stays_in_its_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_memory_vaults_stay_in_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, kept = SharedVault(), SharedVault(tmp_path / "vault")
     assert copy.deepcopy(here) is here
     with pytest.raises(TypeError, match="give it a folder"):
@@ -345,9 +341,7 @@ CPU = Performance(device=Device.CPU)
 
 
 @pytest.mark.parametrize("config", [PATE, NEAREST], ids=["probes", "nearest labels"])
-def test_teachers_are_trained_here_and_answers_are_charged(
-    config: PateConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_are_charged(config: PateConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     train, trained = TeacherVotes.__call__, list[Any]()
 
     def spy(self: TeacherVotes, *batch: Any) -> NDArray[np.uint8]:

@@ -101,7 +101,7 @@ TRIAL = f"trials/{0:016x}.json"
         (in_file(SIGNATURE, '"signature": "', '"signature": "00'), f"{SIGNATURE} was edited"),
     ],
 )  # fmt: skip
-def test_whatever_is_edited_is_named(
+def test_an_edit_is_named(
     attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str
 ) -> None:
     folder = results(tmp_path / "results")
@@ -181,7 +181,7 @@ def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None
     assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)
 
 
-def test_a_key_that_can_not_sign_is_refused_before_a_release(
+def test_a_bad_key_is_refused_before_a_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = write_key(tmp_path / "other.pem", X25519PrivateKey.generate())

@@ -65,9 +65,7 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
         (Resources(cpus=1, gpus=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
     ],
 )
-def test_a_pool_is_as_large_as_the_nodes_hold(
-    each: Resources, cluster: Capacity, actors: int
-) -> None:
+def test_a_pool_fills_the_nodes(each: Resources, cluster: Capacity, actors: int) -> None:
     assert pool_size(each, cluster) == actors
 
 
@@ -183,9 +181,7 @@ def test_failed_batches_are_tried_again_and_are_always_the_same_ones(simulate: A
     assert fake.made == 2 + 3, "an actor that died is replaced"
 
 
-def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
-    simulate: Any, tmp_path: Path
-) -> None:
+def test_a_batch_is_given_up_and_others_kept(simulate: Any, tmp_path: Path) -> None:
     named = r"2 of 6 teachers could .*; teacher 2 failed 3 times.*RuntimeError: .*bewitched.* of 4 "
     with pytest.raises(EnsembleIncomplete, match=named):
         simulate({2: [failed() for _ in range(TRIES)]})
@@ -248,9 +244,7 @@ def test_every_teacher_votes_once_and_never_again(
 
 
 @pytest.mark.ray_cluster
-def test_actors_that_do_not_start(
-    cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EnsembleIncomplete, match="died 3 times as it started"):
         train(tmp_path, Unloadable(), actors=1)
     with monkeypatch.context() as hurried:
@@ -271,9 +265,7 @@ def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray
     return np.array(rows, dtype=np.uint8) + np.uint8(data)
 
 
-def test_a_batch_is_trained_on_its_own_shards_and_the_data_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_is_trained_on_its_own_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
         actor = TeacherActor(vote, 100, threads=before + 1)

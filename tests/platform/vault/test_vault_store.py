@@ -90,9 +90,7 @@ def test_a_charge_comes_back_exactly(event: Event, tmp_path: Path) -> None:
     assert second.indices is not None and second.indices.tolist() == [0, 3]
 
 
-def test_releases_come_back_exactly_also_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_releases_come_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vault_store, "_PART_BYTES", 100)
     path, rng = tmp_path / "vault.db", np.random.default_rng(0)
     kept: dict[str, Any] = {
@@ -244,9 +242,7 @@ def test_an_original_that_was_renamed_is_refused_while_its_copy_has_its_place(pa
             SqliteStore(store)
 
 
-def test_the_same_number_in_another_file_system_is_a_copy(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_numbers_may_be_copies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """New file systems count files from one: a copy may well have the original's number."""
 
     class Another:
@@ -314,9 +310,7 @@ def test_a_witness_is_written_after_its_line_only_and_its_failure_costs_no_relea
     assert SqliteStore(path).release("c") is not None and len(store.charges()) == 3
 
 
-def test_a_store_that_is_gone_or_another_in_its_place_is_refused(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_store_that_is_gone_or_replaced_is_refused(path: Path, tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StoreUnusable, match=r"vault\.db is missing.*a ledger of 2 lines"):
         SqliteStore(path)

@@ -42,9 +42,7 @@ def test_votes_come_back_in_order_whatever_the_order_of_writing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 60, 200, 500])
-def test_a_file_that_was_cut_off_or_changed_is_dropped_and_the_rest_kept(
-    cut: int, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_dropped_and_the_rest_kept(cut: int, tmp_path: Path) -> None:
     folder = tmp_path / "v"
     fill(folder, [0, 1], [2, 3])
     path = folder / "2.npz"
@@ -98,9 +96,7 @@ def test_a_full_disk_is_named_and_what_was_kept_stays_readable(tmp_path: Path) -
         (np.full((2, 40), 3, dtype=np.uint8), "class 3 of 3"),
     ],
 )
-def test_votes_that_do_not_fit_are_refused(
-    votes: NDArray[np.uint8], words: str, tmp_path: Path
-) -> None:
+def test_misfit_votes_are_refused(votes: NDArray[np.uint8], words: str, tmp_path: Path) -> None:
     journal = a_journal(tmp_path / "v")
     with journal.writing(), pytest.raises(ValueError, match=words):
         journal.append([0, 1], votes)

@@ -1,6 +1,7 @@
 """data: what loading gives, that labels stay apart, limits, refusals, the real sets."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,9 +125,7 @@ def test_unknown_names_and_arguments_that_do_not_fit() -> None:
         ("adult", (32_561, 108), 16_281, [], []),
     ],
 )
-def test_real_sets(
-    name: str, train: tuple[int, ...], test: int, mean: list[float], std: list[float]
-) -> None:
+def test_real_sets(name: str, train: tuple[int, ...], test: int, mean: Any, std: Any) -> None:
     root = real_data_root(name)
     data = load(name, root=root)
     assert tuple(data.public.train_features.shape) == train

@@ -15,7 +15,7 @@ from labeldp.trainers.data.files import (
 
 
 @pytest.mark.timeout(20)
-def test_a_file_that_becomes_a_pipe_on_the_way_does_not_hang(
+def test_a_file_that_becomes_a_pipe_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "pipe")

@@ -94,9 +94,7 @@ def test_the_fingerprint_says_nothing_of_secret_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [HoldOut.PUBLIC, HoldOut.NONE])
-def test_a_split_and_a_word_on_holding_out_contradict_each_other(
-    tmp_path: Path, said: HoldOut
-) -> None:
+def test_a_split_and_holding_out_contradict_each_other(tmp_path: Path, said: HoldOut) -> None:
     split = np.array(["train", "train", "test", "train"] * 5)
     for arrays in (four(), whole(split=split)):
         with pytest.raises(DataFileError, match=f"hold_out is {said}, but .* of its own"):
@@ -486,9 +484,7 @@ def test_values_that_cannot_be_compared_are_not_classes() -> None:
 
 
 @pytest.mark.parametrize("hold_out", [HoldOut.NONE, HoldOut.PUBLIC, None])
-def test_one_row_of_each_person_is_used_and_none_is_in_both_parts(
-    hold_out: HoldOut | None, tmp_path: Path
-) -> None:
+def test_one_row_of_each_person_is_used(hold_out: HoldOut | None, tmp_path: Path) -> None:
     people = np.repeat(["1", "2 ", "3", "4", "5", "6"], 10)
     table = pd.DataFrame({"row": np.arange(60.0), "who": people, "label": np.arange(60) % 2})
     if hold_out is None:

@@ -235,7 +235,7 @@ PICTURES = np.zeros((32, 32, 3, 2), np.uint8)
         ({"X": PICTURES, "y": np.array([[1], [0]])}, "row 1 has none of the labels"),
     ],
 )
-def test_other_matlab_files_are_refused(
+def test_bad_matlab_is_refused(
     tmp_path: Path, content: dict[str, NDArray[Any]], message: str
 ) -> None:
     path = tmp_path / "test_32x32.mat"
@@ -456,9 +456,7 @@ def archive_of(kind: str, files: dict[str, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("bank_marketing", "zip"), ("criteo_display", "tar")])
-def test_sets_come_out_of_their_archives(
-    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archives(name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, file, _ = SETS[name]
     made = tmp_path / "made"
     made.mkdir()
@@ -514,9 +512,7 @@ def test_purchases_alone_have_an_amount_and_a_delay() -> None:
 # The catalog and its downloads.
 
 
-def test_a_missing_set_names_the_path_and_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_set_names_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(DATASETS) - {"digits", "own"}:
         with pytest.raises(DatasetMissing) as caught:
             load(name, root=tmp_path)
@@ -550,9 +546,7 @@ def replace_download(
     return requests
 
 
-def test_sets_that_are_there_are_not_downloaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_sets_are_downloaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = real_data_root("adult")
     requests = replace_download(monkeypatch, "adult")
     assert fetch("adult", root) == root / "adult"
@@ -583,9 +577,7 @@ def test_failed_and_damaged_downloads_are_refused(
         fetch("mnist", tmp_path)
 
 
-def test_sets_come_file_by_file_with_their_digests_or_by_torchvision(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_sets_come_with_their_digests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     requests: list[tuple[str, Path, str | None]] = []
 
     def download(url: str, root: Path, *, filename: str, md5: str | None) -> None:

@@ -53,9 +53,7 @@ def images(tmp_path: Path) -> Path:
     "change",
     [{"half": True}, {"encoder_seed": 1}, {"encoder_image_size": 9}, {"address": f"{ROOM}:large"}],
 )
-def test_other_vectors_are_replaced_on_request_only(
-    images: Path, tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_vectors_are_kept_by_default(images: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     out = tmp_path / "x.npy"
     first = embedded(images, out)
     with pytest.raises(EmbeddingRefused, match=r"holds other features .* add --replace"):
@@ -215,9 +213,7 @@ def stop(self: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_vectors_of_private_images_and_their_league(
-    small: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_private_images(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted call leaves nothing, and a second one trains nothing."""
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.trainers.models.learner.Training.epoch", stop)
@@ -275,9 +271,7 @@ def test_protected_labels_are_refused_before_any_training(
     assert not Path("x.npy").exists() and not Path("kept").exists()
 
 
-def test_secret_images_without_color_are_recognized_in_color(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secret_images_are_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As files, which are read in color, and as an array of three equal channels."""
     monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
     images = load("digits").public.train_features.numpy()[:20]

@@ -61,9 +61,7 @@ def test_weights_of_a_file_trained_for_other_classes(tmp_path: Path) -> None:
         loaded("torchvision:resnet34", weights=str(tmp_path / "w.pt"))
 
 
-def test_a_failed_download_names_the_file_to_fetch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_failed_download_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def nowhere(*_: object, **__: object) -> None:
         raise urllib.error.URLError("Name or service not known")
 
@@ -90,9 +88,7 @@ def test_a_failed_download_names_the_file_to_fetch(
         ("not a module:net", {}, "named module:Name"),
     ],
 )
-def test_missing_encoders_and_weights_are_refused(
-    address: str, options: dict[str, str], message: str
-) -> None:
+def test_missing_encoders(address: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         loaded(address, **options)
 
@@ -229,9 +225,7 @@ def test_files_without_weights_are_refused(tmp_path: Path) -> None:
         ({"no_outside_data": True, "trained_on": "these"}, "", League.NONE, "trained on these"),
     ],
 )
-def test_the_league_is_the_careful_one(
-    options: dict[str, Any], known_as: str, league: League, words: str
-) -> None:
+def test_leagues(options: dict[str, Any], known_as: str, league: League, words: str) -> None:
     found = finished(
         EncoderRequest(address="a:b", **options),
         lambda batch: batch,

@@ -173,9 +173,7 @@ def test_an_encoder_in_a_file(tmp_path: Path, mirrored: bool) -> None:
         (torch.nn.Linear(2, 2), "can't be read"),  # a whole object, which reading would run
     ],
 )
-def test_files_without_an_encoder_are_refused(
-    tmp_path: Path, content: object, message: str
-) -> None:
+def test_files_without_encoder_are_refused(tmp_path: Path, content: object, message: str) -> None:
     torch.save(content, tmp_path / "encoder.pt")
     with pytest.raises(WeightsRefused, match=message):
         build(tmp_path / "encoder.pt")

@@ -116,9 +116,7 @@ def test_every_pass_holds_everything_once(size: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(12,), (3, 2, 2)])
-def test_the_worst_perturbation_of_a_linear_model_is_along_its_weights(
-    shape: tuple[int, ...],
-) -> None:
+def test_the_worst_direction_is_along_linear_weights(shape: tuple[int, ...]) -> None:
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(12, generator=generator, dtype=torch.float64)
     inputs = torch.randn(1, *shape, generator=generator, dtype=torch.float64)

@@ -95,9 +95,7 @@ def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
 
 @pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
 @pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
-def test_students_learn_from_a_prior_too_and_it_is_paid_for(
-    source: PriorSource, config: PateConfig
-) -> None:
+def test_a_prior_is_learned_and_paid_for(source: PriorSource, config: PateConfig) -> None:
     data, vault = given()
     config = with_prior(source, config)
     trainer = trained(config, (data, vault))
@@ -224,9 +222,7 @@ def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
-    kind: TeacherKind,
-) -> None:
+def test_a_label_changes_no_other_teachers_vote(kind: TeacherKind) -> None:
     data, labels = small_table(examples=300)
     vote = TeacherVotes(config=replace(TEACHERS_CONFIG, kind=kind))
     torch.manual_seed(1)

@@ -104,9 +104,7 @@ def losses(prior: np.ndarray, mechanism: RRWithPrior, loss: RobustLoss) -> dict[
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1), (8, 8, 8, 1)])
-def test_the_debiased_loss_is_that_of_the_true_label_on_average(
-    epsilon: float, weights: tuple[int, ...]
-) -> None:
+def test_debiased_losses_are_right_on_average(epsilon: float, weights: tuple[int, ...]) -> None:
     prior, mechanism = np.array([weights]) / sum(weights), RRWithPrior(epsilon=epsilon)
     by_output = losses(prior, mechanism, RobustLoss.DEBIASED)
     for label in by_output:  # of the possible outputs; others cannot be told apart

@@ -84,9 +84,7 @@ def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
         np.testing.assert_array_equal(whole.predict(features), resumed.predict(features))
 
 
-def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[torch.Tensor] = []
 
     def normalize(batch: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
@@ -212,9 +210,7 @@ def test_official_schedule() -> None:
 @pytest.mark.parametrize("epochs", [1, 2, 7, 10, 30, 100, 200, 333])
 @pytest.mark.parametrize("schedule", list(Schedule))
 @pytest.mark.parametrize("warmup", [0.0, 0.15, 0.9])
-def test_schedules_rise_then_never_rise_again(
-    epochs: int, schedule: Schedule, warmup: float
-) -> None:
+def test_schedules_rise_only_once(epochs: int, schedule: Schedule, warmup: float) -> None:
     factors = [
         rate_factor(epoch, epochs=epochs, schedule=schedule, warmup=warmup)
         for epoch in range(epochs)

@@ -75,9 +75,7 @@ FIXMATCH: dict[str, Any] = {"steps_per_epoch": 2, "batch_size": 8, "padding": 1}
     ("kind", "changes"),
     [(AlibiConfig, {}), (LearnerConfig, {}), (FixMatchConfig, {**FIXMATCH, "epochs": 1})],
 )
-def test_every_trainer_that_has_a_network_takes_it(
-    kind: Any, changes: dict[str, Any], here: Path
-) -> None:
+def test_every_trainer_takes_it(kind: Any, changes: dict[str, Any], here: Path) -> None:
     config = kind(**{**QUICK, **changes})
     if kind is LearnerConfig:
         student = StudentConfig(kind=StudentKind.NETWORK, network=config)
@@ -138,9 +136,7 @@ def test_settings_that_it_does_not_take_are_refused(changes: dict[str, Any], her
         a_model(AlibiConfig(model=OWN, **changes))
 
 
-def test_it_is_sent_with_its_source_to_where_it_is_not(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_sent(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Ray sends settings to a worker on another machine."""
     sent = pickle.dumps(AlibiConfig(**QUICK))
     sys.modules.pop(NAME, None)

@@ -43,7 +43,7 @@ print(json.dumps({"same": same, "heavy": heavy}))
 """
 
 
-def test_elsewhere_each_model_predicts_what_its_trial_measured(
+def test_elsewhere_models_predict_alike(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """In a process without Ray, MLflow and scikit-learn."""
@@ -112,7 +112,7 @@ def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
         ({"arrays": {}}, "holds no complete model"),
     ],
 )
-def test_other_descriptions_are_refused(
+def test_bad_descriptions_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     _, content = written(tmp_path)
@@ -156,9 +156,7 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
         ("of another version", 2.0, False),
     ],
 )
-def test_the_noise_decides_whether_a_model_is_private(
-    noise: str, epsilon: float, private: bool, tmp_path: Path
-) -> None:
+def test_noise_makes_it_private(noise: str, epsilon: float, private: bool, tmp_path: Path) -> None:
     """Older versions wrote `private: true` for noise that anyone with its seed draws again."""
     small_model()[0].save(tmp_path)
     described = json.loads((tmp_path / DESCRIPTION).read_text())

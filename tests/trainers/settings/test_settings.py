@@ -103,9 +103,7 @@ def test_a_trial_costs_the_requested_epsilon(aggregator: AggregatorKind, epsilon
 
 
 @pytest.mark.parametrize("aggregator", AggregatorKind)
-def test_labels_that_vote_on_few_queries_meet_the_same_epsilon_with_less_noise(
-    aggregator: AggregatorKind,
-) -> None:
+def test_labels_on_few_queries_need_less_noise(aggregator: AggregatorKind) -> None:
     asked = replace(BASE, aggregator=aggregator, epsilon=0.5)
     nearest = replace(BASE.ensemble, kind=TeacherKind.NEIGHBORS)
     every, few = (
