@@ -1,7 +1,6 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,10 +22,10 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
+def tracker(uri: str) -> Tracker:
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
-    yield tracker
+    return tracker
 
 
 def children(uri: str, parent: str) -> list[Any]:
@@ -47,9 +46,8 @@ def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
 
 def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
     run_id = tracker.open_child("a" * 16, name="long", tags={})
-    tracker.log_curves(
-        run_id, [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
-    )
+    curves = [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
+    tracker.log_curves(run_id, curves)
     record = a_record("a" * 16)
     settings = {**record.config, **{f"extra.{i}": i for i in range(250)}, "long": "y" * 7000}
     object.__setattr__(record, "config", settings)

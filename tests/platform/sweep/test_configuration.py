@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
-from labeldp.platform.cli.config_keys import KeyFacts, all_keys, keys_of
+from labeldp.platform.cli.config_keys import keys_of
 from labeldp.platform.sweep.configuration import (
     METHODS,
     AuditSettings,
@@ -135,18 +135,11 @@ def test_a_given_lambda_replaces_the_epsilons(value: Any, epsilons: list[float])
     assert found == [*expected, ("another", 1.0), ("another", 8.0)]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"canaries": 4}, ["canaries is 4", "takes 5", "to prove 3"]),
-        ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
-    ],
-)
-def test_settings_that_prove_nothing(settings: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(ValueError) as caught:
-        AuditSettings(**settings)
-    for word in words:
-        assert word in str(caught.value)
+def test_settings_that_prove_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^canaries is 4.* takes 5 .*to prove 3"):
+        AuditSettings(canaries=4)
+    with pytest.raises(ValueError, match=r"coin_canaries is 6.*takes 7.*or 0"):
+        AuditSettings(coin_canaries=6)
 
 
 @pytest.mark.parametrize(
@@ -182,23 +175,15 @@ def test_stated_canaries_stay_and_the_share_sets_the_rest() -> None:
         assert (found.canaries, found.coin_canaries) == settled
 
 
-@pytest.fixture(scope="module")
-def listed() -> list[KeyFacts]:
-    return all_keys()
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_every_key_of_every_method_is_listed_with_a_meaning(method: str) -> None:
     found = keys_of(method)
-    assert [facts.key for facts in found] == list(
-        flatten(with_changes(TrialConfig(), {"method": method}))
-    )
-    for facts in found:
-        assert facts.meaning.strip(), f"{facts.key} says nothing of itself"
-        assert facts.type and facts.default
+    keys = flatten(with_changes(TrialConfig(), {"method": method}))
+    assert [facts.key for facts in found] == list(keys)
+    assert all(facts.meaning.strip() and facts.type and facts.default for facts in found)
 
 
-def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
+def test_defaults_are_written_as_they_are_taken() -> None:
     for method in METHODS:
         base = with_changes(TrialConfig(), {"method": method})
         typed = [f"{facts.key}={facts.default}" for facts in keys_of(method)[1:]]

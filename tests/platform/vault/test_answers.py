@@ -45,7 +45,6 @@ TRIAL = "ab12"
 def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) -> LabelHome:
     """A home that has begun a trial; without canaries unless the changes plant some."""
     own = {"audit": AuditSettings(canaries=0, coin_canaries=0), "fingerprint": DATA.fingerprint}
-    folder.mkdir(exist_ok=True)
     home = LabelHome(
         SecretLabels(training=labels, held_out=LABELS[:20], num_classes=3),
         **home_settings(folder, **{**own, **changes}),

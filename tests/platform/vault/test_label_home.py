@@ -63,7 +63,6 @@ def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
     refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
         refused.call("num_labels", ())
-    (tmp_path / "made").mkdir()
     made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
     assert made.call("num_labels", ()) == 300
     with pytest.raises(AttributeError, match="a home has no '_findings'"):
@@ -129,7 +128,6 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
     some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
     assert some.indices is not None and some.indices.tolist() == [7, 2]
     assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
-    (tmp_path / "none").mkdir()
     none = LabelHome(replace(SECRETS, held_out=None), **home_settings(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
@@ -270,7 +268,6 @@ def test_figures_and_shards_take_the_drivers_token(tmp_path: Path) -> None:
                 getattr(home, name)(token, *arguments)
     shards = home.shards(DRIVER, ensemble)
     assert all((each.labels == home._planted[each.indices]).all() for each in shards)
-    (tmp_path / "without").mkdir()
     without = start(tmp_path / "without", authority=None)
     with pytest.raises(ValueError, match="the driver's"):
         without.shards(b"", ensemble)

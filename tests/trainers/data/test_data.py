@@ -146,13 +146,8 @@ def test_real_sets(name: str, train: tuple[int, ...], test: int, mean: Any, std:
 def test_a_view_of_a_table_with_labels_in_it_takes_no_label_along() -> None:
     table = torch.arange(60, dtype=torch.float32).view(12, 5)
     table[:, 4] = 1234567.0  # where the labels are
-    data = PublicData(
-        name="mine",
-        num_classes=2,
-        train_features=table[:8, :4],
-        test_features=table[8:, :4],
-        test_labels=np.array([0, 1, 0, 1]),
-    )
+    parts = {"train_features": table[:8, :4], "test_features": table[8:, :4]}
+    data = public(**parts, test_labels=np.array([0, 1, 0, 1]))
     assert (data.train_features == table[:8, :4]).all()
     assert np.float32(1234567.0).tobytes() in pickle.dumps(table[:8, :4])
     assert np.float32(1234567.0).tobytes() not in pickle.dumps(data)

@@ -33,30 +33,19 @@ def own(path: Path, **said: Any) -> LabelledData:
 
 
 def from_npz(
-    folder: Path,
-    *,
-    hold_out: HoldOut | None = None,
-    classes: int | tuple[str, ...] | None = None,
-    **arrays: Any,
+    folder: Path, hold_out: Any = None, classes: Any = None, **arrays: Any
 ) -> LabelledData:
     np.savez(folder / "mine.npz", **arrays)
     return own(folder / "mine.npz", hold_out=hold_out, classes=classes)
 
 
 def from_parquet(
-    folder: Path,
-    *,
-    label_column: str | None = None,
-    hold_out: HoldOut | None = HoldOut.PUBLIC,
-    classes: int | tuple[str, ...] | None = None,
-    metadata: dict[str, str] | None = None,
-    **columns: Any,
+    folder: Path, hold_out: Any = HoldOut.PUBLIC, classes: Any = None, **columns: Any
 ) -> LabelledData:
+    metadata = columns.pop("metadata", None)
     table = pa.table(columns).replace_schema_metadata(metadata)
     parquet.write_table(table, folder / "mine.parquet")
-    return own(
-        folder / "mine.parquet", label_column=label_column, hold_out=hold_out, classes=classes
-    )
+    return own(folder / "mine.parquet", hold_out=hold_out, classes=classes)
 
 
 def four(**changes: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
@@ -170,21 +170,16 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
 
 
-def moved(network: nn.Module, step: int) -> None:
-    generator = torch.Generator().manual_seed(step)
-    with torch.no_grad():
-        for tensor in (*network.parameters(), *network.buffers()):
-            if tensor.is_floating_point():
-                tensor.copy_(torch.randn(tensor.shape, generator=generator))
-
-
 def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     average = weight_average(network, decay=0.8)
     names = ("0.weight", "1.running_var")
     expected = {name: network.state_dict()[name].double() for name in names}
+    generator = torch.Generator().manual_seed(0)
     for step in range(60):
-        moved(network, step)
+        with torch.no_grad():
+            for tensor in (*network.parameters(), network.get_buffer("1.running_var")):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
         average.update_parameters(network)
         past = min(0.8, (1 + step) / (10 + step))
         for name in names:
@@ -302,13 +297,9 @@ def test_images_without_a_patch_are_refused() -> None:
         built((1, 1, 7))
 
 
-def images(count: int = 6) -> Tensor:
-    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-
-
 def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
     with pytest.raises(ValueError, match="Conv2d has no linear layer"):
-        described(nn.Conv2d(3, 2, 3), images())
+        described(nn.Conv2d(3, 2, 3), torch.zeros(6, 3, 32, 32))
 
 
 # predictors: what is handed over is what predicts; arrays that don't fit are refused.
@@ -316,12 +307,10 @@ def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
 IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
 
 
-def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
+def a_network() -> tuple[PublicData, NetworkPredictor]:
     data, _ = small_images()
-    network = IMAGES.seeded(seed)
-    return data, NetworkPredictor(
-        network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
-    )
+    pixels = Pixels.of(data.mean, data.std)
+    return data, NetworkPredictor(network=IMAGES.seeded(0), settings=IMAGES, pixels=pixels)
 
 
 def test_weights_beyond_all_bounds_are_reported() -> None:
