@@ -12,8 +12,6 @@ from tests.platform.sweep.examples import a_record
 
 
 def test_a_folder_is_reported_where_it_lies(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()  # no results: the name of an experiment
-    assert "results/results/mlflow.db does not exist" in refusal("report", "results")
     a_folder(tmp_path / "results", readers=9)
     found = answer("report", "results")
     assert set(found) == {"html", "pareto_png", "rows"} and found["rows"] == 1
@@ -26,9 +24,6 @@ def test_a_folder_is_reported_where_it_lies(tmp_path: Path) -> None:
     text = words("report", "./results", "--out", "elsewhere")
     assert text.startswith("accuracy against epsilon\n")
     assert "\n1 rows in the page elsewhere/report.html\n" in text
-    (tmp_path / "file").write_text("")
-    line = refusal("report", "results", "--out", "file/x")
-    assert "can't be written" in line and "--out DIR" in line
 
 
 def test_a_running_sweep_is_reported_and_not_disturbed(tmp_path: Path) -> None:

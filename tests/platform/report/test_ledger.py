@@ -490,18 +490,11 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     assert mode(table) == 0o600
     first, second = csv.DictReader(io.StringIO(table.read_text()))
     expected: dict[str, Any] = {
-        "sweep": "small",
-        "line": "1",
-        "what": "release of Laplace noise",
-        "noise": "plain",
-        "epsilon": "2.0",
-        "labels": "60",
-        "trials": "0000000000000000; 0000000000000001",
-        "configurations": "'=1+1",
-        "who_may_see_it": "anybody",
-        "counted": "1",
+        **{"sweep": "small", "line": "1", "what": "release of Laplace noise", "noise": "plain"},
+        **{"epsilon": "2.0", "labels": "60", "configurations": "'=1+1", "counted": "1"},
+        **{"trials": "0000000000000000; 0000000000000001", "who_may_see_it": "anybody"},
     }
-    assert {name: first[name] for name in expected} == expected
+    assert first.items() >= expected.items()
     assert (second["noise"], second["epsilon"]) == ("none", "inf")
     assert second["who_may_see_it"] == "the owner of the labels only"
 

@@ -79,6 +79,9 @@ def test_names_are_shown_and_never_run() -> None:
     assert not [name for _, attributes in found.tags for name in attributes if name[:2] == "on"]
 
 
+BARE = {"releases": 5, "epsilon_total": math.inf, "delta": 1e-5}
+
+
 @pytest.mark.parametrize(
     ("records", "facts", "words"),
     [
@@ -93,12 +96,7 @@ def test_names_are_shown_and_never_run() -> None:
         ),
         (
             comparison(),
-            {
-                "ledger": {
-                    **{"releases": 5, "epsilon_total": math.inf, "delta": 1e-5},
-                    "epsilon_private": 46.2,
-                }
-            },
+            {"ledger": {**BARE, "epsilon_private": 46.2}},
             "5 releases. Those with noise add up to epsilon 46.2 at delta 1e-5",
         ),
     ],

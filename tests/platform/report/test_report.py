@@ -3,7 +3,6 @@
 import csv
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
 from labeldp.platform.report.card import audits_of, public_card, run_card
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import LedgerLine, Total, read_folder
+from labeldp.platform.report.ledger import Total, read_folder
 from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.report.selection import Reservation, Selected, selected
@@ -123,9 +122,8 @@ def tracked(tmp_path: Path) -> str:
 
 def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_path: Path) -> None:
     direct, _ = written(tmp_path, some_records(), ledger=LEDGER)
-    found = report_experiment(
-        "small", tracking_uri=tracked, out=str(tmp_path / "out" / "deep")
-    ).facts
+    deep = str(tmp_path / "out" / "deep")
+    found = report_experiment("small", tracking_uri=tracked, out=deep).facts
     rebuilt = rows_of(Path(found["html"]).with_name("pareto.csv"))
     expected = rows_of(direct.pareto_csv)
     assert found["rows"] == direct.rows
@@ -196,20 +194,11 @@ class Folder:
         self.lines = folder.lines_of(self.chosen.record.release_keys)
 
     def card(
-        self,
-        *,
-        public: TrialRecord | None = None,
-        chosen: Selected | None = None,
-        lines: Sequence[LedgerLine] | None = None,
-        **facts: Any,
+        self, public: TrialRecord | None = None, chosen: Selected | None = None, **facts: Any
     ) -> str:
         known = {"fingerprint": "f" * 64, "replaced": 200, "num_labels": 60, "has_model": True}
-        return public_card(
-            public or self.public,
-            chosen or self.chosen,
-            self.lines if lines is None else lines,
-            **{**known, **facts},
-        )
+        of = (public or self.public, chosen or self.chosen, self.lines)
+        return public_card(*of, **{**known, **facts})
 
 
 def has(card: str, *words: str) -> bool:
@@ -241,9 +230,7 @@ def test_a_pure_trial() -> None:
 
 def test_a_baseline_promises_nothing() -> None:
     card = run_card(a_record(epsilon=math.inf, epsilon_m_high=math.inf), [a_charge()])
-    assert has(
-        card, "Nothing: this baseline trains on the true", "| epsilon, provable | infinite |"
-    )
+    assert has(card, "Nothing: this baseline trains on the true", "epsilon, provable | infinite |")
     assert "label differential privacy (" not in card
 
 
@@ -293,12 +280,8 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     assert card.startswith("# alibi_randomized_response, trained on digits\n")
     assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
     card = folder.card(chosen=replace(folder.chosen, learned=True))
-    assert has(
-        card,
-        "results of earlier trials decided",
-        "not only its own",
-        "9 trials, their releases cost",
-    )
+    assert has(card, "results of earlier trials decided", "not only its own")
+    assert has(card, "9 trials, their releases cost")
     named = Folder(tmp_path / "named", trial="0" * 15 + "1", readers=3).card()
     assert "one of 3 trials, and its owner named it" in named and "cost epsilon 2." in named
     alone = Folder(tmp_path / "alone").card()
@@ -334,13 +317,13 @@ COST = {
 
 
 def trial(digest: str, variant: str, **metrics: Any) -> TrialRecord:
-    point = metrics.pop("point", None) or {"trainer.epsilon": metrics.get("epsilon", 1.0)}
+    point = {"trainer.epsilon": metrics.get("epsilon", 1.0)}
     return a_record(digest * 16, variant=variant, point=point, **metrics)
 
 
 def baseline(**metrics: Any) -> TrialRecord:
     figures = {"accuracy": 0.956, "epsilon_m_low": 1.78, "epsilon_m_ceiling": 3.49, **metrics}
-    return trial("a", "no privacy", epsilon=math.inf, point={"x": 1}, **figures)
+    return trial("a", "no privacy", epsilon=math.inf, **figures)
 
 
 def private(digest: str = "b", variant: str = "ALIBI", /, **metrics: Any) -> TrialRecord:
