@@ -63,9 +63,16 @@ def digits(*, train: int | None = None, **limits: Any) -> Given:
     return data.public, SeededVault(data.train_labels, 10, **limits)
 
 
-def trained(config: Any, given: Given, *, epochs: int | None = None, seed: int = 0) -> Any:
+def trained(
+    config: Any,
+    given: Given,
+    *,
+    epochs: int | None = None,
+    seed: int = 0,
+    performance: Performance = ON_CPU,
+) -> Any:
     data, vault = given
-    trainer = config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
+    trainer = config.start(data=data, labels=vault, seed=seed, performance=performance)
     for _ in range(config.epochs if epochs is None else epochs):
         trainer.epoch()
     return trainer

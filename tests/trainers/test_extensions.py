@@ -7,10 +7,10 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.cli.config_keys import all_keys
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cli.doctor import _extensions
@@ -27,6 +27,7 @@ from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.settings.methods import AlibiConfig
+from tests.platform.cli.asked import refusal
 from tests.source_tree import ROOT
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -161,15 +162,13 @@ def test_settings_without_a_required_part_are_refused_at_once(installed: Path) -
         METHODS["inheriting"]
 
 
-def test_a_broken_extension_is_named(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_extension_is_named(installed: Path) -> None:
     broken = r"'{}' comes from package other_package \(other_package_gone:.*\), which can't be imp"
     with pytest.raises(ValueError, match=broken.format("nowhere")):
         with_changes(TrialConfig(), {"method": "nowhere"})
     with pytest.raises(ExtensionError, match=broken.format("sunken")):
         find("sunken")
-    with pytest.raises(
-        ExtensionError, match="3 is not a class of settings: put `@settings` above it"
-    ):
+    with pytest.raises(ExtensionError, match="3 is not a class of settings: put `@settings` ab"):
         METHODS["nothing"]
     with pytest.raises(ExtensionError, match="it is a int and not a DataSet"):
         DATASETS["nothing"]
@@ -182,8 +181,7 @@ def test_a_broken_extension_is_named(installed: Path, capsys: pytest.CaptureFixt
     assert checks["method louder"].ok and checks["data set corners"].ok
     assert checks["method nowhere"].fix == "repair or uninstall other_package"
     assert {each for facts in all_keys() for each in facts.methods} >= {"louder", "convex"}
-    assert main(["data", "check", "sunken"]) == 2
-    assert "comes from package other_package" in capsys.readouterr().err
+    assert "comes from package other_package" in refusal("data", "check", "sunken")
     assert with_changes(TrialConfig(), {"method": "convex"}).method == "convex"
 
 
@@ -210,18 +208,10 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
     path = f"{target}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
 
     def run(*command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                "LABELDP_DATA": str(tmp_path),
-                "COLUMNS": "120",  # xdist's workers state a narrow terminal
-            },
-            capture_output=True,
-            text=True,
-        )
+        # xdist's workers state a narrow terminal.
+        own = {"PYTHONPATH": path, "LABELDP_DATA": str(tmp_path), "COLUMNS": "120"}
+        given: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, **own}, "text": True}
+        done = subprocess.run([sys.executable, *command], capture_output=True, **given)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -185,7 +185,6 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     fit(60, noise_seed=3)
     found = vault_ledger(tmp_path / "vault")
     assert found["epsilon"] == 3.0 and found["delta"] == 0.0
-    cohorts = [
-        (c["release"], c["people"], c["epsilon_least"], c["epsilon_most"]) for c in found["cohorts"]
-    ]
+    names = ("release", "people", "epsilon_least", "epsilon_most")
+    cohorts = [tuple(each[name] for name in names) for each in found["cohorts"]]
     assert cohorts == [(1, 100, 1.0, 3.0), (2, 60, 2.0, 2.0)]

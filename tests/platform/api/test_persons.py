@@ -244,9 +244,8 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
-    numbers, names = numbered(
-        pd.Series([7, "7", 7.0, " 7 ", "7.0", np.float32(7), "a\u00a0 b", "a b"])
-    )
+    alike = [7, "7", 7.0, " 7 ", "7.0", np.float32(7), "a\u00a0 b", "a b"]
+    numbers, names = numbered(pd.Series(alike))
     assert numbers.tolist() == [0, 0, 0, 0, 0, 0, 1, 1] and names.tolist() == ["7", "a b"]
     assert numbered(pd.Series([1, 2], dtype="Int64"))[1].tolist() == ["1", "2"]
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):

@@ -166,9 +166,8 @@ def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> No
     found = front(candidates)
     assert {(p.epsilon, p.accuracy) for p in found} == expected
     assert len(found) == len(expected)
-    assert all(
-        a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
-    )
+    for a, b in itertools.pairwise(found):
+        assert a.epsilon < b.epsilon and a.accuracy < b.accuracy
 
 
 def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> None:

@@ -32,7 +32,7 @@ def options(**given: Any) -> SweepOptions:
     return SweepOptions(results=Path("nowhere"), **given)
 
 
-# --- axes -----------------------------------------------------------------------------------------
+# Axes.
 
 
 def test_every_grid_point_gets_the_same_draws_which_repeat_with_the_seed() -> None:
@@ -57,13 +57,11 @@ def test_every_grid_point_gets_the_same_draws_which_repeat_with_the_seed() -> No
     ],
 )
 def test_wrong_axes_are_refused(axis: type, bounds: tuple[float, ...]) -> None:
-    with pytest.raises(
-        ValueError, match=r"low|high" if bounds else "holds no value; name at least"
-    ):
+    with pytest.raises(ValueError, match=r"low|high" if bounds else "holds no value; name at"):
         axis(*bounds)
 
 
-# --- trials and overrides -------------------------------------------------------------------------
+# Trials and overrides.
 
 
 def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
@@ -91,7 +89,7 @@ def test_overrides_that_make_no_sweep(overrides: dict[str, Any], words: str) -> 
     assert words in str(caught.value)
 
 
-# --- sizes ----------------------------------------------------------------------------------------
+# Sizes.
 
 
 def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None:
@@ -119,7 +117,7 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
         sized_sweep(sweep, options(preset="hom"))
 
 
-# --- options --------------------------------------------------------------------------------------
+# Options.
 
 
 def chosen(sweep: Sweep | None = None, **choice: tuple[str, ...]) -> list[str]:

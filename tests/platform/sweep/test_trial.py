@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,22 +36,21 @@ from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
-from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
 from tests.platform.vault.homes import DRIVER, home_settings
-from tests.trainers.small_data import small_table
+from tests.trainers.small_data import ON_CPU, small_table
 
 TWO_STAGES = TrialConfig(
     method="lp_mst",
     trainer=LpMstConfig(epochs=4, width=8, epsilon=2.0),
-    performance=Performance(device=Device.CPU),
+    performance=ON_CPU,
 )
 ESTIMATED = TrialConfig(
     trainer=AlibiConfig(
         epochs=3, width=16, epsilon=2.0, noise=Noise.RANDOMIZED_RESPONSE, learning_rate=0.1
     ),
     evaluation=EvaluationSettings(epsilon=1.5),
-    performance=Performance(device=Device.CPU),
+    performance=ON_CPU,
 )
 
 
@@ -204,7 +202,7 @@ def test_a_trial_without_test_labels_estimates_its_accuracy(estimate: Estimate) 
     data = no_test_split()
     config = with_changes(ESTIMATED, {"evaluation.estimate": estimate})
     client = Labels(home_of(data))
-    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda figures, rung: None)
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda *_: None)
     metrics = outcome.metrics
     assert "accuracy" not in metrics
     assert not any(np.isnan(value) for value in metrics.values())
@@ -246,16 +244,10 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
 
     monkeypatch.setattr(trial_module, "run_trial", fail)
     monkeypatch.setattr(tune, "report", reported.append)
-    nothing: Any = SimpleNamespace()
-    tune_trial(
-        {"hash": "ab"},
-        plans={"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})},
-        searches=(),
-        data=nothing,
-        home=nothing,
-        keeper=nothing,
-        cpus=torch.get_num_threads(),
-    )
+    nothing: Any = dict.fromkeys(("data", "home", "keeper"))
+    plans = {"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}
+    cpus = torch.get_num_threads()
+    tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
     (end,) = (each["end"] for each in reported)
     assert (end["finished"], end["over_budget"]) == (False, over)
     assert end["reason"].startswith(reason) and "\n" not in end["reason"]

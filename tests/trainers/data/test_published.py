@@ -1,7 +1,6 @@
 """Published data sets: every format, damaged and hostile files, the catalog and its downloads."""
 
 import gzip
-import hashlib
 import io
 import os
 import tarfile
@@ -59,7 +58,6 @@ LABELS = np.arange(10)
 #: SVHN writes the digit 0 as 10.
 DIGITS = np.array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 1], dtype=np.uint8)
 RATINGS = ["3::10::5::978300760", "3::20::1::978302109", "9::10::3::978301968"]
-CONTENT = "".join(f"{label},{10 * label + 1}\n" for label in [0, 1, 1, 0] * 5)
 
 
 @pytest.mark.parametrize(
@@ -524,11 +522,6 @@ def test_a_missing_set_names_its_command(tmp_path: Path, monkeypatch: pytest.Mon
         load("mnist")
     write_mnist(tmp_path / "elsewhere")
     assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
-
-
-FILE = PublishedFile(
-    path="coins/all.csv", size=len(CONTENT), md5=hashlib.md5(CONTENT.encode()).hexdigest()
-)
 
 
 def replace_download(

@@ -44,12 +44,8 @@ def test_other_types_and_values_beyond_bounds_are_refused(section: Any) -> None:
         bad: list[Any] = [object(), {"x": 1}]
         if "number" in values.type:
             bad += [True, "0.5", float("nan")]
-            bounds: dict[str, list[float]] = {
-                "above 0": [0, -1],
-                "at least 0": [-1],
-                "at least 1": [0],
-                "at least 2": [1],
-            }
+            bounds: dict[str, list[float]] = {"above 0": [0, -1], "at least 0": [-1]}
+            bounds |= {"at least 1": [0], "at least 2": [1]}
             bounds |= {"strictly between 0 and 1": [0, 1], "at least 0 and below 1": [-0.1, 1]}
             bounds |= {"at least 0 and at most 1": [-0.1, 1.1], "above 0 and at most 1": [0, 1.1]}
             bad += [float("inf")] + bounds[values.bounds]
@@ -97,9 +93,8 @@ def test_a_trial_costs_the_requested_epsilon(aggregator: AggregatorKind, epsilon
     assert paid(asked) == pytest.approx(epsilon, rel=1e-6) and paid(asked) <= epsilon
     written = asked.calibrated()
     assert written.sigma2 is not None and written.calibrated() == written
-    assert written.planned_charge(num_classes=10, seed=0) == asked.planned_charge(
-        num_classes=10, seed=0
-    )
+    plans = (each.planned_charge(num_classes=10, seed=0) for each in (written, asked))
+    assert next(plans) == next(plans)
 
 
 @pytest.mark.parametrize("aggregator", AggregatorKind)
@@ -138,9 +133,7 @@ def test_noise_that_costs_another_epsilon_is_refused() -> None:
         replace(BASE, epsilon=1.0, sigma2=20.0).calibrated()
     both = replace(BASE, sigma1=400.0, sigma2=100.0)
     assert both.calibrated().epsilon is None and both.publishes
-    with pytest.raises(
-        ValueError, match=r"set epsilon or sigma1, sigma2, and not both: trainer\.sigma1=null"
-    ):
+    with pytest.raises(ValueError, match=r"or sigma1, sigma2, and not both: trainer\.sigma1=null"):
         replace(both, epsilon=5.0).calibrated()
     with pytest.raises(ValueError, match="publish_cost is True and epsilon is 1"):
         replace(BASE, epsilon=1.0, publish_cost=True).calibrated()
