@@ -17,30 +17,24 @@ from tests.sweeps.conftest import Door
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        # keys
         (["trainer.epsilom=1"], ["trainer.epsilom", "did you mean trainer.epsilon"]),
         (["trainer=1"], ["trainer is a section", "trainer.epsilon"]),
         (["trainer.epsilon"], ["'trainer.epsilon'", "key=value"]),
-        # types
         (["trainer.epochs=many"], ["trainer.epochs is 'many'"]),
         (["trainer.epsilon=[1,two]"], ["trainer.epsilon is 'two'"]),
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
-        # numbers
         (["trainer.epsilon=-1"], ["epsilon is -1", "above 0"]),
         (["trainer.epsilon=[]"], ["trainer.epsilon is an empty list", "at least one"]),
-        # labels that make no sweep
         (["audit.canaries=[50,60]"], ["audit.canaries", "run a sweep for each value"]),
         (["audit.canaries=100000"], ["100000", "1438 training examples", "at most 1438"]),
         (
             ["method=prior_labels", "trainer.prior.source=clusters", "trainer.prior.clusters=2000"],
             ["clusters is 2000, but there are 1438 examples"],
         ),
-        # data
         (["data.name=mnist"], ["mnist", "labeldp data fetch mnist", "LABELDP_DATA"]),
         (["data.hold_out=none"], ["hold_out", "data.name=own", "digits"]),
         (["data.name=own"], ["path", "data.path"]),
         (["data.name=own", "data.path=none.npz"], ["none.npz is not there", "data.path"]),
-        # the command line itself
         (["--resume", "sometimes"], ["sometimes", "auto", "must", "never"]),
         (["--max-minutes", "0"], ["max_minutes is 0", "above 0"]),
         (["--max-epsilon-total", "0"], ["epsilon is 0", "above 0"]),

@@ -189,9 +189,6 @@ def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "... and 1 more; --json has them all" in shown(sets(), stream=io.StringIO())
 
 
-# config_keys: keys as JSON and as text.
-
-
 def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {each["key"]: each for each in answer("config", "alibi")["keys"]}
     assert keys["trainer.epsilon"] == {

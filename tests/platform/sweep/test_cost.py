@@ -173,9 +173,6 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
             budget_of(stated, bad, delta=1e-5)
 
 
-# --- beside the releases of earlier starts --------------------------------------------------------
-
-
 def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     for mechanism in mechanisms:
@@ -217,9 +214,6 @@ def test_releases_that_a_search_may_request_are_counted_each() -> None:
     check_left(search, charges, Budget(epsilon=1.0 + 5 * 0.5))
     with pytest.raises(BudgetExceeded, match=r"5 releases that are new.*would make it 3\.5"):
         check_left(search, charges, Budget(epsilon=3.4))
-
-
-# --- estimates of accuracy on held-out labels -----------------------------------------------------
 
 
 def counted(*epsilons: float, **changes: Any) -> list[PlannedTrial]:

@@ -55,9 +55,6 @@ def test_coins_are_a_secret_unless_all_noise_is_seeded() -> None:
     assert _coin_seed(trials(0, 2)) == 0
 
 
-# --- earlier starts -------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> ResultsFolder:
     """A folder whose one trial read a release."""

@@ -88,9 +88,6 @@ def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: A
     return LabelHome(secrets, **home_settings(folder, **{"audit": HUNDREDS, **extra}))
 
 
-# What is planted
-
-
 def test_coins_are_fair_and_tell_nothing_about_anything_public() -> None:
     """Pooled over 200 secrets: chi-square values that would exceed the bounds once in 10,000."""
     sides = np.zeros((2, 2))  # by which candidate is the smaller label
@@ -160,9 +157,6 @@ def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
         coins = planted(labels, coin_canaries=300).coins
         assert coins is not None
         assert coins.coins.tolist() == stream(b"coins") != stream(b"places")
-
-
-# Figures
 
 
 def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
@@ -292,8 +286,6 @@ def test_curves_of_releases() -> None:
     assert curve_of([normal, charge(decided, "PateAnswers")], delta=1e-5) is None
 
 
-# The release that a model is made of
-
 CLASSES = 4
 FEW = np.random.default_rng(0).integers(CLASSES, size=600)
 LOCAL: list[PerLabel] = [
@@ -374,9 +366,6 @@ def test_figures_of_a_model_that_is_the_release_itself() -> None:
     assert all(math.isfinite(value) for value in figures.values())
 
 
-# What is kept, and what leaves
-
-
 def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
     home = start(tmp_path)
     positions = home.canary_positions()
@@ -412,9 +401,6 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     # Positions alone do not depend on the labels that sit there, for who has the secret as well.
     shuffled = planted(np.random.default_rng(9).permutation(LABELS))
     assert (shuffled.positions == planted().positions).all()
-
-
-# Bad input
 
 
 def test_more_canaries_than_examples_are_refused() -> None:

@@ -45,9 +45,6 @@ def rr(epsilon: float) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=10)
 
 
-# Labels
-
-
 def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
     small = home_proxy._small(TRAINING, 10)
     assert small.dtype == np.uint8 and (small == TRAINING).all()
@@ -100,9 +97,6 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
     # A vault is bound to its labels, coins included: other coins would shut stored ones.
     drawn = PlantedCanaries.draw(TRAINING, num_classes=10, settings=audit, secret=b"coin seed 7")
     assert planted(MemoryStore(), 7) == drawn.plant(TRAINING).tolist()
-
-
-# Releases, and what a trial pays for
 
 
 def test_held_out_labels_pay_apart_from_those_to_train_on(tmp_path: Path) -> None:
@@ -191,9 +185,6 @@ def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> N
     other.release(rr(1.0), indices=np.arange(9))
     totals = sweep_totals(trial.home.ledger(), SweepIdentity(), delta=1e-5)
     assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
-
-
-# Audits
 
 
 def some_rows(seed: int = 0, canaries: int = 50) -> NDArray[np.float64]:

@@ -155,9 +155,6 @@ def test_the_same_features_under_other_names_are_the_same_people(shared: SharedV
     assert shared.epsilon() == 6.0
 
 
-# On disk
-
-
 def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
     folder = tmp_path / "vault"
     first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])
@@ -219,8 +216,6 @@ def test_a_copy_on_disk_is_refused_until_the_user_answers_for_it(tmp_path: Path)
         SharedVault(tmp_path / "copy").epsilon()
     assert SharedVault(tmp_path / "copy", moved=True).epsilon() == 1.0
 
-
-# One fit
 
 CLASSES = 3
 MANY = (np.arange(600) // 7 % CLASSES).astype(np.int64)

@@ -69,9 +69,6 @@ def test_a_pool_fills_the_nodes(each: Resources, cluster: Capacity, actors: int)
     assert pool_size(each, cluster) == actors
 
 
-# Without Ray
-
-
 class Answer:
     def __init__(self, value: Any, *, of_a_start: bool = False) -> None:
         self.value, self.of_a_start = value, of_a_start
@@ -203,9 +200,6 @@ def test_actors_that_die_as_they_start_are_made_again_but_not_for_ever(simulate:
         simulate({}, stillborn=99)
 
 
-# On Ray
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Capacity]:
     with connected("local") as capacity:
@@ -254,9 +248,6 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
             train(tmp_path, each=Resources(cpus=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
     assert train(tmp_path, actors=5, each=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
-
-
-# A member
 
 
 def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:

@@ -66,9 +66,6 @@ def execute(path: Path, *statements: str) -> Any:
         return found.fetchone()
 
 
-# What is kept
-
-
 @pytest.mark.parametrize(
     "event",
     [
@@ -188,9 +185,6 @@ def test_a_foreign_store_is_refused_and_unchanged(tmp_path: Path) -> None:
         assert path.read_bytes() == before
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
         SqliteStore(other / "vault.db")
-
-
-# Which vault it is
 
 
 @pytest.fixture
@@ -345,9 +339,6 @@ def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match=r"vault\.db is a link to .*elsewhere\.db"):
         SqliteStore(tmp_path / "vault.db")
     assert not (tmp_path / "elsewhere.db").exists()
-
-
-# A ledger read without its vault
 
 
 def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path: Path) -> None:

@@ -507,9 +507,6 @@ def test_purchases_alone_have_an_amount_and_a_delay() -> None:
     assert set(SECRETS) <= set(log.columns)
 
 
-# The catalog and its downloads.
-
-
 def test_a_missing_set_names_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(DATASETS) - {"digits", "own"}:
         with pytest.raises(DatasetMissing) as caught:

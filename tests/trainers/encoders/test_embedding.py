@@ -284,8 +284,6 @@ def test_secret_images_are_recognized(tmp_path: Path, monkeypatch: pytest.Monkey
             load_encoder(request, images=image_source(named), source=named)
 
 
-# ------------------------------------------------------------------------------- kept by content
-
 QUICK = LearnerConfig(**fast_training(epochs=2, width=2, label_smoothing=0.1))
 
 
