@@ -20,15 +20,13 @@ def write_idx(path: Path, values: NDArray[np.uint8]) -> None:
     path.write_bytes(magic + struct.pack(f">{values.ndim}I", *values.shape) + values.tobytes())
 
 
-def write_mnist(
-    root: Path, *, folder: str = "MNIST", train: int = 20, test: int = 10
-) -> NDArray[np.uint8]:
+def write_mnist(root: Path, *, folder: str = "MNIST") -> NDArray[np.uint8]:
     """Write four IDX files, labels 0..9 in turn, and return the training images [N, 28, 28]."""
     raw = root / folder / "raw"
-    for part, count, seed in (("train", train, 0), ("t10k", test, 1)):
+    for part, count, seed in (("train", 20, 0), ("t10k", 10, 1)):
         write_idx(raw / f"{part}-images-idx3-ubyte", images(count, 28, 28, seed=seed))
         write_idx(raw / f"{part}-labels-idx1-ubyte", (np.arange(count) % 10).astype(np.uint8))
-    return images(train, 28, 28)
+    return images(20, 28, 28)
 
 
 def write_cifar_binary(

@@ -1,7 +1,7 @@
 """cost: what a sweep costs before it starts, against sums by hand, and the budget."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -181,11 +181,7 @@ def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
 
 
 def check_left(
-    trials: Sequence[PlannedTrial],
-    charges: Sequence[Charge],
-    budget: Budget | None,
-    held_out: int = 0,
-    read: Collection[str] = (),
+    trials: Any, charges: Any, budget: Budget | None, held_out: int = 0, read: Any = ()
 ) -> None:
     size = DataSize(num_classes=10, num_labels=40, held_out=held_out, has_test_split=True)
     check_what_is_left(trials, charges, size, budget=budget, read=read)

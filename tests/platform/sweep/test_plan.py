@@ -143,20 +143,17 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
 
 
-def priced(
-    axes: dict[str, Axis], held_out: int = 100, **changes: Any
-) -> tuple[Sequence[PlannedTrial], Sequence[Search], float | None]:
+def priced(axes: dict[str, Axis]) -> tuple[Sequence[PlannedTrial], float | None]:
     sweep = Sweep(name="s", base=TrialConfig(), space=axes)
-    sweep = replace(sweep, **changes)
-    listed = [] if sweep.search else plan_trials(sweep)
-    size = a_size(held_out, classes=3)
-    return with_count_price(sweep, listed, NOWHERE, size, by=ChooseBy.ESTIMATED)
+    by, size = ChooseBy.ESTIMATED, a_size(100, classes=3)
+    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), NOWHERE, size, by=by)
+    return trials, epsilon
 
 
 def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
-    assert priced({"trainer.epsilon": Grid(0.2, 2.0)})[2] == 0.2
+    assert priced({"trainer.epsilon": Grid(0.2, 2.0)})[1] == 0.2
     rates: dict[str, Axis] = {"trainer.learning_rate": Grid(*(0.01 * n for n in range(1, 9)))}
-    trials, _, epsilon = priced(rates)  # eight trials on one release of epsilon 1
+    trials, epsilon = priced(rates)  # eight trials on one release of epsilon 1
     assert epsilon == 0.12
     assert cost_of(trials, num_classes=3, with_estimates=True).epsilon_total == 1.0
     bare = plan_trials(Sweep(name="s", base=with_changes(TrialConfig(), {"trainer.noise": "none"})))

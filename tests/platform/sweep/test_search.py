@@ -147,9 +147,9 @@ def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
     assert outcome.ledger["epsilon_total"] == 60.0 > outcome.ledger["epsilon_releases"]
 
 
-def a_plan(sweep: Sweep = SWEEP) -> Plan:
+def a_plan() -> Plan:
     options = SweepOptions(results=Path("nowhere"))
-    return plan_sweep(options, prepare(sweep, options), None)
+    return plan_sweep(options, prepare(SWEEP, options), None)
 
 
 def a_book(path: Path, plan: Plan) -> SearchBook:

@@ -108,9 +108,8 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
         sized_sweep(sweep, options(preset="hom"))
 
 
-def chosen(sweep: Sweep | None = None, **choice: tuple[str, ...]) -> list[str]:
-    sized = sized_sweep(a_sweep() if sweep is None else sweep, options(**choice))
-    return [variant.name for variant in sized.variants]
+def chosen(**choice: tuple[str, ...]) -> list[str]:
+    return [variant.name for variant in sized_sweep(a_sweep(), options(**choice)).variants]
 
 
 def test_lines_are_chosen_by_name_or_its_beginning_in_the_sweeps_order() -> None:

@@ -60,11 +60,7 @@ NO_ATTACK = {
 
 
 def planted(
-    labels: NDArray[np.int64] = LABELS,
-    *,
-    num_classes: int = 10,
-    secret: bytes = b"a secret",
-    **settings: Any,
+    labels: Any = LABELS, num_classes: int = 10, secret: bytes = b"a secret", **settings: Any
 ) -> PlantedCanaries:
     audit = AuditSettings(**{"canaries": 100, "coin_canaries": 100, **settings})
     return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=secret)

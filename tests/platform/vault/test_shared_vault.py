@@ -35,20 +35,9 @@ from tests.platform.vault.homes import DRIVER, home_settings
 LABELS = np.arange(6) % 2
 
 
-def ask(
-    shared: SharedVault,
-    *,
-    labels: NDArray[np.int64] = LABELS,
-    rows: str = "these",
-    people: Any = None,
-) -> Release:
-    side = PublicSide(
-        rows=rows,
-        classes="[0, 1]",
-        num_labels=len(labels),
-        people=None if people is None else np.array(people),
-    )
-
+def ask(shared: SharedVault, labels: Any = LABELS, rows: str = "", people: Any = None) -> Release:
+    people = None if people is None else np.array(people)
+    side = PublicSide(rows=rows, classes="[0, 1]", num_labels=len(labels), people=people)
     vault = LabelVault(labels=labels, num_classes=2, store=shared.store(side))
     return vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
 
@@ -223,22 +212,11 @@ MECHANISM = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
 AUDIT = AuditSettings(canaries=100, coin_canaries=100)
 
 
-def near(
-    shared: SharedVault | None = None,
-    *,
-    labels: NDArray[np.int64] = MANY,
-    audit: AuditSettings | None = None,
-    noise: NoiseSource | None = None,
-    fingerprint: str = "f",
-) -> FitLabels:
-    return FitLabels(
-        SecretLabels(training=labels, num_classes=CLASSES),
-        audit=audit,
-        fingerprint=fingerprint,
-        side=PublicSide(rows="r", classes="c", num_labels=len(labels)),
-        shared=shared or SharedVault(),
-        noise=noise or OsEntropy(),
-    )
+def near(shared: SharedVault | None = None, labels: Any = MANY, **changes: Any) -> FitLabels:
+    given = {"audit": None, "noise": OsEntropy(), "fingerprint": "f", **changes}
+    side = PublicSide(rows="r", classes="c", num_labels=len(labels))
+    secrets = SecretLabels(training=labels, num_classes=CLASSES)
+    return FitLabels(secrets, side=side, shared=shared or SharedVault(), **given)
 
 
 def knowing(labels: NDArray[np.int64]) -> Any:

@@ -48,9 +48,9 @@ def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return public.public_bytes_raw().hex()
 
 
-def results(folder: Path, epsilons: tuple[float, ...] = (1.0, 2.0, 3.0)) -> Path:
+def results(folder: Path) -> Path:
     """A results folder of three releases and a trial, signed as a sweep's end does."""
-    releases = [LaplaceNoise(epsilon=epsilon, num_classes=10) for epsilon in epsilons]
+    releases = [LaplaceNoise(epsilon=epsilon, num_classes=10) for epsilon in (1.0, 2.0, 3.0)]
     a_folder(folder, releases=releases)
     sign_folder(folder, records=True)
     return folder

@@ -455,15 +455,10 @@ def test_bad_data_are_refused_and_no_label_is_shown(
     assert "HIV" not in shown and "8391" not in shown and "HIV" not in str(caught.value.__cause__)
 
 
-def numbers(labels: list[str], names: tuple[str, ...] | None = None) -> list[int]:
-    found = label_numbers(np.array(labels), names, where="mine.csv", column="column 'y'")
-    return [int(place) for place in found]
-
-
 @pytest.mark.parametrize("text", ["1.0", "", "--1", "1-", "9" * 19, "1e3", "²"])
 def test_a_fraction_is_refused_as_a_whole_number(text: str) -> None:
     with pytest.raises(DataFileError, match=r"row 1 is the first that is not a whole number"):
-        numbers(["0", text])
+        label_numbers(np.array(["0", text]), None, where="mine.csv", column="column 'y'")
 
 
 def test_values_that_cannot_be_compared_are_not_classes() -> None:

@@ -395,21 +395,17 @@ def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) 
 )
 @pytest.mark.parametrize("mapped", [False, True])
 def test_an_encoder_without_a_vector_per_row_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, object],
-    message: str,
-    mapped: bool,
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str, mapped: bool
 ) -> None:
-    matrix = vectors(int(str(change.get("rows", DIGITS))))
+    matrix = vectors(change.get("rows", DIGITS))
     if "nan" in change:
-        matrix[1500, 2] = float(str(change["nan"]))
+        matrix[1500, 2] = change["nan"]
     matrix = matrix[..., None] if "ndim" in change else matrix
-    np.save(tmp_path / "x.npy", matrix.astype(change.get("dtype", np.float32)))  # type: ignore[call-overload]
+    np.save("x.npy", matrix.astype(change.get("dtype", np.float32)))
     if mapped:
         monkeypatch.setattr("labeldp.trainers.data.own_files.MAPPED_BYTES", 1)
     with pytest.raises(ValueError, match=message):
-        digits(tmp_path / "x.npy")
+        digits(Path("x.npy"))
 
 
 def test_files_that_are_not_there_or_no_npy(tmp_path: Path) -> None:

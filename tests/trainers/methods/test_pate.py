@@ -157,9 +157,9 @@ def test_students_without_answers_or_features_are_refused() -> None:
 Shards = list[NDArray[np.int64]]
 
 
-def _problem(sizes: list[int], width: int = 6) -> tuple[torch.Tensor, Shards, Shards]:
+def _problem(sizes: list[int]) -> tuple[torch.Tensor, Shards, Shards]:
     random = np.random.default_rng(0)
-    features = torch.from_numpy(random.normal(size=(sum(sizes), width)).astype(np.float32))
+    features = torch.from_numpy(random.normal(size=(sum(sizes), 6)).astype(np.float32))
     order = random.permutation(sum(sizes))
     shards = np.split(order, np.cumsum(sizes)[:-1])
     return features, shards, [random.integers(0, 3, size) for size in sizes]
@@ -217,8 +217,8 @@ TEACHERS_CONFIG = EnsembleConfig(
 KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
 
 
-def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -> tuple[Shard, ...]:
-    return LabelVault(labels=labels, num_classes=num_classes).partition(teachers, seed=3)
+def cut(labels: NDArray[np.int64]) -> tuple[Shard, ...]:
+    return LabelVault(labels=labels, num_classes=3).partition(6, seed=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

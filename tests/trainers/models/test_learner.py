@@ -24,15 +24,11 @@ from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table
 
 
-def some_images(dtype: torch.dtype = torch.uint8, height: int = 9) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randint(256, (64, 3, height, 12), generator=generator).to(dtype)
-
-
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("padding", [0, 1, 4])
 def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int) -> None:
-    images = some_images(dtype)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (64, 3, 9, 12), generator=generator).to(dtype)
     augment = CropAndFlip(padding=padding)
     draws = augment.draw(len(images), torch.Generator().manual_seed(1))
     ours = augment.carry_out(images, draws)
@@ -115,20 +111,13 @@ def test_tables_have_no_mirror_image() -> None:
 # SGD and averaged weights: the formulas, resume, and a quick start.
 
 
-def network() -> nn.Module:
+def network() -> nn.Sequential:
     model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3), nn.Linear(3, 2))
     with torch.no_grad():
         for place, parameter in enumerate(model.parameters()):
             parameter.copy_(torch.linspace(-1, 1, parameter.numel()).sin().view_as(parameter))
             parameter.mul_(1 + place)
     return model
-
-
-def gradients(model: nn.Module, step: int, *, depth: int = 3) -> None:
-    """Gradients for the first `depth` layers of four."""
-    inputs = torch.linspace(-2, 2, 20).view(4, 5) + step
-    assert isinstance(model, nn.Sequential)
-    torch.autograd.backward(model[:depth](inputs).square().mean())
 
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, False), (0.9, True)])
@@ -145,11 +134,13 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
         momentum=momentum,
         weight_decay=0.1,
     )
+    inputs = torch.linspace(-2, 2, 20).view(4, 5)
     for step in range(5):
         optimizer.learning_rate = reference.param_groups[0]["lr"] = 0.01 / (1 + step)
         for model, each in ((ours, optimizer), (theirs, reference)):
             each.zero_grad()
-            gradients(model, step)
+            # Of the first three layers of four.
+            torch.autograd.backward(model[:3](inputs + step).square().mean())
             each.step()
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other), f"step {step}"
@@ -265,22 +256,17 @@ def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:
     assert unused == [f"blocks.{i}.norm1.{kind}" for i in (4, 8) for kind in ("weight", "bias")]
 
 
-def built(shape: tuple[int, int, int] = (3, 32, 32), *, width: int = 4) -> FastCnn:
-    network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=width)
+def built(shape: tuple[int, int, int]) -> FastCnn:
+    network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=4)
     assert isinstance(network, FastCnn)
     return network
 
 
-def smooth(shape: tuple[int, int, int], *, count: int = 60) -> torch.Tensor:
-    """Images whose neighboring pixels are alike, of variance near 1."""
-    noise = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0))
-    blurred = functional.avg_pool2d(noise, 3, stride=1, padding=1)
-    return 3 * blurred
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_first_layer_whitens_patches(channels: int) -> None:
-    network, images = built((channels, 16, 16)), smooth((channels, 16, 16))
+    # Neighboring pixels are alike; the variance is near 1.
+    noise = torch.randn(60, channels, 16, 16, generator=torch.Generator().manual_seed(0))
+    network, images = built((channels, 16, 16)), 3 * functional.avg_pool2d(noise, 3, 1, 1)
     network.fit_first(images)
     answers = functional.conv2d(images, network.filters).transpose(0, 1).flatten(1)
     half = 4 * channels
