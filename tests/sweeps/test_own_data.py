@@ -270,8 +270,8 @@ def test_contradictions_are_refused(
 def test_a_file_of_amounts_is_described_and_its_secrets_are_not(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = amounts_file(file, count=60)
-    asked = ("data", "check", str(file), "--label-column", "spent", "--hold-out", "none")
-    asked += ("--bounds", "0,100")
+    asked = ["data", "check", str(file), "--label-column", "spent", "--hold-out", "none"]
+    asked += ["--bounds", "0,100"]
     said = words(*asked)
     assert "bounds   0 to 100" in said and "sweeps/amounts.py" in said
     assert "data.bounds=0.0,100.0" in said

@@ -7,7 +7,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -210,8 +209,8 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
     def run(*command: str) -> str:
         # xdist's workers state a narrow terminal.
         own = {"PYTHONPATH": path, "LABELDP_DATA": str(tmp_path), "COLUMNS": "120"}
-        given: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, **own}, "text": True}
-        done = subprocess.run([sys.executable, *command], capture_output=True, **given)
+        command, env = (sys.executable, *command), {**os.environ, **own}
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -364,8 +364,8 @@ def test_commands_release_for_persons(tmp_path: Path, monkeypatch: pytest.Monkey
     persons = pd.read_parquet("log/labels.parquet").person.nunique()
     asking = "--id-column id --method moments --classes no,yes -o request"
     ran("request", "log/features.parquet", *asking.split())
-    release = "release log/labels.parquet --id-column id --label-column bought --request request"
-    release = [*release.split(), "--epsilon", "1", "--person-column", "person"]
+    release = "release log/labels.parquet --id-column id --label-column bought".split()
+    release += "--request request --epsilon 1 --person-column person".split()
     assert "can't hold both labels and persons" in refusal(*release[:-1], "bought", "--dry-run")
     told = words(*release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told

@@ -177,8 +177,8 @@ def cost(epsilon: float = 2.0) -> Total:
 def published(folder: Path, *, record: TrialRecord | None = None, **facts: Any) -> dict[str, bytes]:
     record = record or a_record(epsilon=2.0)
     facts = {"cost": cost(), "own": facts.get("cost", cost()), **facts}
-    of = {"record": record, "public": public(record), "fingerprint": FINGERPRINT}
-    return public_model(folder, **of, **facts)
+    shown = public(record)
+    return public_model(folder, record=record, public=shown, fingerprint=FINGERPRINT, **facts)
 
 
 def written(files: dict[str, bytes], to: Path) -> TrainedModel:
