@@ -1,18 +1,17 @@
 """A sweep's front door: what is refused there touches nothing and says one line."""
 
-import io
 import signal
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records import tracking
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.overrides import load_sweep
+from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import copy_store, new_store
 from tests.source_tree import ROOT
@@ -35,11 +34,10 @@ class Door:
 
     def refuse(self, *arguments: str, code: int = 2) -> str:
         """Run, check that one line was said and nothing was changed, and return the line."""
-        before, out, err = contents(self.here), io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            ended = sweep_command.run(QUICKSTART, list(arguments))
-        assert (ended, out.getvalue()) == (code, "") and "Traceback" not in err.getvalue()
-        (line,) = [line for line in err.getvalue().splitlines() if "error: " in line]
+        before = contents(self.here)
+        ended, out, err = swept(QUICKSTART, *arguments)
+        assert (ended, out) == (code, "") and "Traceback" not in err
+        (line,) = [line for line in err.splitlines() if "error: " in line]
         assert contents(self.here) == before
         return line
 

@@ -13,13 +13,12 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 import labeldp
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records.results import ResultsFolder, read_results
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.trial import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
-from tests.platform.cli.asked import answer, words
+from tests.platform.cli.asked import answer, swept, words
 from tests.sweeps.conftest import QUICKSTART
 
 pytestmark = pytest.mark.timeout(900)
@@ -39,7 +38,7 @@ def own_file(folder: Path) -> Path:
     return path
 
 
-def test_a_sweep_without_public_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_without_public_labels(tmp_path: Path) -> None:
     settings = [
         "data.name=own",
         f"data.path={own_file(tmp_path)}",
@@ -52,10 +51,11 @@ def test_a_sweep_without_public_labels(tmp_path: Path, capsys: pytest.CaptureFix
         "audit.canaries=50",
     ]
     results = tmp_path / "results"
-    arguments = ["--results", str(results), "--json", "--choose-by", "estimated", *settings]
+    options = ("--results", str(results), "--json", "--choose-by", "estimated")
     with without_cluster():
-        assert sweep_command.run(QUICKSTART, [*arguments, "--max-epsilon-total", "2"]) == 0
-    outcome = json.loads(capsys.readouterr().out.splitlines()[-1])
+        code, out, err = swept(QUICKSTART, *options, "--max-epsilon-total", "2", *settings)
+    assert code == 0, err
+    outcome = json.loads(out.splitlines()[-1])
     assert (outcome["finished"], outcome["failed"]) == (2, 0)
     # Chosen by the estimate: the model that has learned something, and by far.
     (best,) = outcome["pareto"]

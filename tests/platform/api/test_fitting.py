@@ -1,6 +1,5 @@
 """fitting: labels that no message shows, rows of every kind, prices before the first release."""
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -23,8 +22,8 @@ from labeldp.platform.api.fitting import (
 from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from tests.platform.cli.asked import answer
 from tests.platform.sweep.examples import a_charge
 
 SECRET = np.array(["benign", "malignant", "benign"])
@@ -176,11 +175,8 @@ def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) ->
         (epsilon("rr", keep_probability=0.7, classes=5), "rr --keep-probability .7 --classes 5"),
     ],
 )
-def test_names_cost_the_same_on_the_command_line(
-    found: float, arguments: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["epsilon", *arguments.split(), "--json"])
-    assert json.loads(capsys.readouterr().out)["epsilon"] == found
+def test_names_cost_the_same_on_the_command_line(found: float, arguments: str) -> None:
+    assert answer("epsilon", *arguments.split())["epsilon"] == found
 
 
 def test_mechanisms_cost_their_composed_price_together() -> None:

@@ -2,23 +2,36 @@
 
 import io
 import json
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
+from labeldp.platform.sweep.sweep import Sweep
 
 OVER_BUDGET = BudgetExceeded(
     budget=Budget(epsilon=2.0), spent=1.0, requested=3.0, request="another release"
 )
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Run a command and return its exit code, standard output and standard error."""
+def printed(call: Callable[[], int]) -> tuple[int, str, str]:
+    """Return the exit code, standard output and standard error of a call."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main(list(arguments))
+        code = call()
     return code, out.getvalue(), err.getvalue()
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Run a command and return its exit code and what it printed."""
+    return printed(lambda: main(list(arguments)))
+
+
+def swept(sweep: Sweep, *arguments: str, **runner: Any) -> tuple[int, str, str]:
+    """Run a sweep's own command line and return its exit code and what it printed."""
+    return printed(lambda: sweep_command.run(sweep, list(arguments), **runner))
 
 
 def answer(*arguments: str, code: int = 0) -> dict[str, Any]:

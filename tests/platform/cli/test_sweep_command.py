@@ -16,8 +16,7 @@ from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
 from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
 from labeldp.platform.sweep.sweep import Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
-from tests.platform.cli.asked import answer, refusal, words
-from tests.platform.cli.asked import run as command
+from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome
 from tests.source_tree import ROOT
 
@@ -29,13 +28,13 @@ def _terminate_as_before() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def run(end: SweepOutcome | BaseException, *arguments: str) -> int:
+def ended(end: SweepOutcome | BaseException, *arguments: str) -> tuple[int, str, str]:
     def runner(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         if isinstance(end, BaseException):
             raise end
         return end
 
-    return sweep_command.run(a_sweep(), list(arguments), runner=runner)
+    return swept(a_sweep(), *arguments, runner=runner)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +46,14 @@ def run(end: SweepOutcome | BaseException, *arguments: str) -> int:
         ((3, 2, 0, 1), 4, "1 of them would have gone over the privacy"),
     ],
 )
-def test_outcomes(
-    capsys: pytest.CaptureFixture[str], counts: tuple[int, int, int, int], code: int, said: str
-) -> None:
+def test_outcomes(counts: tuple[int, int, int, int], code: int, said: str) -> None:
     finished, failed, left, over = counts
-    ended = an_outcome(finished=finished, failed=failed, left=left, over_budget=over)
-    assert run(ended) == code
-    assert said in capsys.readouterr().out
-    assert run(ended, "--json") == code
-    found = json.loads(capsys.readouterr().out)
+    outcome = an_outcome(finished=finished, failed=failed, left=left, over_budget=over)
+    found_code, text, _ = ended(outcome)
+    assert found_code == code and said in text
+    found_code, text, _ = ended(outcome, "--json")
+    found = json.loads(text)
+    assert found_code == code
     assert (found["trials"], found["finished"], found["over_budget"]) == (5, finished, over)
 
 
@@ -77,16 +75,10 @@ def test_outcomes(
     ],
 )
 def test_errors(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    code: int,
-    said: str,
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, said: str
 ) -> None:
     monkeypatch.setattr("sys.argv", ["sweeps/small.py"])
-    assert run(error, "--results", "here", "a=[1, 2]") == code
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", said)
+    assert ended(error, "--results", "here", "a=[1, 2]") == (code, "", said)
 
 
 def asked(*arguments: str, sweep: Sweep | None = None) -> SweepOptions:
@@ -167,7 +159,7 @@ PLANNED = sorted(path.name for path in SWEEPS.glob("*.py") if "SWEEP = " in path
 
 def planned(*arguments: str) -> dict[str, Any]:
     """A plan, whether or not its data are there: the exit code says which."""
-    code, out, _ = command("plan", *arguments, "--json")
+    code, out, _ = run("plan", *arguments, "--json")
     found: dict[str, Any] = json.loads(out)
     assert code == (ExitCode.DONE if found["fits"] else ExitCode.CANNOT_FIT)
     return found
@@ -249,5 +241,5 @@ def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names
     by_name, by_path = (planned(name, "--smoke") for name in ("quickstart", QUICKSTART))
     assert by_name == by_path
     with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
-        command("sweep", "quickstart", "--smoke", "trainer.epochs=none")
+        run("sweep", "quickstart", "--smoke", "trainer.epochs=none")
     assert "did you mean quickstart" in refusal("sweep", "quikstart")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.randomized_response import NoNoise
@@ -14,15 +15,9 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
 from labeldp.platform.report.selection import BEST, NotPublishable, Reservation, selected
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
-
-ESTIMATE = {
-    "accuracy_estimated_error": 0.01,
-    "accuracy_estimated_sampling_error": 0.01,
-    "accuracy_estimated_count_scale": 0.0,
-}
 
 
 @pytest.fixture
@@ -36,7 +31,8 @@ def sweep(tmp_path: Path) -> FolderLedger:
     )
 
     def keep(digest: str, key: str, epsilon: float, accuracy: float, estimate: float) -> None:
-        figures = {**ESTIMATE, "accuracy": accuracy, "accuracy_estimated": estimate}
+        found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
+        figures = {**figures_of(found), "accuracy": accuracy}
         folder.keep(a_record(digest, release_keys=(key,), epsilon=epsilon, figures=figures))
 
     keep("0a", cheap, 0.5, 0.7, 0.9)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
@@ -36,6 +35,7 @@ from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_vo
 from labeldp.trainers.models.schedules import Flip
 from labeldp.trainers.settings.base import FeatureSet
 from tests.faults.without_cluster import without_cluster
+from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
 from tests.source_tree import ROOT
 
@@ -43,13 +43,22 @@ PATE = "PATE with probes"
 SWEEP = comparison("digits")
 
 
+def preset(sweep: str, name: str) -> list[PlannedTrial]:
+    loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
+    return plan_trials(resized(loaded, loaded.presets[name]))
+
+
 @pytest.fixture(scope="module")
 def trials() -> list[PlannedTrial]:
     return plan_trials(SWEEP)
 
 
-def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[PlannedTrial]) -> None:
-    private = [trial for trial in trials if trial.variant not in ("no privacy", PATE)]
+@pytest.mark.parametrize("sweep", ["digits", "compare_cifar10", "compare_cifar100"])
+def test_each_trial_costs_the_epsilon_that_it_is_compared_at(sweep: str) -> None:
+    trials = plan_trials(SWEEP) if sweep == "digits" else preset(sweep, "network")
+    assert {trial.config.seed for trial in trials} == set(range(REPETITIONS))
+    others = (PATE, "no privacy")
+    private = [trial for trial in trials if not trial.variant.startswith(others)]
     costs = cost_of(private, num_classes=10)
     for trial, epsilon in zip(private, costs.epsilons, strict=True):
         assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
@@ -83,52 +92,18 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
         plan_trials(SWEEP, {"trainer.epocs": 3})
 
 
-@pytest.fixture(scope="module", params=["compare_cifar10", "compare_cifar100"])
-def networks(request: pytest.FixtureRequest) -> list[PlannedTrial]:
-    sweep = load_sweep(str(ROOT / "sweeps" / f"{request.param}.py"))
-    return plan_trials(resized(sweep, sweep.presets["network"]))
-
-
-def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial]) -> None:
-    private = [trial for trial in networks if not trial.variant.startswith("no privacy")]
-    assert len(networks) == len(private) + 2
-    found: dict[str, list[float]] = {}
-    costs = cost_of(private, num_classes=10)
-    for trial, epsilon in zip(private, costs.epsilons, strict=True):
-        assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
-        found.setdefault(trial.variant, []).append(trial.config.trainer.epsilon)
-    single = [1.0, 2.0, 4.0]
-    assert found == {
-        "moment labels in stages": [0.1, 0.2, 0.5, 1.0, 2.0] * REPETITIONS,
-        "moment labels": [0.5, 1.0],
-        "subset selection": single,
-        "optimal channels in 2 stages": single,
-        "moment prior + optimal channel": single,
-        "ALIBI, randomized response": single,
-        "ALIBI, randomized response, full width": [2.0, 4.0],
-        "ALIBI": single,
-        "ALIBI + moment prior": single,
-        "LP-2ST": single,
-    }
-    assert {trial.config.seed for trial in networks} == set(range(REPETITIONS))
-
-
 def test_digits_are_not_mirrored_and_a_night_has_full_width() -> None:
-    def trials(sweep: str, preset: str) -> list[PlannedTrial]:
-        loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
-        return plan_trials(resized(loaded, loaded.presets[preset]))
-
-    digits = {trial.config.trainer.recipe.flip for trial in trials("compare_mnist", "network")}
-    clothes = trials("compare_fashion_mnist", "network")
+    digits = {trial.config.trainer.recipe.flip for trial in preset("compare_mnist", "network")}
+    clothes = preset("compare_fashion_mnist", "network")
     assert digits == {Flip.NONE} != {trial.config.trainer.recipe.flip for trial in clothes}
-    night = trials("compare_cifar100", "night")
+    night = preset("compare_cifar100", "night")
     assert {trial.config.trainer.width for trial in night} == {64}
     plain = [trial for trial in night if trial.variant == "subset selection"]
     assert {trial.config.trainer.epochs for trial in plain} == {30} and len(plain) == 3
 
 
-def test_no_features_of_features(networks: list[PlannedTrial]) -> None:
-    trial = networks[0]
+def test_no_features_of_features() -> None:
+    trial = preset("compare_cifar10", "network")[0]
     data = replace(trial.config.data, features=FeatureSet.PATCHES)
     changed = replace(trial, config=replace(trial.config, data=data))
     with pytest.raises(ValueError, match=r"features is random_patches, but data\.features=patches"):
@@ -329,9 +304,7 @@ def test_runs_share_budgets_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.ledger == dict.fromkeys(LEDGER, 3.0)
 
 
-def test_the_sweep_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
     monkeypatch.setattr(block_check, "connected", nullcontext)
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
@@ -340,8 +313,9 @@ def test_the_sweep_runs(
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
     arguments += ["audit.canaries=40", "trainer.epochs=2"]
     with without_cluster():
-        assert sweep_command.run(sweep, arguments, runner=runner) == 0
-    found = json.loads(capsys.readouterr().out)
+        code, out, _ = swept(sweep, *arguments, runner=runner)
+    found = json.loads(out)
+    assert code == 0
     assert found["experiment"] == "memorization"
     assert (found["trials"], found["finished"], found["failed"], found["skipped"]) == (3, 3, 0, 0)
     assert found["ledger"]["releases"] == 3 and found["ledger"]["epsilon_total"] == 3 * 8.0

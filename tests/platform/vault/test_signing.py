@@ -17,7 +17,6 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.vault.shared_vault import SharedVault
@@ -25,7 +24,7 @@ from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, sign_folder
 from tests.faults.without_cluster import without_cluster
 from tests.platform.api.test_two_parties import COLUMNS
 from tests.platform.cli.asked import answer as ran
-from tests.platform.cli.asked import refusal, words
+from tests.platform.cli.asked import refusal, swept, words
 from tests.platform.report.folders import a_folder, a_vault
 from tests.source_tree import ROOT
 
@@ -175,7 +174,7 @@ def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None
     settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
     arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
     with without_cluster():
-        assert sweep_command.run(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), arguments) == 0
+        swept(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), *arguments)
     assert ran("verify", str(tmp_path / "results"), "--key", owner)["ok"]
     names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
     assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)

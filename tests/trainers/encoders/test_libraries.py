@@ -81,7 +81,6 @@ def test_a_failed_download_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (f"{ROOM}:fails", {}, "raises RuntimeError: no such thing$"),
         (f"{ROOM}:nothing", {}, "returns 3; it must return what maps a batch"),
         (SMALL, {"weights": "random"}, "leave --weights out"),
-        (SMALL, {"weights": "nowhere.pt"}, "nowhere.pt can't be read"),
         (SMALL, {"weights": "V2"}, "V2, which is not a file"),
         ("not a module:net", {}, "named module:Name"),
     ],
