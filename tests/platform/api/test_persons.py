@@ -111,6 +111,11 @@ class Seen:
         assert most * epsilon < max(found) <= epsilon * (1 + 1e-6), max(found)
 
 
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    return Seen(monkeypatch)
+
+
 def rows_of_persons(seed: int = 0) -> tuple[pd.DataFrame, NDArray[np.int64], NDArray[Any]]:
     """Features that are alike for a person, labels, and persons in any order."""
     generator = np.random.default_rng(seed)
@@ -126,9 +131,8 @@ TAKES_PERSONS = sorted(NAMED.keys() - {"pate", "no_privacy"})
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", TAKES_PERSONS)
-def test_no_method_reveals_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_method_reveals_more(method: str, most: int, seen: Seen) -> None:
     rows, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     settings = {} if method == "convex" else {"epochs": 8}
     if method == "consensus":
         settings["retrain_epochs"] = 4
@@ -149,9 +153,8 @@ def test_no_method_reveals_more(method: str, most: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", ["sums", "unbiased", "least_error", "randomized_response"])
-def test_no_amounts_reveal_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_amounts_reveal_more(method: str, most: int, seen: Seen) -> None:
     rows, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     given: dict[str, Any] = {"method": method, "max_labels_per_person": most, "random_state": 0}
     model = LabelPrivateRegressor(2.0, (0, 3), **given).fit(rows, labels, groups=persons)
     assert model.epsilon_ == pytest.approx(2.0, rel=1e-9)
@@ -161,9 +164,8 @@ def test_no_amounts_reveal_more(method: str, most: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", SINGLE)
-def test_no_labels_reveal_more(method: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_labels_reveal_more(method: str, most: int, seen: Seen) -> None:
     _, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     given: dict[str, Any] = {"epsilon": 2.0, "classes": range(CLASSES), "method": method}
     release = privatize(labels, **given, groups=persons, max_labels_per_person=most)
     assert release.epsilon == 2.0 and release.ledger[0].labels == PERSONS
@@ -193,13 +195,13 @@ COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "label", "person_c
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", RELEASES)
 def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    method: str, most: int, seen: Seen, tmp_path: Path
 ) -> None:
     features, labels = both_tables()
     request = write_request(
         features, tmp_path / "request", id_column="id", method=method, classes=["0", "1", "2"]
     )
-    seen, vault = Seen(monkeypatch), SharedVault()
+    vault = SharedVault()
     given: dict[str, Any] = {**COLUMNS, "vault": vault, "max_labels_per_person": most}
     found = answer(labels, request, tmp_path / "release", **given, epsilon=2.0)
     seen.check(2.0, most=0.3)

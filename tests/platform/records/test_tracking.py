@@ -95,11 +95,9 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> 
         lambda: Tracker(uri=default_uri(tmp_path), experiment="small"),
         lambda: Tracker.probe(default_uri(tmp_path)),
     ):
-        with pytest.raises(TrackingUnusable) as caught:
+        words = f"{path} .*another version of MLflow.*MLFLOW_TRACKING_URI"
+        with pytest.raises(TrackingUnusable, match=words):
             attempt()
-        for words in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
-            assert words in str(caught.value)
-        assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
 
 

@@ -65,13 +65,12 @@ def whole(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
 def test_labels_are_not_published_without_a_word(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(DataFileError, match="has no test split") as refused:
+    ways_out = r"mark rows as train or test.*data\.hold_out=public.*data\.hold_out=none"
+    with pytest.raises(DataFileError, match=rf"has no test split.*{ways_out}"):
         if kind == "npz":
             from_npz(tmp_path, **whole())
         else:
             from_parquet(tmp_path, hold_out=None, classes=2, x=TABLE[:, 0], label=LABELS)
-    for way_out in ("mark rows as train or test", "data.hold_out=public", "data.hold_out=none"):
-        assert way_out in str(refused.value)
 
 
 def test_the_fingerprint_says_nothing_of_secret_labels(tmp_path: Path) -> None:
