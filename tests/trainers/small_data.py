@@ -13,9 +13,15 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 ON_CPU = Performance(device=Device.CPU)
+#: A small network that learns from a few labels.
+FEW_LABELS: dict[str, Any] = {
+    **{"model": ModelName.MLP, "width": 16, "epochs": 2, "steps_per_epoch": 20, "batch_size": 8},
+    **{"unlabeled_ratio": 2, "learning_rate": 0.1, "average_decay": 0.5},
+}
 Given = tuple[PublicData, "SeededVault"]
 
 

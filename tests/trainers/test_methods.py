@@ -47,7 +47,7 @@ from labeldp.trainers.settings.pate import (
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 from labeldp.trainers.trainer import PlannedCharge, Trainer
 from tests.trainers.ratings import write_ratings
-from tests.trainers.small_data import ON_CPU, SeededVault, small_table
+from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=150)
@@ -152,25 +152,14 @@ METHODS = {
     ),
 }
 _NETWORK = LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1)
-_FEW_LABELS: Mapping[str, Any] = {
-    "model": ModelName.MLP,
-    "width": 16,
-    "epochs": 2,
-    "steps_per_epoch": 20,
-    "batch_size": 8,
-    "unlabeled_ratio": 2,
-    "learning_rate": 0.1,
-    "average_decay": 0.5,
-}
-_FIXMATCH = FixMatchConfig(**_FEW_LABELS)
 PATE = {
     f"PATE, {kind}": _pate(
         StudentConfig(
             kind=kind,
             forest=ForestSettings(trees=10),
             network=_NETWORK,
-            fixmatch=_FIXMATCH,
-            vat=VatConfig(**_FEW_LABELS),
+            fixmatch=FixMatchConfig(**FEW_LABELS),
+            vat=VatConfig(**FEW_LABELS),
         )
     )
     for kind in StudentKind

@@ -1,6 +1,7 @@
 """The owner's report, the cards for both audiences, and the finding in two sentences."""
 
 import csv
+import json
 import math
 import re
 from dataclasses import replace
@@ -50,8 +51,8 @@ def some_records() -> list[TrialRecord]:
         ),
         a_record("b", point={"trainer.epsilon": 2.0}, accuracy=0.9, epsilon=2.0),
         a_record("c", point={"trainer.epsilon": 4.0}, accuracy=0.85, epsilon=4.0),
-        a_record("d", variant="no <privacy>", accuracy=0.97, **bare),
-        a_record("e", variant="AGIBI", finished=False, reason="loss <is> not finite"),
+        a_record("d", variant="no privacy", accuracy=0.97, **bare),
+        a_record("e", variant="AGIBI", finished=False, reason="loss is not finite"),
     ]
 
 
@@ -75,7 +76,7 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
     rows = rows_of(done.pareto_csv)
     assert [(row["variant"], row["trainer.epsilon"], row["pareto"]) for row in rows] == [
         *(("ALIBI", "1", "1"), ("ALIBI", "2", "1"), ("ALIBI", "4", "0")),
-        ("no <privacy>", "", "1"),
+        ("no privacy", "", "1"),
     ]
     assert done.rows == 4 and [float(row["epsilon"]) for row in rows] == [1, 2, 4, math.inf]
     assert [float(row["accuracy"]) for row in rows] == [0.8, 0.9, 0.85, 0.97]
@@ -83,8 +84,7 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
     assert "<h1>small &amp; fine</h1>" in page and "4 trials finished, 1 failed" in page
     fetched = r"""(src|href|action|data)=['"](?!data:|#)|url\(|@import|https?://|fetch\("""
     assert not re.search(fetched, page), "something is fetched from elsewhere"
-    assert "no &lt;privacy&gt;" in page and "<privacy>" not in page
-    assert "loss &lt;is&gt; not finite" in page
+    assert "loss is not finite" in page
     assert "2 releases" in page and "epsilon 3 at delta 0" in page
     assert page.count('<tr class="front">') == 3
     assert done.pareto_png.read_bytes().startswith(b"\x89PNG")
@@ -111,9 +111,7 @@ def tracked(tmp_path: Path) -> str:
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
     for record in some_records():
-        tags = {"variant": record.variant, "point": '{"trainer.epsilon": 1.0}'}
-        if record.point:
-            tags["point"] = str(dict(record.point)).replace("'", '"')
+        tags = {"variant": record.variant, "point": json.dumps(dict(record.point))}
         run_id = tracker.open_child(record.hash, name="trial", tags=tags)
         tracker.close_child(record, run_id=run_id, texts={})
     tracker.close_parent(metrics=LEDGER, files=(), texts={}, finished=True)

@@ -34,7 +34,15 @@ from labeldp.trainers.settings.pate import (
     TeacherKind,
 )
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.trainers.small_data import ON_CPU, Given, SeededVault, small_images, small_table, trained
+from tests.trainers.small_data import (
+    FEW_LABELS,
+    ON_CPU,
+    Given,
+    SeededVault,
+    small_images,
+    small_table,
+    trained,
+)
 
 CONFIG = PateConfig(
     ensemble=EnsembleConfig(teachers=40, queries=100, seed=2),
@@ -202,16 +210,7 @@ TEACHERS_CONFIG = EnsembleConfig(
     queries=50,
     forest=ForestSettings(trees=5),
     network=NETWORK,
-    fixmatch=FixMatchConfig(
-        model=ModelName.MLP,
-        width=16,
-        epochs=1,
-        steps_per_epoch=20,
-        batch_size=8,
-        unlabeled_ratio=2,
-        learning_rate=0.1,
-        average_decay=0.5,
-    ),
+    fixmatch=FixMatchConfig(**{**FEW_LABELS, "epochs": 1}),
 )
 #: Kinds with a shard for each teacher. Neighbors vote without shards and have their own tests.
 KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
