@@ -75,14 +75,9 @@ def told(recorder: Recorder, digest: str) -> tuple[str, str]:
     return client.get_run(run_id).data.tags["git_commit"], file.read_text()
 
 
-class Trial:
-    def __init__(self, digest: str) -> None:
-        self.config = {"hash": digest}
-
-
 def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
     """Have a trial start and end, as Tune tells it."""
-    trial = Trial(digest)
+    trial = SimpleNamespace(config={"hash": digest})
     recorder.on_trial_start(0, [], trial)
     ended = {"finished": True, "reason": "", "metrics": METRICS, "seconds": 1.0}
     ended |= {"release_keys": ["r1"], **changes}
