@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from labeldp.platform.cli import command, doctor
 from labeldp.platform.cli.array_files import ArrayFileError, read_array
 from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
-from labeldp.platform.cli.command_line import VERBS, Verb, main
+from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.sweep.cluster import ClusterUnusable
@@ -31,7 +31,7 @@ from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.models.schedules import TrainingDiverged
-from tests.platform.cli.asked import OVER_BUDGET, answer, refusal, words
+from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run, words
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
 PROMISED = (
@@ -52,9 +52,7 @@ def test_all_promised_commands_are_there() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
-def test_contract_of_every_command(
-    verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     """Help, function, example; the ends of missing files, wrong options and values, and Ctrl-C."""
     text = " ".join(words(*verb.words.split(), "--help").split())
     assert verb.summary in text and "--json" in text and verb.example in text
@@ -65,16 +63,15 @@ def test_contract_of_every_command(
         assert "does not exist" in refusal(*arguments)
     given: dict[str, Any] = {}
 
-    def run(**values: Any) -> None:
+    def interrupted(**values: Any) -> None:
         given.update(values)
         raise KeyboardInterrupt
 
     function = verb.function
-    monkeypatch.setattr(Verb, "function", property(lambda self: run))
+    monkeypatch.setattr(Verb, "function", property(lambda self: interrupted))
     # Files that the example names are another test's; here only their names count.
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
-    assert main(arguments) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    assert run(*arguments) == (130, "", "interrupted\n")
     inspect.signature(function).bind(**given)
 
     assert "--sidewais" in refusal(*arguments, "--sidewais")
@@ -111,17 +108,16 @@ class Found:
 
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
 @pytest.mark.parametrize("kind", [Found, dict])
-def test_results(capsys: pytest.CaptureFixture[str], ok: bool, code: int, kind: type) -> None:
+def test_results(ok: bool, code: int, kind: type) -> None:
     result = kind(ok=ok, epsilon=0.1234567891)
-    assert perform(lambda: result, json=False) == code
-    assert capsys.readouterr().out == f"ok: {ok}\nepsilon: 0.123457\n"
-    assert perform(lambda: result, json=True) == code
-    assert json.loads(capsys.readouterr().out) == {"ok": ok, "epsilon": 0.1234567891}
+    text = f"ok: {ok}\nepsilon: 0.123457\n"
+    assert printed(lambda: perform(lambda: result, json=False)) == (code, text, "")
+    found, text, _ = printed(lambda: perform(lambda: result, json=True))
+    assert (found, json.loads(text)) == (code, {"ok": ok, "epsilon": 0.1234567891})
     own = Answer(
         facts=result, words=["it is", *table(("n",), (("2",),))], code=ExitCode.OVER_BUDGET
     )
-    assert perform(lambda: own, json=False) == 4
-    assert capsys.readouterr().out == "it is\nn\n2\n"
+    assert printed(lambda: perform(lambda: own, json=False)) == (4, "it is\nn\n2\n", "")
 
 
 @pytest.mark.parametrize(
@@ -141,19 +137,16 @@ def test_results(capsys: pytest.CaptureFixture[str], ok: bool, code: int, kind: 
         (TrainingDiverged("of a trial"), None, ""),
     ],
 )
-def test_errors(
-    capsys: pytest.CaptureFixture[str], error: BaseException, code: int | None, message: str
-) -> None:
-    def run() -> Any:
+def test_errors(error: BaseException, code: int | None, message: str) -> None:
+    def fail() -> Any:
         raise error
 
     if code is None:  # a defect of ours is not reported as bad input
         with pytest.raises(type(error)):
-            perform(run, json=False)
+            perform(fail, json=False)
         return
-    assert perform(run, json=True) == code
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith(message)
+    found, out, err = printed(lambda: perform(fail, json=True))
+    assert (found, out) == (code, "") and err.startswith(message)
 
 
 def test_an_interrupt_that_python_ignores_ends_the_command() -> None:
