@@ -324,12 +324,9 @@ NUMBER = 98765.25
     [
         (np.full(len(X), NUMBER + 1j), "y holds complex"),
         ([SECRET, None] * (len(X) // 2), r"y row 1 \(and 199 more\) has no label"),
-        (np.full(len(X), NUMBER), "y holds numbers and classes texts"),
+        (np.full(len(X), NUMBER), "Unknown label type"),
         ([{SECRET: NUMBER}] * len(X), ""),
-        (
-            pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"),
-            r"row 1 \(and 199 more\) has no",
-        ),
+        (pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"), "contains NaN"),
         (pd.Categorical([SECRET] * len(X)), r"y row 0 \(and 399 more\)"),
         ([SECRET] * (len(X) - 1), "inconsistent numbers of samples"),
     ],
