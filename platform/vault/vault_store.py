@@ -195,8 +195,8 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # A process that is killed before this leaves a witness of one line less, which is no
-        # contradiction; a full disk costs the witness, not the release.
+        # A process that is killed before this leaves a witness of one line less, which does not
+        # contradict the ledger; a full disk costs the witness, not the release.
         with suppress(OSError):
             _testify(self.path, self.id, lines + 1)
         return True

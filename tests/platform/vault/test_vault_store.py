@@ -232,7 +232,7 @@ def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None
     SqliteStore(path)  # the original is none
     assert read_ledger(copy).vault == read_ledger(path).vault
     assert read_ledger(copy).contents() == read_ledger(path).contents()
-    # Another mount of the same file is no copy.
+    # Another mount of the same file is not a copy.
     assert not vault_store._another_is_at(path, path, SqliteStore(path).id)
     SqliteStore(copy, moved=True)
     assert len(SqliteStore(copy).charges()) == 2, "once is enough"
