@@ -26,7 +26,7 @@ def test_every_trial_ends_as_a_whole_record_at_the_price_of_the_dearest_way(tmp_
         assert len(record.curves) == (record.stopped_early or 6)
         assert "epsilon_m_low" in record.metrics and "accuracy_estimated" in record.metrics
         assert "accuracy_estimated" in record.curves[0], "its rung after the first epoch"
-    # Somebody was behind: rates from 1e-4 to 1 are no narrow range, and counts of 8 are exact.
+    # Some trial was behind: rates from 1e-4 to 1 are a wide range, and counts of 8 are exact.
     assert any(record.stopped_early for record in found)
     # Six trials could have asked at the epochs 1 and 4, and at their ends: 18 counts of 8.
     ledger = outcome["ledger"]

@@ -328,7 +328,7 @@ def test_answers_are_charged(config: PateConfig, monkeypatch: pytest.MonkeyPatch
     trainer.epoch()
     votes = labels.home.journal(config.ensemble)().folder
     assert votes.exists()
-    for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
+    for each in (labels, labels, near()):  # a second end, or one without files, is harmless
         each.home.end()
     assert not votes.exists()
     assert told == ["20 of 20 teachers"] and trained == [(CPU, list(range(20)))]

@@ -176,7 +176,7 @@ NAMED: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
 ILL = ["no", "HIV positive", "yes", "HIV positive"]
 #: Tables likewise, of the classes "a" and "b" if none are stated.
 BAD_TABLES: list[tuple[dict[str, Any], str]] = [
-    ({**NAMED, "classes": None}, "does not say how many classes"),
+    ({**NAMED, "classes": None}, "does not state the number of classes"),
     ({**NAMED, "classes": 2}, "holds names of classes, which are not read from"),
     ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
     ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
@@ -478,7 +478,7 @@ def test_one_row_of_each_person_is_used(hold_out: HoldOut | None, tmp_path: Path
     with pytest.warns(RowsLeftOut, match="one row of each of . persons is kept, and .. rows are"):
         data = own(file, **said)
     kept, public = len(data.train_labels), len(data.public.test_labels)
-    assert data.public.train_features.shape[1] == 1  # persons are no feature
+    assert data.public.train_features.shape[1] == 1  # persons are not a feature
     if hold_out is None:
         assert (kept, public) == (4, 20)
         table.loc[0, "split"] = "test"
