@@ -122,7 +122,7 @@ def test_a_split_and_a_word_on_holding_out_contradict_each_other(
 def test_classes_are_never_read_off_the_labels(tmp_path: Path, labels: NDArray[Any]) -> None:
     bare: dict[str, Any] = {"features": TABLE, "labels": labels, "hold_out": HoldOut.PUBLIC}
     for arrays in (bare, {k: v for k, v in four().items() if k != "num_classes"}):
-        with pytest.raises(DataFileError, match=r"how many classes .* data\.classes=K"):
+        with pytest.raises(DataFileError, match=r"the number of classes .* data\.classes=K"):
             from_npz(tmp_path, **arrays)
 
 
@@ -302,7 +302,7 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
     (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
     (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
-    (TEXT, {"classes": None}, "how many classes there are"),
+    (TEXT, {"classes": None}, "the number of classes"),
     (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
     (TEXT, {"hold_out": None}, "has no test split"),
     (HIDDEN, {}, r"column 'bought' row 1 is not one of .*\(10 of 20"),
