@@ -367,7 +367,7 @@ def read_folder(
         (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
     ):
         if then != now:
-            raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
+            raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
     arrays = npz_arrays(folder / _ARRAYS)
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest

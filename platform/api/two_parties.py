@@ -276,8 +276,8 @@ def answer(
         if len(parts) > 1:
             raise ValueError(
                 f"{first.folder.parent} is a request in parts, and a person with rows in several "
-                "parts would pay for each; ask for a request in one part (without "
-                "--rows-at-once), or leave out --person-column"
+                "parts would pay for each; let the other party write a request in one part "
+                "(without --rows-at-once), or leave out --person-column"
             )
         groups = Groups.of(
             _persons(labels, first, id_column, person_column),
@@ -418,7 +418,7 @@ def _joined(
         raise ValueError(
             f"{absent.sum():,} of {len(found):,} ids of the request have no label, such as "
             f"{str(request.ids[absent][0])!r}; if both files write ids alike, give their class "
-            "with --missing CLASS (no purchase, say), or ask the other party for a request "
+            "with --missing CLASS (such as no purchase), or let the other party write a request "
             "without them"
         )
     joined = np.full(len(found), missing, dtype=object)

@@ -1,7 +1,6 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,10 +22,10 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
+def tracker(uri: str) -> Tracker:
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
-    yield tracker
+    return tracker
 
 
 def children(uri: str, parent: str) -> list[Any]:
@@ -38,10 +37,8 @@ def children(uri: str, parent: str) -> list[Any]:
 
 
 def written(tracker: Tracker, digest: str, **changes: Any) -> str:
-    texts = {"config.yaml": "seed: 0\n"}
-    return tracker.write(
-        a_record(digest, **changes), name="a trial", tags={"seed": "0"}, texts=texts
-    )
+    record, texts = a_record(digest, **changes), {"config.yaml": "seed: 0\n"}
+    return tracker.write(record, name="a trial", tags={"seed": "0"}, texts=texts)
 
 
 def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
@@ -57,9 +54,7 @@ def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> Non
     assert params["extra.249"] == "249" and params["long"].startswith("y" * 5000)
 
 
-def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
-    tracker: Tracker, tmp_path: Path
-) -> None:
+def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path) -> None:
     done = written(tracker, "a" * 16)
     failed = written(tracker, "b" * 16, finished=False, reason="no")
     parent = tracker.parent_run_id
@@ -96,11 +91,9 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> 
         lambda: Tracker(uri=default_uri(tmp_path), experiment="small"),
         lambda: Tracker.probe(default_uri(tmp_path)),
     ):
-        with pytest.raises(TrackingUnusable) as caught:
+        words = f"{path} .*another version of MLflow.*MLFLOW_TRACKING_URI"
+        with pytest.raises(TrackingUnusable, match=words):
             attempt()
-        for words in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
-            assert words in str(caught.value)
-        assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
 
 
@@ -122,7 +115,7 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_store_that_is_never_let_go_is_given_up(
+def test_a_locked_store_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
@@ -152,11 +145,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("a%20b", "a%20b contains %20"),
-        ("%2f", "contains %2f"),
-        ("what?", r"what\? contains \?"),
-    ],
+    [("a%20b", "a%20b contains %20"), ("%2f", "contains %2f"), ("what?", r"what\? contains \?")],
 )
 def test_a_folder_that_no_address_leads_to(name: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(TrackingUnusable, match=f"{words}.*--results DIR.*MLFLOW_TRACKING_URI"):
