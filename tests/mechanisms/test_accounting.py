@@ -61,7 +61,7 @@ def test_published_engine_epsilons() -> None:
         assert epsilon == pytest.approx(row["eps"], rel=1e-9)
 
 
-@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.3, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.3, 1.0, 5.0, 100.0, 1e4])
 def test_exact_gaussian_inverts_its_own_delta(noise_multiplier: float) -> None:
     for delta in (1e-12, 1e-5, 0.1):
         epsilon = gaussian_epsilon(noise_multiplier=noise_multiplier, delta=delta)
