@@ -432,7 +432,7 @@ def test_the_commands_of_the_page_and_their_exit_codes(
     twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
     assert "two or more that differ" in refusal(capsys, *twice, "-o", names["request"])
     shown = words(capsys, *request, "clusters", "-o", str(tmp_path / "clusters"))
-    assert "the ids, and the group of each row" in shown
+    assert "the ids and the group of each row" in shown
     ran(capsys, *request, "moments", "-o", names["request"])
     columns = ("--id-column", "id", "--label-column", "bought")
     release = ("release", secret, *columns, "--request", names["request"], "--budget", "2")
