@@ -1,7 +1,6 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,10 +22,10 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def tracker(uri: str, tmp_path: Path) -> Iterator[Tracker]:
+def tracker(uri: str) -> Tracker:
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
-    yield tracker
+    return tracker
 
 
 def children(uri: str, parent: str) -> list[Any]:
@@ -47,9 +46,8 @@ def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
 
 def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
     run_id = tracker.open_child("a" * 16, name="long", tags={})
-    tracker.log_curves(
-        run_id, [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
-    )
+    curves = [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
+    tracker.log_curves(run_id, curves)
     record = a_record("a" * 16)
     settings = {**record.config, **{f"extra.{i}": i for i in range(250)}, "long": "y" * 7000}
     object.__setattr__(record, "config", settings)
@@ -61,9 +59,7 @@ def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> Non
     assert params["extra.249"] == "249" and params["long"].startswith("y" * 5000)
 
 
-def test_a_second_start_continues_the_parent_and_drops_what_was_half_written(
-    tracker: Tracker, tmp_path: Path
-) -> None:
+def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path) -> None:
     done = open_and_close(tracker, "a" * 16)
     failed = open_and_close(tracker, "b" * 16, finished=False, reason="no")
     tracker.open_child("c" * 16, name="cut off", tags={})
@@ -99,11 +95,9 @@ def test_a_store_of_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> 
         lambda: Tracker(uri=default_uri(tmp_path), experiment="small"),
         lambda: Tracker.probe(default_uri(tmp_path)),
     ):
-        with pytest.raises(TrackingUnusable) as caught:
+        words = f"{path} .*another version of MLflow.*MLFLOW_TRACKING_URI"
+        with pytest.raises(TrackingUnusable, match=words):
             attempt()
-        for words in (str(path), "another version of MLflow", "MLFLOW_TRACKING_URI"):
-            assert words in str(caught.value)
-        assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
 
 
@@ -125,7 +119,7 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_store_that_is_never_let_go_is_given_up(
+def test_a_locked_store_is_given_up(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking, "TIME_LIMIT_SECONDS", 0.2)
@@ -155,11 +149,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("a%20b", "a%20b contains %20"),
-        ("%2f", "contains %2f"),
-        ("what?", r"what\? contains \?"),
-    ],
+    [("a%20b", "a%20b contains %20"), ("%2f", "contains %2f"), ("what?", r"what\? contains \?")],
 )
 def test_a_folder_that_no_address_leads_to(name: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(TrackingUnusable, match=f"{words}.*--results DIR.*MLFLOW_TRACKING_URI"):

@@ -45,7 +45,6 @@ TRIAL = "ab12"
 def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) -> LabelHome:
     """A home that has begun a trial; without canaries unless the changes plant some."""
     own = {"audit": AuditSettings(canaries=0, coin_canaries=0), "fingerprint": DATA.fingerprint}
-    folder.mkdir(exist_ok=True)
     home = LabelHome(
         SecretLabels(training=labels, held_out=LABELS[:20], num_classes=3),
         **home_settings(folder, **{**own, **changes}),
@@ -55,7 +54,6 @@ def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) 
 
 
 def train(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> NDArray[np.uint8]:
-    """Train the ensemble here and now, and journal its votes."""
     ids = list(range(ENSEMBLE.teachers))
     votes = TeacherVotes(config=ENSEMBLE)(ids, home.shards(DRIVER, ENSEMBLE), DATA)
     journal = home.journal(ensemble)()
@@ -101,7 +99,7 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     assert again.keys == two.keys
 
 
-def test_rounds_and_ensembles_have_votes_and_answers_of_their_own(
+def test_rounds_and_ensembles_share_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, other = a_home(tmp_path), replace(ENSEMBLE, seed=2)
@@ -259,9 +257,7 @@ def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
     assert right > (votes.argmax(1) == home._planted[positions]).mean()
 
 
-def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_proven_cost_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, capped_home = a_home(tmp_path), a_home(tmp_path / "capped")
     train(home)
     train(capped_home)
@@ -283,9 +279,7 @@ def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
     assert [charge.mechanism["name"] for charge in home.ledger()] == ["PateAnswers"] * 2
 
 
-def test_votes_are_found_by_all_that_decides_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_votes_have_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> str:
         return str(home.journal(ensemble)().folder)
 
