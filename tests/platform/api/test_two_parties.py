@@ -413,7 +413,7 @@ def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.Monke
     twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
     assert "two or more that differ" in refusal(*twice, "-o", "request")
     shown = words(*request, "clusters", "-o", "clusters")
-    assert "the ids, and the group of each row" in shown
+    assert "the ids and the group of each row" in shown
     ran(*request, "moments", "-o", "request")
     columns = ("--id-column", "id", "--label-column", "bought")
     release = ("release", secret, *columns, "--request", "request", "--budget", "2")
