@@ -63,8 +63,7 @@ class BitFlip(PurePerLabel):
             block = flipped[start : start + rows]
             block[:] = numpy_generator.random(block.shape) < self.flip_probability
         flipped[np.arange(len(exact)), exact] ^= 1
-        bits: AnyArray = like(flipped, labels)
-        return bits
+        return like(flipped, labels)
 
     def log_likelihood(self, bits: AnyArray) -> AnyArray:
         """Log-likelihood of every class, up to a term that all classes share [N, K].

@@ -231,8 +231,7 @@ class PrivacyLedger:
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        result: NDArray[np.float64] = np.array(self._epsilons(self._left(delta)))[self._group_of]
-        return result
+        return np.array(self._epsilons(self._left(delta)))[self._group_of]
 
     def _left(self, delta: float) -> float:
         """Delta less the probability of failures."""

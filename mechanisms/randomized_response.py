@@ -1,12 +1,10 @@
 """K-ary randomized response: keep the label, or replace it by another one chosen uniformly.
 
 Warner 1965; on K labels as in Ghazi et al., "Deep Learning with Label Differential Privacy",
-NeurIPS 2021, section 2, and its unbiased loss, Eq. (7) of appendix F (`debiased_loss_weights`).
+NeurIPS 2021, section 2.
 
 >>> round(RandomizedResponse(epsilon=1.0, num_classes=2).keep_probability, 4)
 0.7311
->>> [round(factor, 3) for factor in debiased_loss_weights(epsilon=1.0, num_classes=3)]
-[2.746, 0.582]
 """
 
 import math
@@ -115,8 +113,7 @@ class RandomizedResponse(PurePerLabel):
             wrong_probability(epsilon=self.epsilon, others=self.num_classes - 1),
             generator=numpy_generator,
         )
-        noisy: AnyArray = like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)
-        return noisy
+        return like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood of every class given the released labels [N] -> [N, K], normalized."""
@@ -125,8 +122,7 @@ class RandomizedResponse(PurePerLabel):
         log_keep = -math.log1p((self.num_classes - 1) * math.exp(-self.epsilon))
         table: NDArray[np.float64] = np.full((len(seen), self.num_classes), log_keep - self.epsilon)
         table[np.arange(len(seen)), seen] = log_keep
-        result: AnyArray = like(table, noisy)
-        return result
+        return like(table, noisy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,16 +155,14 @@ class NoNoise(PerLabel):
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
         del generator
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
-        result: AnyArray = like(exact, labels)
-        return result
+        return like(exact, labels)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood [N, K]: 0 for the label, -inf for every other class."""
         seen = _validate.labels(noisy, num_classes=self.num_classes, name="noisy")
         table: NDArray[np.float64] = np.full((len(seen), self.num_classes), -math.inf)
         table[np.arange(len(seen)), seen] = 0.0
-        result: AnyArray = like(table, noisy)
-        return result
+        return like(table, noisy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,16 +181,4 @@ class PublishedClasses:
     def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
         """Return which classes occur [K] among labels 0..K-1 [N]."""
         del generator
-        occurs: NDArray[np.bool_] = np.isin(np.arange(self.num_classes), labels)
-        return occurs
-
-
-def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, float]:
-    """Factors (a, b) of the unbiased loss a * loss[noisy label] - b * sum of all K losses.
-
-    a = (e^epsilon + K - 1) / (e^epsilon - 1) and b = 1 / (e^epsilon - 1).
-    """
-    _validate.positive(epsilon=epsilon)
-    _validate.whole(num_classes=num_classes, minimum=2)
-    rest = -math.expm1(-epsilon)
-    return (1 + (num_classes - 1) * math.exp(-epsilon)) / rest, math.exp(-epsilon) / rest
+        return np.isin(np.arange(self.num_classes), labels)

@@ -505,8 +505,7 @@ def on_lattice(
     wide = math.nextafter(scale, math.inf)
     noise = law(math.prod(shape), generator=generator)
     steps = floors(noise, scale=wide * LATTICE, offset=Fraction(1, 2))
-    result: Floats = steps.reshape(shape) / LATTICE
-    return result
+    return steps.reshape(shape) / LATTICE
 
 
 def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
@@ -522,8 +521,7 @@ def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int,
         return np.asarray(up - down, dtype=np.int64)
     size, wide = math.prod(shape), math.nextafter(scale, math.inf)
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
-    difference: Labels = (first - second).reshape(shape)
-    return difference
+    return (first - second).reshape(shape)
 
 
 def _half_normal_wholes(size: int, *, generator: SecureGenerator) -> Labels:

@@ -70,8 +70,7 @@ class Registry(UserDict[str, Thing]):
         wrong = self._wrong(name, thing)
         if wrong is not None:
             raise ExtensionError(f"{where}, but {wrong}; see docs/extending.md")
-        loaded: Thing = thing
-        return loaded
+        return thing
 
     def __contains__(self, name: object) -> bool:
         """Whether somebody has one of that name; nothing is imported."""

@@ -174,8 +174,7 @@ def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float6
         _validate.labels(pairs[:, side], num_classes=rows.shape[1], name=f"candidates[:, {side}]")
     tiny = np.finfo(np.float64).tiny  # a probability that underflowed is small, not impossible
     chosen = np.log(np.maximum(np.take_along_axis(rows, pairs, axis=1), tiny))
-    difference: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
-    return difference
+    return chosen[:, 0] - chosen[:, 1]
 
 
 def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:

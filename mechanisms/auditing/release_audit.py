@@ -74,8 +74,7 @@ def ratio_scores(
     exact = values if np.issubdtype(values.dtype, np.integer) else values.astype(np.float64)
     likelihoods = mechanism.log_likelihood(exact)
     chosen = np.take_along_axis(likelihoods, candidates, axis=1)
-    scores: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
-    return scores
+    return chosen[:, 0] - chosen[:, 1]
 
 
 def audit_release(

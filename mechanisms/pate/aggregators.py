@@ -352,8 +352,7 @@ def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Flo
             "query"
         )
     teachers = int(votes[0].sum())
-    counts: Floats = votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
-    return counts
+    return votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
 
 
 @dataclass(frozen=True, kw_only=True)

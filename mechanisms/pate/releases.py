@@ -268,8 +268,7 @@ class AnsweredRequest:
     @property
     def by_teachers(self) -> NDArray[np.bool_]:
         """Mask of the queries that teachers answered, among those that were looked at."""
-        answered: NDArray[np.bool_] = self.released[: looked_at(self.released), BY_TEACHERS] > 0
-        return answered
+        return self.released[: looked_at(self.released), BY_TEACHERS] > 0
 
 
 def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[str, float]:

@@ -115,8 +115,7 @@ def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
     """Share of the votes that a reconstruction puts in the wrong class, in [0, 1]; [N]."""
     truth = np.asarray(votes, dtype=np.float64)
     moved = np.abs(np.asarray(reconstructed, dtype=np.float64) - truth).sum(axis=-1)
-    share: Floats = moved / (2 * truth.sum(axis=-1))
-    return share
+    return moved / (2 * truth.sum(axis=-1))
 
 
 def queries_within_budget(
@@ -189,8 +188,7 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             else:
                 break  # as good as floating point can tell
             votes, value, log_q, jacobian = moved, moved_value, moved_log_q, moved_jacobian
-    exact_sum: Floats = votes * (num_teachers / votes.sum())
-    return exact_sum
+    return votes * (num_teachers / votes.sum())
 
 
 def _log_evidence(

@@ -390,29 +390,17 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
 
     With `columns` it has those of them that the file has.
     """
-    from pyarrow import lib, parquet
-
-    try:
-        with open_regular(file) as opened:
-            footer = parquet.read_metadata(opened)
-            names = footer.schema.to_arrow_schema().names
-            _refuse_twice(names, file)
-            if columns is not None:
-                opened.seek(0)
-                kept = [name for name in names if name in columns]
-                return parquet.ParquetFile(opened, **_ALONE).read(kept, use_threads=False)
-            groups = (footer.row_group(place) for place in range(footer.num_row_groups))
-            # A number takes 8 bytes when it is read, however few it takes in the file.
-            unpacked = 8 * footer.num_rows * footer.num_columns
-            check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
-            opened.seek(0)
-            return parquet.ParquetFile(opened, **_ALONE).read(use_threads=False)
-    except FileRefused:
-        raise
-    except (lib.ArrowException, OSError, MemoryError) as error:
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
-        ) from error
+    with _opened_parquet(file, most_bytes=None) as opened:
+        footer, names = opened.metadata, opened.schema_arrow.names
+        _refuse_twice(names, file)
+        if columns is not None:
+            kept = [name for name in names if name in columns]
+            return opened.read(kept, use_threads=False)
+        groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+        # A number takes 8 bytes when it is read, however few it takes in the file.
+        unpacked = 8 * footer.num_rows * footer.num_columns
+        check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
+        return opened.read(use_threads=False)
 
 
 def parquet_count(file: Path) -> int:
@@ -444,14 +432,16 @@ def parquet_rows(file: Path, first: int, count: int) -> Any:
 
 
 @contextmanager
-def _opened_parquet(file: Path) -> Iterator[Any]:
+def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iterator[Any]:
     from pyarrow import lib, parquet
 
     try:
-        with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+        with open_regular(file, most_bytes=most_bytes) as opened:
             yield parquet.ParquetFile(opened, **_ALONE)
-    except lib.ArrowException as error:
-        raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
+    except (lib.ArrowException, OSError, MemoryError) as error:
+        raise DataFileError(
+            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
+        ) from error
 
 
 def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:

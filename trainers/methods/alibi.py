@@ -81,10 +81,7 @@ def targets_of(
     log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
         return _single(log_likelihood)
-    uniform = np.zeros(classes)
-    return _single(
-        soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform)
-    )
+    return _single(soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood))
 
 
 def gradient_scale(log_likelihood: Tensor) -> float:

@@ -1,7 +1,6 @@
 """Regression on secret amounts in a sweep: boosted trees on what is released of them."""
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any, Unpack
 
@@ -11,13 +10,12 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.trainers.methods.released_amounts import named_regressor, requested
 from labeldp.trainers.models.estimators import AmountPredictor
-from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.amounts import AmountsConfig
-from labeldp.trainers.trainer import Given, Trainer
+from labeldp.trainers.trainer import FittedAtOnce, Given
 
 
-class AmountTrainer(Trainer):
-    """A regressor that is fitted in one epoch."""
+class AmountTrainer(FittedAtOnce):
+    """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
         """Request the release."""
@@ -35,19 +33,6 @@ class AmountTrainer(Trainer):
             epsilon=config.epsilon,
             delta=config.delta,
         )
-        self._predictor: AmountPredictor | None = None
-
-    def epoch(self) -> EpochMetrics:
-        """Fit the regressor; no loss is known, since no true amount is."""
-        started = time.perf_counter()
-        self._fit()
-        seconds = time.perf_counter() - started
-        return EpochMetrics(epoch=1, loss=math.nan, val_accuracy=math.nan, seconds=seconds)
-
-    def predictor(self) -> AmountPredictor:
-        """Return what predicts."""
-        assert self._predictor is not None, "it is fitted first"
-        return self._predictor
 
     def amounts(self, features: Any) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
@@ -61,19 +46,10 @@ class AmountTrainer(Trainer):
         """Return the share of amounts in the outermost levels, where a histogram was released."""
         return self._requested.figures
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return whether it was fitted, which the release and the seed decide."""
-        return {"fitted": self._predictor is not None}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Fit it again."""
-        if state["fitted"]:
-            self._fit()
-
-    def _fit(self) -> None:
+    def _fitted(self) -> AmountPredictor:
         loss = self.config.loss
         estimator = named_regressor(
             loss.value, quantile=self.config.quantile, rows=len(self._rows), seed=self._seed
         )
         fitted = self._requested.fit(estimator, of_mean=loss.of_mean, seed=self._seed)
-        self._predictor = AmountPredictor(estimator=fitted, bounds=self._bounds)
+        return AmountPredictor(estimator=fitted, bounds=self._bounds)

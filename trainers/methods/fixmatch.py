@@ -24,10 +24,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.labelled_data import PublicData, normalize
 from labeldp.trainers.methods.rand_augment import RandAugment
 from labeldp.trainers.models.learner import Classifying, CropAndFlip
-from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
@@ -188,21 +187,19 @@ class FixMatch(FewLabels):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageViews:
-    """Views of uint8 images [B, C, H, W]; `mean` and `std` [C] are of pixels in [0, 1]."""
+    """Views of uint8 images [B, C, H, W]; `pixels` are mean and deviation of each channel [C]."""
 
-    mean: Tensor
-    std: Tensor
+    pixels: tuple[Tensor, Tensor]
     crop: CropAndFlip
     augment: RandAugment
 
     def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, standardized."""
-        return normalize(self.crop(examples, generator), self.mean, self.std)
+        return normalize(self.crop(examples, generator), *self.pixels)
 
     def strong(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, RandAugment, a gray box, standardized."""
-        strong = self.augment(self.crop(examples, generator), generator)
-        return normalize(strong, self.mean, self.std)
+        return normalize(self.augment(self.crop(examples, generator), generator), *self.pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,12 +237,11 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 def _views(
     config: FixMatchConfig, data: PublicData, device: torch.device
 ) -> ImageViews | TableViews:
-    if data.kind is not FeatureKind.IMAGE:
+    if data.pixels is None:
         return TableViews(config=config)
     side = min(data.train_features.shape[2:])
     return ImageViews(
-        mean=torch.tensor(data.mean, device=device),
-        std=torch.tensor(data.std, device=device),
+        pixels=data.pixels.on(device),
         crop=CropAndFlip(padding=config.padding, flip=config.flip),
         augment=RandAugment(box=side // 2 if config.box is None else config.box),
     )
@@ -294,8 +290,7 @@ def _of_size(direction: Tensor, size: float) -> Tensor:
     norms: Tensor = torch.linalg.vector_norm(direction.flatten(1), dim=1)
     # A gradient of 0, where the network is flat, stays 0.
     norms = norms.clamp_min(torch.finfo(norms.dtype).tiny).view(-1, *[1] * (direction.ndim - 1))
-    moved: Tensor = size * math.sqrt(direction[0].numel()) * direction / norms
-    return moved
+    return size * math.sqrt(direction[0].numel()) * direction / norms
 
 
 class Vat(FewLabels):

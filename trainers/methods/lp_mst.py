@@ -23,6 +23,7 @@ labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsCo
 array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +36,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.channels import StaircaseChannel
-from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
@@ -70,7 +70,7 @@ class Stages(Trainer):
 
     def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Take the settings; a subclass requests the first release and sets its network up."""
-        self._settings = config
+        self.config = config
         self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
         self._performance = given["performance"]
         self._figures: dict[str, float] = {}
@@ -81,7 +81,7 @@ class Stages(Trainer):
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
-        config = self._settings
+        config = self.config
         over = self._learner.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
@@ -118,7 +118,7 @@ class Stages(Trainer):
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         return Learner(
-            self._settings.learner(epochs=self._settings.stage_epochs(self.stage), **changes),
+            self.config.learner(epochs=self.config.stage_epochs(self.stage), **changes),
             data=self._data,
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
@@ -128,11 +128,19 @@ class Stages(Trainer):
 
 
 class LpMst(Stages):
-    """Networks that are each trained on all labels released so far."""
+    """Networks that are each trained on all labels released so far.
+
+    Further figures of every stage t after the first: `mean_top_k_stage_t`, the mean k* of its part,
+    `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k that there is,
+    `top_k_accuracy_stage_t`, how often a test label is among the k* classes that the stage before
+    finds likeliest, and `dropped_before_stage_t`, the share of earlier labels that the filter
+    dropped.
+    """
+
+    config: LpMstConfig
 
     def __init__(self, config: LpMstConfig, **given: Unpack[Given]) -> None:
         """Release the prior, if it costs something, and the first part; set its network up."""
-        self.config = config
         self._released: list[_Part] = []
         super().__init__(config, **given)
         data = self._data
@@ -152,22 +160,6 @@ class LpMst(Stages):
     def stage(self) -> int:  # type: ignore[override]
         """The stage in training, counted from 0."""
         return len(self._released) - 1
-
-    def figures(self) -> dict[str, float]:
-        """Figures of the stages, from releases and the public test split alone.
-
-        `stage_t_accuracy`; and for every stage t after the first `mean_top_k_stage_t`, the mean k*
-        of its part, `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k
-        that there is, `top_k_accuracy_stage_t`, how often a test label is among the k* classes that
-        the stage before finds likeliest, and `dropped_before_stage_t`, the share of earlier labels
-        that the filter dropped. Without a number: those of the second stage.
-        """
-        second = {
-            name: self._figures[f"{name}_stage_2"]
-            for name in ("mean_top_k", "top_k_accuracy")
-            if f"{name}_stage_2" in self._figures
-        }
-        return {**self._figures, **second}
 
     def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return the examples [M] whose labels are in use, and what was released of them."""
@@ -238,8 +230,7 @@ class LpMst(Stages):
         """Whether the model finds each released label among the k likeliest classes [M]."""
         scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
         own = scores[np.arange(len(part["rows"])), part["noisy"]]
-        among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
-        return among
+        return (scores > own[:, None]).sum(1) < k
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         if self.stage > 0 and self.config.later_mixup is not None:
@@ -260,9 +251,11 @@ class LpMst(Stages):
 class StagedMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one."""
 
+    config: StagedMomentsConfig
+
     def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's moments and set its network up."""
-        self.config, self.stage = config, 0
+        self.stage = 0
         super().__init__(config, **given)
         self._ask()
         self._learner = self._new_learner()
@@ -313,16 +306,11 @@ def evidence_of(
         return weights.astype(np.float32)
     possible = mechanism.outputs(prior)
     counts = possible.sum(1)
-    for k in np.unique(counts).tolist():
-        rows = index[counts == k]
-        # One possible output reveals nothing about the label, and there is nothing to take back.
-        own, shared = (
-            (1.0, 0.0)
-            if k == 1
-            else debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=k)
-        )
-        weights[rows] = -shared * possible[rows]
-        weights[rows, noisy[rows]] += own
+    odds, rest = math.exp(-mechanism.epsilon), -math.expm1(-mechanism.epsilon)
+    # Eq. (7) of appendix F. One possible output reveals nothing, and nothing is to be taken back.
+    several = counts > 1
+    weights -= (several * odds / rest)[:, None] * possible
+    weights[index, noisy] += np.where(several, (1 + (counts - 1) * odds) / rest, 1.0)
     return weights.astype(np.float32)
 
 

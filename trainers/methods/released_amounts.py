@@ -10,9 +10,9 @@
 Amounts are on a scale where the bounds are 0 and 1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,8 @@ from labeldp.mechanisms.amounts import (
     AmountSums,
     AmountTable,
 )
-from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.trainers.methods.any_model import fit_weighted, some_of
-from labeldp.trainers.methods.smooth_sums import SumQuestion, worthwhile
+from labeldp.trainers.methods.smooth_sums import SumQuestion, requested_sums
 from labeldp.trainers.settings.amounts import AmountRelease
 from labeldp.trainers.trainer import LabelSource
 
@@ -57,18 +56,15 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
     )
 
 
-class Fit(Protocol):
-    """Fits a clone of a regressor; `of_mean`: whether its loss asks for the mean."""
-
-    def __call__(self, estimator: Any, *, of_mean: bool, seed: int) -> Any:
-        """Return the fitted clone."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Requested:
-    """Releases of the amounts of rows, ready for any regressor."""
+    """Releases of the amounts of rows, ready for any regressor.
 
-    fit: Fit
+    `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor; `of_mean` is whether
+    its loss asks for the mean.
+    """
+
+    fit: Callable[..., Any]
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -99,16 +95,7 @@ def requested(
 def _requested_sums(
     labels: LabelSource, rows: NDArray[np.floating], mechanism: AmountSums
 ) -> Requested:
-    noise_std = mechanism.noise_std
-    payers = len(rows) if labels.persons is None else int(labels.persons.max()) + 1
-    count = worthwhile(rows=payers, noise_std=noise_std)
-    asked, question = SumQuestion.asked(rows, count=count, seed=0)
-    weights, length = question.no_longer_than_one(asked)
-    shares = None
-    if labels.persons is not None:
-        shares = shares_of_persons(weights, labels.persons)
-        weights, question = weights * shares[:, None], question.shortened(rows, shares)
-    sums = labels.release(mechanism, weights).values
+    question, sums, length, shares = requested_sums(rows, labels, mechanism=mechanism, seed=0)
 
     def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
         some = some_of(len(rows), seed=seed)
@@ -116,10 +103,10 @@ def _requested_sums(
             question,
             rows[some],
             sums,
-            noise_std=noise_std,
+            noise_std=mechanism.noise_std,
             length=length,
             count=len(rows),
-            shares=None if shares is None else shares[some],
+            shares=shares[some],
         )
         return clone(estimator).fit(rows[some], mean)
 
@@ -169,7 +156,7 @@ def mean_of_sums(
     noise_std: float,
     length: float,
     count: int,
-    shares: NDArray[np.floating] | None = None,
+    shares: NDArray[np.floating],
 ) -> Floats:
     """Return the mean amount of rows [n, D] from what `AmountSums` released [M, 1].
 
@@ -179,11 +166,10 @@ def mean_of_sums(
     """
     known, noise = np.asarray(sums[:, 0], np.float64) * length, (noise_std * length) ** 2
     values, weights = question.read(rows)
-    if shares is not None:
-        weights *= shares[:, None]
+    weights *= shares[:, None]
     squares = count * np.square(weights, dtype=np.float64).mean(0)
-    shares = question.functions.strengths / question.functions.strengths.sum()
-    smooth = (question.mixing * shares) @ question.mixing.T
+    prior = question.functions.strengths / question.functions.strengths.sum()
+    smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
     best, found = -np.inf, np.zeros(len(known) + 1)
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
@@ -193,7 +179,6 @@ def mean_of_sums(
             evidence = -known @ solved / 2 - np.log(np.diag(factor[0])).sum()
             if evidence > best:
                 best = evidence
-                found[:-1] = scale * shares * (question.mixing.T @ solved)
+                found[:-1] = scale * prior * (question.mixing.T @ solved)
                 found[-1] = question.totals @ solved / 4
-    mean: Floats = np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)
-    return mean
+    return np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)

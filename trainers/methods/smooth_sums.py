@@ -23,7 +23,7 @@ True
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from labeldp.mechanisms.amounts import AmountSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
@@ -337,6 +338,46 @@ class SumQuestion:
         return cls(functions=SmoothFunctions(**known, width=width), longest=longest, **own)
 
 
+class AnsweredSums(NamedTuple):
+    """A question, the sums [M, C] that answer it, the length of its rows and their shares [N]."""
+
+    question: SumQuestion
+    sums: NDArray[np.floating]
+    length: float
+    shares: Floats
+
+
+def requested_sums(
+    numbers: NDArray[np.floating],
+    labels: LabelSource,
+    *,
+    mechanism: LabelMoments | AmountSums,
+    seed: int,
+    kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
+) -> AnsweredSums:
+    """Request sums along smooth functions of all rows [N, D], shortened where persons have several.
+
+    `kept` makes the functions once for all trials.
+    """
+
+    def asked(*_: object, count: int, seed: int) -> tuple[NDArray[Any], ...]:
+        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
+        arrays = question.arrays()
+        return weights, *(arrays[name] for name in ARRAY_AXES)
+
+    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
+    size = {"count": worthwhile(rows=payers, noise_std=mechanism.noise_std), "seed": seed}
+    weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
+    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
+    whole, length = question.no_longer_than_one(weights)
+    shares = np.ones(len(numbers), np.float32)
+    if labels.persons is not None:
+        shares = shares_of_persons(whole, labels.persons)
+        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
+    sums = labels.release(mechanism, whole).values
+    return AnsweredSums(question, sums, length, shares)
+
+
 def labels_of_sums(
     numbers: NDArray[np.floating],
     labels: LabelSource,
@@ -349,36 +390,18 @@ def labels_of_sums(
     """Return soft labels [n, K] from a release of sums along smooth functions of all rows [N, D].
 
     They are those of the rows at `places`, to which the reading is fitted too; None stands for all
-    rows, and a reading that is fitted to a sample. `kept` makes the functions once for all trials.
+    rows, and a reading that is fitted to a sample. `kept` is as in `requested_sums`.
     """
-
-    def asked(*_: object, count: int, seed: int) -> tuple[NDArray[Any], ...]:
-        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
-        arrays = question.arrays()
-        return weights, *(arrays[name] for name in ARRAY_AXES)
-
-    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
-    size = {
-        "count": worthwhile(rows=payers, noise_std=mechanism.noise_std),
-        "seed": seed,
-    }
-    weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
-    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
-    whole, length = question.no_longer_than_one(weights)
-    shares = None
-    if labels.persons is not None:
-        shares = shares_of_persons(whole, labels.persons)
-        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
-    sums = labels.release(mechanism, whole).values
+    found = requested_sums(numbers, labels, mechanism=mechanism, seed=seed, kept=kept)
     fitted = some_of(len(numbers), seed=seed) if places is None else places
-    return question.soft_labels(
+    return found.question.soft_labels(
         numbers[fitted],
-        sums,
+        found.sums,
         count=len(numbers),
         noise_std=mechanism.noise_std,
-        length=length,
+        length=found.length,
         at=numbers if places is None else None,
-        shares=None if shares is None else shares[fitted],
+        shares=found.shares[fitted],
     )
 
 

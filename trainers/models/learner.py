@@ -20,14 +20,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
-    Pixels,
     logits_of,
-    normalize,
 )
 from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
@@ -186,7 +184,7 @@ class Classifying(Training):
         self._predictor = NetworkPredictor(
             network=self.network if self._average is None else self._average.module,
             settings=settings,
-            pixels=Pixels.of(data.mean, data.std),
+            pixels=data.pixels,
             performance=self.performance,
             mirrored=mirrored,
         )
@@ -231,9 +229,7 @@ class Learner(Classifying):
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
         # On the device once: to send them there in every step would be to wait for it.
-        self._mean, self._std = (
-            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
-        )
+        self._pixels = None if data.pixels is None else data.pixels.on(self.device)
         initial, order = seeds_of(seed)
         recipe, decay = config.recipe, config.recipe.average_decay
         self._build(
@@ -296,9 +292,7 @@ class Learner(Classifying):
                 now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
                 draws = torch.cat((draws[:2].to(self.device), now[None].long()))
             batch = self._augmentation.carry_out(batch, draws)
-        if self._predictor.pixels is None:
-            return batch
-        return normalize(batch, self._mean, self._std)
+        return batch if self._pixels is None else normalize(batch, *self._pixels)
 
 
 class OnLabels(Learner):

@@ -15,7 +15,7 @@ from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, Pixels, described
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, described
 from labeldp.trainers.models.schedules import Flip, Recipe, Schedule, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.base import ModelName
@@ -326,9 +326,7 @@ IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num
 def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
     data, _ = small_images()
     network = IMAGES.seeded(seed)
-    return data, NetworkPredictor(
-        network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
-    )
+    return data, NetworkPredictor(network=network, settings=IMAGES, pixels=data.pixels)
 
 
 def test_weights_beyond_all_bounds_are_reported() -> None:
