@@ -556,8 +556,10 @@ class StaircaseChannel(PureMechanism):
         return like(np.take_along_axis(sets, ranks, axis=1), labels)
 
     def log_likelihood(self, sets: AnyArray, prior: Any = None) -> AnyArray:
-        """Log-likelihood of every class given sets [N, K], up to a term that classes share."""
-        del prior  # the same for every channel of this kind
+        """Log-likelihood of every class given sets [N, K], up to a term that classes share.
+
+        It is the same under every prior.
+        """
         return sets * self.epsilon
 
     def _channels(self, priors: Floats) -> tuple[list[_Staircase], NDArray[np.int64]]:

@@ -153,7 +153,6 @@ class NoNoise(PerLabel):
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
-        del generator
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         return like(exact, labels)
 
@@ -180,5 +179,4 @@ class PublishedClasses:
 
     def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
         """Return which classes occur [K] among labels 0..K-1 [N]."""
-        del generator
         return np.isin(np.arange(self.num_classes), labels)

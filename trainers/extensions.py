@@ -103,7 +103,6 @@ def _package(point: EntryPoint) -> str:
 @lru_cache(maxsize=8)
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Additions of installed packages; `path` is where they lie, and another one is read anew."""
-    del path
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=group):
         # One package may lie on the path twice, as an installed and as an editable one.

@@ -26,8 +26,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-import numpy as np
-
 from labeldp.trainers.data.files import (
     DatasetMissing,
     FileRefused,
@@ -39,6 +37,7 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.published import (
     Batch,
+    of_batches,
     read_adult,
     read_bank,
     read_cifar_binary,
@@ -242,17 +241,17 @@ def published_files(folder: str) -> tuple[PublishedFile, ...]:
     )
 
 
-def folder_layout(folder: str, read: Callable[[Path], Splits]) -> Layout:
-    """Return published files that one function reads; it gets their folder."""
-    return Layout(
-        folder=folder, files=published_files(folder), read=lambda root: read(root / folder)
-    )
+def folder_layout(folder: str, read: Callable[[Path], Splits], *names: str) -> Layout:
+    """Return files that one function reads; it gets their folder.
 
-
-def archive_layout(folder: str, *names: str, read: Callable[[Path], Splits]) -> Layout:
-    """Return files whose size and digest nobody has published; the function gets their folder."""
+    They are those that are published with size and digest, or `names`, of which neither is.
+    """
     files = tuple(PublishedFile(path=f"{folder}/{name}") for name in names)
-    return Layout(folder=folder, files=files, read=lambda root: read(root / folder))
+    return Layout(
+        folder=folder,
+        files=files or published_files(folder),
+        read=lambda root: read(root / folder),
+    )
 
 
 def batch_layout(
@@ -267,14 +266,7 @@ def batch_layout(
 
     def read_all(root: Path) -> Splits:
         *train, test = (read(root / file.path) for file in files)
-        return Splits(
-            train_features=np.concatenate([images for images, _ in train]),
-            train_labels=np.concatenate([labels for _, labels in train]),
-            test_features=test[0],
-            test_labels=test[1],
-            num_classes=num_classes,
-            class_names=class_names,
-        )
+        return of_batches(train, test, num_classes=num_classes, class_names=class_names)
 
     return Layout(folder=folder, files=files, read=read_all)
 
@@ -375,8 +367,8 @@ _RECORDS = (
         name="movielens_1m_amounts",
         description="the same ratings as amounts, by traits of users and movies (GroupLens)",
         layouts=(
-            archive_layout(
-                *("ml-1m", "ratings.dat", "users.dat", "movies.dat"), read=read_movielens_amounts
+            folder_layout(
+                *("ml-1m", read_movielens_amounts, "ratings.dat", "users.dat", "movies.dat")
             ),
         ),
         download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),
@@ -384,7 +376,7 @@ _RECORDS = (
     DataSet(
         name="california_housing",
         description="amounts: value of houses in 20,640 districts in 1990 (Pace, Barry 1997)",
-        layouts=(archive_layout("california_housing", "cal_housing.data", read=read_housing),),
+        layouts=(folder_layout("california_housing", read_housing, "cal_housing.data"),),
         download=from_archive(
             "https://ndownloader.figshare.com/files/5976036",
             # As scikit-learn states it.
@@ -394,7 +386,7 @@ _RECORDS = (
     DataSet(
         name="bank_marketing",
         description="45,211 calls of a bank: did the customer subscribe? (UCI, CC BY 4.0)",
-        layouts=(archive_layout("bank_marketing", "bank-full.csv", read=read_bank),),
+        layouts=(folder_layout("bank_marketing", read_bank, "bank-full.csv"),),
         download=from_archive(
             "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip"
         ),
@@ -402,7 +394,7 @@ _RECORDS = (
     DataSet(
         name="criteo_display",
         description="100,000 advertisements: was it clicked? (Criteo's sample of its challenge)",
-        layouts=(archive_layout("criteo_display", "dac_sample.txt", read=read_criteo_display),),
+        layouts=(folder_layout("criteo_display", read_criteo_display, "dac_sample.txt"),),
         download=from_archive(
             "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
         ),
@@ -411,9 +403,8 @@ _RECORDS = (
         name="criteo_attribution",
         description="first 300,000 of 16 million advertisements: a conversion? (CC BY-NC-SA 4.0)",
         layouts=(
-            archive_layout(
-                *("criteo_attribution", "criteo_attribution_dataset.tsv.gz"),
-                read=read_criteo_attribution,
+            folder_layout(
+                "criteo_attribution", read_criteo_attribution, "criteo_attribution_dataset.tsv.gz"
             ),
         ),
         download=from_archive("http://go.criteo.net/criteo-research-attribution-dataset.zip"),

@@ -156,6 +156,17 @@ class OwnSource:
                     "with features in an .npy, and every other file holds its labels itself"
                 )
 
+    @property
+    def named_columns(self) -> dict[str, tuple[str, ...]]:
+        """Names of columns by the setting that states them."""
+        return {
+            "data.label_column": (self.label_column or LABEL,),
+            "data.drop": self.drop,
+            "data.keep": self.keep,
+            "data.split_column": (self.split_column,) if self.split_column else (),
+            "data.group_column": (self.group_column,) if self.group_column else (),
+        }
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MappedRows:
@@ -260,14 +271,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
             f"{file}: the first line holds numbers, not column names; write a first line with the "
             "names of all columns"
         )
-    named = {
-        "data.label_column": (label_column,),
-        "data.drop": source.drop,
-        "data.keep": source.keep,
-        "data.split_column": () if split_column is None else (split_column,),
-        "data.group_column": () if source.group_column is None else (source.group_column,),
-    }
-    for key, wanted in named.items():
+    for key, wanted in source.named_columns.items():
         for name in wanted:
             _refuse_unknown_column(name, names, where=file, key=key)
             if name in source.drop and key != "data.drop":
@@ -673,12 +677,9 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
     else:
         why = f"no column is named {label_column!r}: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for key, names in (
-        ("data.drop", source.drop),
-        ("data.keep", source.keep),
-        ("data.split_column", [source.split_column] if source.split_column else []),
-        ("data.group_column", [source.group_column] if source.group_column else []),
-    ):
+    for key, names in source.named_columns.items():
+        if key == "data.label_column":
+            continue
         for name in set(names) - set(table.column_names):
             missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
     if bad := [column.name for column in columns if not column.usable]:

@@ -169,7 +169,7 @@ def start_student(
 
 
 class _ClosedFormStudent(FittedAtOnce):
-    """A probe or a forest."""
+    """A probe or a forest; both compute on the CPU, in single precision."""
 
     def __init__(
         self,
@@ -181,7 +181,6 @@ class _ClosedFormStudent(FittedAtOnce):
         seed: int,
         performance: Performance,
     ) -> None:
-        del performance  # both kinds compute on the CPU, in single precision
         self._config, self._data, self._seed = config, data, seed
         self._indices, self._labels = examples, labels
 
@@ -451,7 +450,7 @@ class TeacherVotes:
 
 
 #: Queries whose distances to all examples are in memory at once.
-_QUERIES_AT_ONCE = 100
+_NEIGHBORS_AT_ONCE = 100
 
 
 def nearest(
@@ -473,8 +472,8 @@ def nearest(
     rows = features.flatten(1).float()
     used = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
     found = []
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        asked = torch.from_numpy(queries[start : start + _QUERIES_AT_ONCE])
+    for start in range(0, len(queries), _NEIGHBORS_AT_ONCE):
+        asked = torch.from_numpy(queries[start : start + _NEIGHBORS_AT_ONCE])
         for distances in torch.cdist(rows[asked], rows):
             distances[used >= most] = torch.inf
             chosen = distances.topk(count, largest=False).indices

@@ -168,7 +168,7 @@ def mean_of_sums(
     values, weights = question.read(rows)
     weights *= shares[:, None]
     squares = count * np.square(weights, dtype=np.float64).mean(0)
-    prior = question.functions.strengths / question.functions.strengths.sum()
+    prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
     best, found = -np.inf, np.zeros(len(known) + 1)

@@ -186,21 +186,19 @@ def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumQuestion:
+class SumQuestion(SmoothFunctions):
     """A question about labels, along coarse weights [N, M], and the way to read its answer.
 
-    Entry (i, j) of the weights is a number in -7..7 times `units[j]`. Apart from the landmarks of
-    the functions, nothing here is about single rows.
+    The weights pack the functions: entry (i, j) is a number in -7..7 times `units[j]`. Apart from
+    the landmarks, nothing here is about single rows.
 
     Attributes:
-        functions: Those that the weights pack.
         units: Of each direction [M].
         longest: Length of the functions' values at a row above which the row is shortened.
         mixing: Of the functions into the sums: weights^T @ values [M, M].
         totals: Sums of the weights over all rows [M].
     """
 
-    functions: SmoothFunctions
     units: Floats
     longest: float
     mixing: NDArray[np.float64]
@@ -227,7 +225,7 @@ class SumQuestion:
             mixing += (whole * units).T @ values
             totals += (whole * units).sum(0, dtype=np.float64)
         own = {"units": units, "longest": longest, "mixing": mixing, "totals": totals}
-        return weights, cls(functions=functions, **own)
+        return weights, cls(**vars(functions), **own)
 
     def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
         """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
@@ -283,7 +281,7 @@ class SumQuestion:
             each,
             target,
             rates / rates.sum(),
-            strengths=self.functions.strengths,
+            strengths=self.strengths,
             noise_variance=noise_std**2 * (1 - 1 / num_classes),
             share=float(share),
         )
@@ -304,12 +302,12 @@ class SumQuestion:
 
     def read(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Values of the functions at rows [N, M], and the weights requested for them."""
-        values = self.functions(rows)
+        values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
-        mean, strengths = 1 / sums.shape[1], self.functions.strengths
+        mean, strengths = 1 / sums.shape[1], self.strengths
         variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
         normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
         known = sums - mean * self.totals[:, None]
@@ -317,9 +315,7 @@ class SumQuestion:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as arrays by name, for a file."""
-        own = {name: getattr(self, name) for name in ("units", "mixing", "totals")}
-        numbers = {"width": self.functions.width, "longest": self.longest}
-        return {**vars(self.functions), **own, **{k: np.array(v) for k, v in numbers.items()}}
+        return {name: np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -333,9 +329,8 @@ class SumQuestion:
                 sizes.setdefault(a, n) != n for a, n in zip(axes, found, strict=True)
             ):
                 raise ValueError(f"{name} has shape {found}, which does not fit the other arrays")
-        own = {name: known.pop(name) for name in ("units", "mixing", "totals")}
-        width, longest = (float(known.pop(name)) for name in ("width", "longest"))
-        return cls(functions=SmoothFunctions(**known, width=width), longest=longest, **own)
+        numbers = {name: float(known.pop(name)) for name in ("width", "longest")}
+        return cls(**known, **numbers)  # type: ignore[arg-type]
 
 
 class AnsweredSums(NamedTuple):

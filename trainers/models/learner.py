@@ -27,7 +27,13 @@ from labeldp.trainers.models.predictors import (
     NetworkSettings,
     logits_of,
 )
-from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
+from labeldp.trainers.models.schedules import (
+    EpochMetrics,
+    Flip,
+    Schedule,
+    TrainingDiverged,
+    rate_factor,
+)
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
@@ -270,7 +276,7 @@ class Learner(Classifying):
         """Learning rate of a step of an epoch, both counted from 0."""
         config = self.config
         done = 0.0
-        if config.schedule.every_step:
+        if config.schedule is Schedule.TRIANGLE:
             done = step / max(1, len(self._features) // config.batch_size)
         return config.learning_rate * rate_factor(
             epoch + done, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup

@@ -76,11 +76,6 @@ class Schedule(StrEnum):
     TRIANGLE = "triangle"
     CONSTANT = "constant"
 
-    @property
-    def every_step(self) -> bool:
-        """Whether the rate moves within an epoch too."""
-        return self is Schedule.TRIANGLE
-
 
 #: ALIBI warms up for 30 of its 200 epochs, and multiplies by 0.2 at epochs 60, 120 and 180.
 WARMUP_FRACTION = 0.15
