@@ -28,6 +28,7 @@ from labeldp.trainers.data.splits import (
     sha256_of,
 )
 from labeldp.trainers.encoders.encoder import (
+    LOADERS,
     Encoder,
     EncoderRequest,
     ImageSource,
@@ -36,6 +37,7 @@ from labeldp.trainers.encoders.encoder import (
     digest_of,
     finished,
     image_source,
+    own_encoder,
 )
 from labeldp.trainers.encoders.image_encoder import (
     ImageEncoder,
@@ -43,7 +45,6 @@ from labeldp.trainers.encoders.image_encoder import (
     read_whole,
     write_encoder,
 )
-from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Performance, Precision

@@ -22,9 +22,8 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.methods.fixmatch import ImageViews
+from labeldp.trainers.methods.fixmatch import ImageViews, Operation, RandAugment
 from labeldp.trainers.methods.pate import train_probes, vote
-from labeldp.trainers.methods.rand_augment import Operation, RandAugment
 from labeldp.trainers.models.features import RandomPatchFeatures
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
