@@ -107,25 +107,17 @@ class NetworkSettings:
 
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network with weights that depend on the seed; see `build_model`."""
+        own: dict[str, Any] = {"width": self.width, "cardinalities": self.cardinalities}
+        sizes: dict[str, Any] = {"input_shape": self.input_shape, "num_classes": self.num_classes}
         if isinstance(self.model, ModelName):
-            return build_model(
-                self.model,
-                input_shape=self.input_shape,
-                num_classes=self.num_classes,
-                seed=seed,
-                width=self.width,
-                dropout=dropout,
-                cardinalities=self.cardinalities,
-            )
+            return build_model(self.model, seed=seed, dropout=dropout, **sizes, **own)
         if self.width is not None or dropout or self.cardinalities is not None:
             raise ValueError(
                 f"model is {self.model}, which takes no width ({self.width}), dropout "
                 f"({dropout}) or identifiers; write the first two into the network itself "
                 "(width=null, dropout=0), and take model=two_branch for identifiers"
             )
-        return self.model.build(
-            input_shape=self.input_shape, num_classes=self.num_classes, seed=seed
-        )
+        return self.model.build(seed=seed, **sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
