@@ -456,8 +456,8 @@ def answer(
         if len(parts.places) > 1:
             raise ValueError(
                 f"{first.folder.parent} is a request in parts, and a person with rows in several "
-                "parts would pay for each; ask for a request in one part (without "
-                "--rows-at-once), or leave out --person-column"
+                "parts would pay for each; let the other party write a request in one part "
+                "(without --rows-at-once), or leave out --person-column"
             )
         groups = Groups.of(
             _persons(labels, first, id_column, person_column),
@@ -669,7 +669,7 @@ def _joined(
         raise ValueError(
             f"{absent.sum():,} of {len(found):,} ids of the request have no label, such as "
             f"{str(request.ids[absent][0])!r}; if both files write ids alike, give their class "
-            "with --missing CLASS (no purchase, say), or ask the other party for a request "
+            "with --missing CLASS (such as no purchase), or let the other party write a request "
             "without them"
         )
     joined = np.full(len(found), missing, dtype=object)
@@ -965,7 +965,7 @@ def _read(
         (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
     ):
         if then != now:
-            raise FileNotAsWritten(f"{path} was altered; ask its writer for it again")
+            raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
     arrays = npz_arrays(folder / _ARRAYS)
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest

@@ -17,7 +17,7 @@ from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.own_files import csv_table, parquet_count, parquet_rows, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 
-#: Columns of what a release says of a row: its soft label, or logarithms of likelihoods.
+#: Prefix of columns with a release's evidence for a row: a soft label, or log-likelihoods.
 _EVIDENCE = "__evidence__"
 
 
@@ -99,8 +99,9 @@ def request(
         facts=facts,
         words=[
             f"{out}: a request for {rows:,} labels by {method}, {facts['bytes']:,} bytes",
-            f"It shows the party with the labels: the ids, and {shows}.",
-            f"There: labeldp release LABELS --id-column ID --label-column LABEL --request {out} "
+            f"The party with the labels sees the ids and {shows}.",
+            f"That party runs: labeldp release LABELS --id-column ID --label-column LABEL "
+            f"--request {out} "
             f"--epsilon {how['epsilon']:g} -o release",
         ],
     )
@@ -157,7 +158,7 @@ def release(
     if not found.new:
         lines.append("this request was answered before: the same release is read, at no cost")
     if found.new and found.known:
-        lines.append(f"{known} are known to {found.vault} from earlier requests and pay on top")
+        lines.append(f"{known} are known to {found.vault} from earlier requests and pay again")
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "

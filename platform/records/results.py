@@ -163,7 +163,7 @@ class TrialRecord:
 
     @property
     def noise(self) -> NoiseKind:
-        """The origin of its noise; where the configuration does not say it, it is not a secret."""
+        """The origin of its noise; without one in the configuration, the noise is not secret."""
         # Tracking has every value as text.
         if str(self.config.get("noise.seed", "unknown")) != "None":
             return NoiseKind.SEEDED

@@ -355,7 +355,7 @@ class NoiseSettings:
         return self.source().kind
 
     def source(self) -> NoiseSource:
-        """Return the source of noise that these settings ask for."""
+        """Return the source of noise that these settings select."""
         if self.secure:
             return SecureEntropy(draw=self.draw)
         if self.seed is None:

@@ -376,7 +376,7 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
 
 
 def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
-    """Read what the settings name and count; features that they ask for are not computed."""
+    """Read the data that the settings name and count them; requested features are not computed."""
     size = size_of(settings.name, as_on_disk(settings), limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)

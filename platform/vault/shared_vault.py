@@ -8,7 +8,8 @@ label where fits name the label of each row, and as if one label had been in all
 do. The very same features under other names are taken for the same people, whatever their names
 are: a mistake in the names costs nobody their privacy.
 
-A vault counts labels or persons, never both: what single labels paid says too little of a person.
+A vault counts labels or persons, never both: payments of single labels do not
+bound those of a person.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 `signature.json` has the digest of every file that it covers and of every line of the ledgers, and
 an ed25519 signature of them all. It is written only where `LABELDP_SIGNING_KEY` names a key. A
 signature proves that a holder of the key wrote all of it in one state. It does not prove that this
-is the latest state: whoever may write there can put a whole earlier folder back.
+is the latest state: anybody with write access can put a whole earlier folder back.
 """
 
 import hashlib

@@ -195,8 +195,8 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # A process that is killed before this leaves a witness of one line less, which is no
-        # contradiction; a full disk costs the witness, not the release.
+        # A process that is killed before this leaves a witness of one line less, which does not
+        # contradict the ledger; a full disk costs the witness, not the release.
         with suppress(OSError):
             _testify(self.path, self.id, lines + 1)
         return True
@@ -391,16 +391,28 @@ def _charge_of_row(
 
 
 def _write_array(values: NDArray[Any]) -> bytes:
+    """Return the array in NumPy's format, but eight booleans in a byte: released sets are such."""
     buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=False)
+    if values.dtype == np.bool_:
+        header = {"descr": "|b1", "fortran_order": False, "shape": values.shape}
+        np.lib.format.write_array_header_1_0(buffer, header)
+        buffer.write(np.packbits(values).tobytes())
+    else:
+        np.save(buffer, values, allow_pickle=False)
     return buffer.getvalue()
 
 
 def _read_array(content: bytes) -> NDArray[Any]:
-    """The array that `_write_array` wrote, where it lies: read-only, and no copy."""
+    """The array that `_write_array` wrote: read-only and, unless of booleans, where it lies."""
     header = io.BytesIO(content)
     if np.lib.format.read_magic(header) != (1, 0):
         raise ValueError("it has an unknown format")
     shape, turned, kind = np.lib.format.read_array_header_1_0(header)
-    values = np.frombuffer(content, kind, math.prod(shape), header.tell())
+    size = math.prod(shape)
+    if kind == np.bool_:
+        octets = np.frombuffer(content, np.uint8, offset=header.tell())
+        values = np.unpackbits(octets, count=size).astype(np.bool_)
+        values.flags.writeable = False
+    else:
+        values = np.frombuffer(content, kind, size, header.tell())
     return values.reshape(shape, order="F" if turned else "C")

@@ -21,6 +21,7 @@ PUBLISHED = {
         0.5: "94.1, LabelDP-Pro",
         1.0: "95.82, LP-2ST",
         2.0: "98.78, LP-2ST",
+        4.0: "99.24, LP-2ST",
     },
     "fashion_mnist": {
         0.01: "63.0, LabelDP-Pro",
@@ -33,9 +34,9 @@ PUBLISHED = {
     },
     "cifar10": {
         0.5: "87.4, LabelDP-Pro on SimCLR",
-        1.0: "63.67, LP-2ST",
-        2.0: "86.05, LP-2ST",
-        4.0: "93.4, LP-2ST",
+        1.0: "71.0, ALIBI",
+        2.0: "88.1, LP-2ST",
+        4.0: "94.2, LP-2ST",
     },
     "cifar100": {4.0: "65.0, ALIBI", 8.0: "74.4, ALIBI"},
 }

@@ -1,4 +1,4 @@
-"""What a window for late purchases costs in bias, on the synthetic log.
+"""Bias by the window for late purchases, on the synthetic log.
 
     python -m tests.benchmarks.late_labels --rows 100000
 

@@ -76,7 +76,7 @@ ONE_PART = {"features": FEATURES, "labels": LABELS}
             {"train_features": INFINITE_IN_ROW_7, "train_labels": LABELS, **TEST},
             ["row 7, column 2 is inf", "finite"],
         ),
-        (ONE_PART, ["how many classes", "data.classes=K"]),
+        (ONE_PART, ["the number of classes", "data.classes=K"]),
         (
             {**ONE_PART, "num_classes": 3},
             ["data.hold_out=public", "data.hold_out=none", "test split"],

@@ -42,7 +42,7 @@ def test_every_trial_ends_as_a_whole_record(outcome: dict[str, Any]) -> None:
         assert len(record.curves) == (record.stopped_early or 6)
         assert "epsilon_m_low" in record.metrics and "accuracy_estimated" in record.metrics
         assert "accuracy_estimated" in record.curves[0], "its rung after the first epoch"
-    # Somebody was behind: rates from 1e-4 to 1 are no narrow range, and counts of 8 are exact.
+    # Some trial was behind: rates from 1e-4 to 1 are a wide range, and counts of 8 are exact.
     assert any(record.stopped_early for record in found)
 
 

@@ -64,7 +64,7 @@ class Requested:
     """Releases of the amounts of rows, ready for any regressor.
 
     `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor; `of_mean` is whether
-    its loss asks for the mean.
+    its loss estimates the mean.
     """
 
     fit: Callable[..., Any]
@@ -128,7 +128,7 @@ def fit_to_outputs(
 ) -> Any:
     """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
 
-    `of_mean`: whether its loss asks for the mean; otherwise it takes `sample_weight`, and learns
+    `of_mean`: whether its loss estimates the mean; otherwise it takes `sample_weight`, and learns
     from each row's likely amounts. `prior` [BINS] is a charged one.
     """
     # One more output, which reveals nothing.

@@ -104,7 +104,7 @@ def test_an_audit_of_given_labels_is_golden(
         ({"proxy": np.full((3, 2), 0.5)}, "^proxy"),
         ({"proxy": np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 0]])}, "example 2 probability 0"),
         ({"proxy_log_error": -1.0}, "proxy_log_error"),
-        ({"proxy": np.eye(3)[[0, 1, 2]]}, "nothing to tell apart"),
+        ({"proxy": np.eye(3)[[0, 1, 2]]}, "nothing to distinguish"),
         ({"confidences": np.full((3, 3), 0.5)}, "^confidences"),
     ],
 )

@@ -106,7 +106,7 @@ def test_no_histogram_costs_more_than_the_certified_bound(num_classes: int, sigm
     attacks = strongest_attacks(num_classes, sigma)
     bound = decision_rdp_gnmax(sigma, ATTACKED)
     assert (attacks <= bound).all()
-    # The search is no formality: it would catch a bound that is 1.2% too low, and 3% with little
+    # The search can fail: it would catch a bound that is 1.2% too low, and 3% with little
     # noise, where the remainder of third order is part of the bound.
     near = (ATTACKED >= 2) & (ATTACKED <= (20 if sigma == 20 else 50))
     assert (attacks[near] > (0.97 if sigma == 20 else 0.988) * bound[near]).all(), attacks / bound

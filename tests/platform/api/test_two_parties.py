@@ -271,7 +271,7 @@ HOSTILE: dict[str, Any] = {
     "nothing": lambda _, files: files["weights"].fill(0x88),
     "a short table": lambda _, files: files.update({"weights": files["weights"][:-1]}),
     "a wide table": _wide,
-    "classes are no list": lambda facts, _: facts.update(classes=5),
+    "classes are not a list": lambda facts, _: facts.update(classes=5),
     "of true labels": lambda facts, _: facts.update(method="pate"),
 }
 COUNTS: dict[str, Any] = {

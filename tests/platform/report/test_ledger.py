@@ -293,7 +293,7 @@ def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> 
     assert (found["epsilon_selection"], found["epsilon_private"]) == (3.0, 4.0)
     cheap = sweep_totals(lines, replace(plan, learned_epsilon=0.5), delta=1e-5)
     assert (cheap["epsilon_total"], cheap["epsilon_selection"]) == (1.0, 0.0)
-    # A smaller sum at a larger delta is no bound at the smaller one.
+    # A smaller sum at a larger delta does not bound the smaller one.
     approximate = replace(plan, learned_epsilon=0.5, learned_delta=1e-6)
     assert sweep_totals(lines, approximate, delta=1e-5)["delta"] == 1e-6
     bare = sweep_totals([*lines, a_line("b", PureEvent(epsilon=math.inf))], plan, delta=1e-5)
@@ -370,7 +370,7 @@ def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
     assert plan_of(folder.identity) == Total(epsilon=4.0, epsilon_private=4.0)
     assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
     assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
-    # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
+    # Another way of the search draws Gaussian noise: what this one paid is not pure.
     identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)
     folder = read_folder(search)
     found = price_of(folder, folder.trial("b0"))

@@ -291,6 +291,6 @@ def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
     shows, (curve,) = curves(*seeds)
     assert shows == "accuracy" and curve.heights == pytest.approx([10, 50])
     assert curves(of_curves(a_record(), [math.nan, math.nan]))[0] == "loss"
-    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is no line"
+    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is not a line"
     _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
     assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)

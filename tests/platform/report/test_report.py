@@ -238,11 +238,11 @@ def test_a_pure_trial() -> None:
         "(1, 0)-label differential privacy (pure)",
         "operating system's entropy",
         "- `r1`: LaplaceNoise {'epsilon': 1.0, 'num_classes': 10} on all labels, charged",
-        "says nothing of stronger attacks",
+        "does not bound stronger attacks",
         "| league | no outside data |",
     )
     assert "\n\n\n" not in card and "## Audits" not in card
-    guarantee = card.partition("## What is guaranteed")[2].partition("## What was released")[0]
+    guarantee = card.partition("## Guarantee")[2].partition("## Releases")[0]
     assert has(guarantee, "made of the releases below", "Not covered", "epsilon_m", "`private/`")
 
 
@@ -317,7 +317,7 @@ def test_a_baseline_and_a_failed_trial_are_shouted_about(tmp_path: Path) -> None
     bare = Total(releases=1, epsilon=math.inf, handed_out=1)
     card = folder.card(chosen=replace(folder.chosen, cost=bare))
     assert "**NO PRIVACY: this folder was computed from the true labels" in card
-    assert "## What is guaranteed\n\nNothing.\n" in card and "e^" not in card
+    assert "## Guarantee\n\nNothing.\n" in card and "e^" not in card
     failed = replace(folder.public, finished=False, metrics={})
     assert "**This trial FAILED" in folder.card(public=failed)
 

@@ -1,4 +1,4 @@
-"""What several tests of platform need: records of trials, lines of a ledger, a small sweep."""
+"""Examples for tests of platform: records of trials, lines of a ledger, a small sweep."""
 
 import stat
 from collections.abc import Mapping

@@ -163,7 +163,7 @@ def test_a_trial_larger_than_every_node_is_refused(
 ) -> None:
     with pytest.raises(CannotFit) as caught:
         place(wanted, a_cluster(*sizes), gpu_required=gpu_required)
-    for word in (f"{wanted.cpus:g} CPU", "on one node", "ask for less, or add a node"):
+    for word in (f"{wanted.cpus:g} CPU", "on one node", "request less, or add a node"):
         assert word in str(caught.value)
     place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
 

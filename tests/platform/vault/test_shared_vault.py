@@ -363,7 +363,7 @@ def test_teachers_are_trained_here_and_answers_are_charged(
     trainer.epoch()
     votes = labels.home.journal(config.ensemble)().folder
     assert votes.exists()
-    for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
+    for each in (labels, labels, near()):  # a second end, or one without files, is harmless
         each.home.end()
     assert not votes.exists()
     assert told == ["20 of 20 teachers"] and trained == [(CPU, list(range(20)))]

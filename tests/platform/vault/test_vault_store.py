@@ -101,6 +101,8 @@ def test_releases_come_back_exactly_also_in_parts(
         "none": np.zeros((0, 3)),
         "one": np.array(2),
         "bytes": np.array([[1]], dtype=np.uint8),
+        "sets": np.asfortranarray(rng.random((11, 7)) < 0.5),
+        "no sets": np.zeros((0, 7), dtype=np.bool_),
     }
     store = SqliteStore(path)
     for lines, (key, values) in enumerate(kept.items()):
@@ -111,6 +113,8 @@ def test_releases_come_back_exactly_also_in_parts(
         assert found.dtype == values.dtype and found.shape == values.shape
         np.testing.assert_array_equal(found, values)
     assert SqliteStore(path).release("another") is None
+    stored = "SELECT sum(length(content)) FROM release_parts WHERE key = 'sets'"
+    assert execute(path, stored) == (38,)  # of 138: a header of 128, and 77 bits
     assert execute(path, "SELECT max(length(content)) FROM release_parts") == (100,)
     execute(path, "DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
@@ -228,7 +232,7 @@ def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None
     SqliteStore(path)  # the original is none
     assert read_ledger(copy).vault == read_ledger(path).vault
     assert read_ledger(copy).contents() == read_ledger(path).contents()
-    # Another mount of the same file is no copy.
+    # Another mount of the same file is not a copy.
     assert not vault_store._another_is_at(path, path, SqliteStore(path).id)
     SqliteStore(copy, moved=True)
     assert len(SqliteStore(copy).charges()) == 2, "once is enough"

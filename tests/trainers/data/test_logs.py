@@ -202,7 +202,7 @@ def test_sets_come_out_of_their_archives(
     assert sorted(each.name for each in root.rglob("*")) == sorted([name, file])
     with pytest.raises(FetchFailed, match=r"has SHA-256 .*, the published archive aaa5c9"):
         fetch("california_housing", root)
-    with pytest.raises(ValueError, match=r"there is no ratings\.dat in the archive"):
+    with pytest.raises(ValueError, match=r"the archive has no file ratings\.dat"):
         from_archive("http://x")(root, find("movielens_1m_amounts").layouts[0].files)
 
 

@@ -122,7 +122,7 @@ def test_a_split_and_a_word_on_holding_out_contradict_each_other(
 def test_classes_are_never_read_off_the_labels(tmp_path: Path, labels: NDArray[Any]) -> None:
     bare: dict[str, Any] = {"features": TABLE, "labels": labels, "hold_out": HoldOut.PUBLIC}
     for arrays in (bare, {k: v for k, v in four().items() if k != "num_classes"}):
-        with pytest.raises(DataFileError, match=r"how many classes .* data\.classes=K"):
+        with pytest.raises(DataFileError, match=r"the number of classes.* data\.classes=K"):
             from_npz(tmp_path, **arrays)
 
 
@@ -208,7 +208,7 @@ NAMED: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
 ILL = ["no", "HIV positive", "yes", "HIV positive"]
 #: Tables likewise, of the classes "a" and "b" if none are stated.
 BAD_TABLES: list[tuple[dict[str, Any], str]] = [
-    ({**NAMED, "classes": None}, "does not say how many classes"),
+    ({**NAMED, "classes": None}, "does not state the number of classes"),
     ({**NAMED, "classes": 2}, "holds names of classes, which are not read from"),
     ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
     ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
@@ -302,7 +302,7 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
     (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
     (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
-    (TEXT, {"classes": None}, "how many classes there are"),
+    (TEXT, {"classes": None}, "the number of classes"),
     (TEXT, {"classes": 2}, r"holds names of classes.*row 0 is the first"),
     (TEXT, {"hold_out": None}, "has no test split"),
     (HIDDEN, {}, r"column 'bought' row 1 is not one of .*\(10 of 20"),
@@ -517,7 +517,7 @@ def test_one_row_of_each_person_is_used_and_none_is_in_both_parts(
     with pytest.warns(RowsLeftOut, match="one row of each of . persons is kept, and .. rows are"):
         data = own(file, **said)
     kept, public = len(data.train_labels), len(data.public.test_labels)
-    assert data.public.train_features.shape[1] == 1  # persons are no feature
+    assert data.public.train_features.shape[1] == 1  # persons are not a feature
     if hold_out is None:
         assert (kept, public) == (4, 20)
         table.loc[0, "split"] = "test"
