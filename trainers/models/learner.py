@@ -22,11 +22,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
-from labeldp.trainers.models.predictors import (
-    NetworkPredictor,
-    NetworkSettings,
-    logits_of,
-)
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
 from labeldp.trainers.models.schedules import (
     EpochMetrics,
     Flip,
