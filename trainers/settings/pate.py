@@ -371,7 +371,8 @@ class PateConfig(StartedMethod):
             aggregator = LNMax(scale=self.sigma2 / 2**0.5)
         else:
             assert self.threshold is not None and self.sigma1 is not None, "calibrated"
-            noise = {"threshold": self.threshold, "sigma1": self.sigma1, "sigma2": self.sigma2}
+            noise: dict[str, Any] = {"threshold": self.threshold}
+            noise |= {"sigma1": self.sigma1, "sigma2": self.sigma2}
             aggregator = ConfidentGNMax(**noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2
