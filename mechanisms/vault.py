@@ -36,11 +36,7 @@ from labeldp.mechanisms.ledger import (
     ledger_of,
 )
 from labeldp.mechanisms.persons import Persons, event_of_persons
-from labeldp.mechanisms.randomness import (
-    NoiseSource,
-    OsEntropy,
-    generator_for,
-)
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, generator_for
 from labeldp.mechanisms.release_store import (
     Charge,
     MemoryStore,

@@ -28,10 +28,10 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.methods.amounts import named_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.methods.released_amounts import named_regressor, requested
-from labeldp.trainers.settings.amounts import AmountLoss, AmountRelease, chosen_release
 from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
 
 
 # scikit-learn has no types, so that its classes are Any here.

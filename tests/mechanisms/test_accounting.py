@@ -22,7 +22,6 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -33,6 +32,7 @@ from labeldp.mechanisms.calibration import (
 )
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import (
+    BitFlip,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )

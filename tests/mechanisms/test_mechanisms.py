@@ -21,12 +21,12 @@ from scipy import stats
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
+    BitFlip,
     NoNoise,
     RandomizedResponse,
     epsilon_from_keep_probability,
