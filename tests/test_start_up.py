@@ -18,7 +18,6 @@ SLOW = {"matplotlib", "mlflow", "ray", "sklearn", "torch", "torchvision"}
 
 
 def loaded_by(code: str, *arguments: str, cwd: Path) -> tuple[float, set[str]]:
-    """Run code and return its processor seconds, and the packages that it has loaded."""
     told = "print(json.dumps([time.process_time(), [*sys.modules]]), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", f"import json, sys, time\n{code}\n{told}", *arguments],

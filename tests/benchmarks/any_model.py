@@ -3,9 +3,8 @@
     python -m tests.benchmarks.any_model conversions --rows 1000000 --seeds 5
     python -m tests.benchmarks.any_model adult --data DEST --seeds 5
 
-Prints ROC AUC, log loss and calibration error on test rows, mean and standard deviation over seeds
-of the noise, as Markdown. Two classes: subset selection is randomized response. `--models` and
-`--methods` choose; `network` is the platform's own model.
+Prints figures of test rows, mean and standard deviation over seeds of the noise, as Markdown. Two
+classes: subset selection is randomized response. `network` is the platform's own model.
 """
 
 import argparse
@@ -74,7 +73,6 @@ def measured(
 
 
 def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]:
-    """Yield the rows of the table."""
     yield f"| model | labels | epsilon | {' | '.join(_SHOWN)} | seconds | seeds |"
     yield "|---" * (len(_SHOWN) + 5) + "|"
     for model in options.models.split(","):
@@ -96,7 +94,6 @@ def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]
 
 
 def main() -> None:
-    """Print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=("conversions", "adult"))
     parser.add_argument("--data", type=Path, default=Path(), help="folder of adult.data")

@@ -32,7 +32,6 @@ class Clock(Enum):
     WALL = (time.perf_counter,)
 
     def seconds(self, work: Callable[[], object]) -> float:
-        """Time one run."""
         (now,) = self.value
         began: float = now()
         work()

@@ -125,7 +125,6 @@ def hadal_side(folder: Path, python: str, epsilon: float) -> tuple[Any, Any, Any
 
 
 def table(folder: Path, options: argparse.Namespace) -> None:
-    """Print the table line by line."""
     print(f"| {_COLUMNS.replace('|', ' | ')} |\n{'|---' * (_COLUMNS.count('|') + 1)}|")
     (rows, labels), (tests, truth) = tables("adult", rows=0, folder=options.data)
     rows, labels = rows[:_ROWS].assign(id=range(_ROWS)), labels[:_ROWS]

@@ -2,18 +2,12 @@
 
     python -m tests.benchmarks.fault_table --kills 20 --seed 0
 
-runs a sweep of 18 trials once in peace and 20 times with a fault: SIGKILL of the driver, a trial's
-worker, the vault's home, the keeper of states or the node's raylet, at seeded moments of its life:
-so many seconds after its start or, with --among-trials, up to a second after so many trials' end.
-Where the driver ended, the same command is run again. Every row is checked: the same numbers and
-releases as in peace, bit for bit, and one complete run per trial in tracking.
+kills a process at seeded moments: so many seconds after the start or, with --among-trials, up to a
+second after so many trials' end. docs/reliability.md describes what is checked.
 
     python -m tests.benchmarks.fault_table --kills 40 --at-the-end
 
-kills drivers of a smaller sweep while they close it, from the record of the last trial on: each
-before another one of its last writes, evenly spread over them. Vault and trials are in the driver's
-own process, since it is the driver's writes that are looked at. There every number of the sweep's
-own run must be there once as well, and the results folder must hold the same files.
+kills drivers of a smaller sweep before one of their last writes, evenly spread over them.
 """
 
 import argparse
@@ -78,7 +72,6 @@ def main() -> int:
 
 def at_the_end(kills: int) -> int:
     """Print the table of kills at the last writes; 0 if every sweep ended as in peace."""
-    kills_at_the_end.load()
     bad = 0
     with tempfile.TemporaryDirectory(prefix="ldp") as folder:
         root = Path(folder)

@@ -35,7 +35,6 @@ def without_noise(
 
 
 def main() -> None:
-    """Print a line for each window and each kind of labels."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -3,8 +3,7 @@
     python -m tests.benchmarks.random_patches cifar10
 
 reads the set from LABELDP_DATA, and prints accuracy in percent and seconds of one processor core. A
-probe is ridge regression on the first so many components. Of moment labels, by a draw of noise with
-a seed, it says how many training images they get right, and a probe that learns from them.
+probe is ridge regression.
 """
 
 import argparse
@@ -56,7 +55,6 @@ def moment_accuracies(data: LabelledData, train: Tensor, test: Tensor, *, seed: 
 
 
 def main() -> None:
-    """Print all of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("data", help="name of a set of photographs")
     parser.add_argument("--limit", type=int, help="take so many training images")

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.self_supervised cifar10 --images 2000 --width 16 --epochs 16
     python -m tests.benchmarks.self_supervised digits --width 8 --epochs 6 --labels 20
 
-Prints accuracy on the test split before training, on random weights, and after each epoch, with
-the seconds of a core so far. Nothing here is private: the regression learns from true labels.
+Prints accuracy on the test split on random weights, and while it is trained. Nothing here is
+private: the regression learns from true labels.
 """
 
 import argparse
@@ -39,7 +39,6 @@ def accuracy(
 
 
 def main() -> None:
-    """Train, and print the value before, while and after."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", choices=("cifar10", "cifar100", "digits"))
     parser.add_argument("--images", type=int, help="of the training split (default: all)")

@@ -16,12 +16,10 @@ SECRET = re.compile(r"PASSWORD|TOKEN$|SECRET|ACCESS_KEY")
 
 
 def load_all(path: str) -> list[Document]:
-    """Return the documents of a YAML file of infra/."""
     return list(yaml.safe_load_all((ROOT / "infra" / path).read_text()))
 
 
 def load(path: str) -> Document:
-    """Return the only document of a YAML file of infra/."""
     (document,) = load_all(path)
     return document
 

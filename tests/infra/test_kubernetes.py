@@ -19,7 +19,6 @@ SCHEMAS = {CLUSTER: "rayclusters.v1.schema.json", JOB: "rayjobs.v1.schema.json"}
 
 
 def schema_of(path: str) -> Document:
-    """Return KubeRay's schema for a manifest."""
     schema: Document = json.loads(shared_path("schemas", SCHEMAS[path]).read_text())
     return schema
 

@@ -92,20 +92,6 @@ def test_the_risk_in_words_has_delta_and_the_smaller_bound_in_it() -> None:
     assert [percent(share) for share in (0.3, 0.07, 0.0701)] == ["30", "7", "7.1"]
 
 
-def test_what_is_no_probability_or_price_is_refused() -> None:
-    for bad in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="prior is"):
-            guess_after(bad, epsilon=1.0)
-        with pytest.raises(ValueError, match="prior is"):
-            guess_after_gaussian(bad, mu=1.0)
-    for price in ({"epsilon": -1.0}, {"epsilon": math.nan}):
-        with pytest.raises(ValueError, match="epsilon is"):
-            guess_after(0.5, **price)
-    for delta in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="delta is"):
-            guess_after(0.5, epsilon=1.0, delta=delta)
-
-
 @pytest.mark.parametrize("classes", [2, 5, 10])
 def test_no_attack_on_a_mechanism_exceeds_it_and_randomized_response_attains_it(
     classes: int,

@@ -4,7 +4,6 @@ A new mechanism is a line of `MECHANISMS`. Its distribution and its own paramete
 it.
 """
 
-import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -27,7 +26,6 @@ from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
-    NoNoise,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
@@ -320,38 +318,3 @@ def test_log_likelihoods_are_those_of_the_distributions() -> None:
         mine = mechanism.log_likelihood(noisy)
         difference = (exact - exact[:, :1]) - (mine - mine[:, :1])
         assert np.abs(difference).max() < 1e-12
-
-
-def test_no_noise_costs_everything_and_says_so() -> None:
-    mechanism = NoNoise(num_classes=3)
-    labels = np.array([0, 2, 1])
-    assert (mechanism.release(labels, generator=np.random.default_rng(0)) == labels).all()
-    assert mechanism.event.epsilon == math.inf
-
-
-# BitFlip: exact privacy, Bayes' rule by enumeration, an unbiased estimate.
-
-
-def every_outcome(mechanism: BitFlip) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """All bit vectors [2^K, K] and the probability of each given every label [2^K, K]."""
-    num_classes, q = mechanism.num_classes, mechanism.flip_probability
-    bits = np.array(list(itertools.product([0, 1], repeat=num_classes)), dtype=np.uint8)
-    wrong = bits[:, None, :] != np.eye(num_classes, dtype=np.uint8)[None]
-    return bits, np.where(wrong, q, 1 - q).prod(axis=2)
-
-
-def test_log_likelihood_is_the_enumerated_one_up_to_a_constant_of_each_row() -> None:
-    mechanism = BitFlip(epsilon=1.3, num_classes=4)
-    bits, probability = every_outcome(mechanism)
-    difference = mechanism.log_likelihood(bits) - np.log(probability)
-    np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape))
-
-
-def test_bad_bits_are_refused() -> None:
-    mechanism = BitFlip(epsilon=1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"must be \[N, 3\]"):
-        mechanism.log_likelihood(np.zeros((2, 4)))
-    with pytest.raises(ValueError, match="bits row 1"):
-        mechanism.log_likelihood(np.array([[0, 1, 0], [0, 2, 0]]))
-    with pytest.raises(ValueError, match="bits row 0"):
-        mechanism.log_likelihood(torch.tensor([[0.0, math.nan, 1.0]]))

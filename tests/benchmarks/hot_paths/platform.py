@@ -273,7 +273,6 @@ def _tracked(scratch: Path) -> Work:
 
 
 def _kept(uri: str, run_id: str) -> dict[str, Any]:
-    """Return the figures of a run that a tracking store holds."""
     client = MlflowClient(tracking_uri=uri)
     data = client.get_run(run_id).data
     points = client.get_metric_history(run_id, "loss")

@@ -125,14 +125,6 @@ def test_scores_from_confidences() -> None:
     scores = candidate_scores(rows, np.array([[0, 1], [0, 2]]))
     assert scores[0] == pytest.approx(math.log(3.5))
     assert np.isfinite(scores[1]) and scores[1] < -100
-    with pytest.raises(ValueError, match=r"candidates\[:, 1\]\[0\] is 3"):
-        candidate_scores(rows, np.array([[0, 3], [0, 2]]))
-    with pytest.raises(ValueError, match=r"candidates\[:, 0\]\[1\] is -1"):
-        candidate_scores(rows, np.array([[0, 1], [-1, 2]]))
-    with pytest.raises(ValueError, match=r"candidates has shape \(2,\)"):
-        candidate_scores(rows, np.array([0, 1]))
-    with pytest.raises(ValueError, match="confidences row 1"):
-        candidate_scores(rows * [[1], [2]], np.array([[0, 1], [0, 2]]))
 
 
 def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
@@ -141,37 +133,3 @@ def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[0] - bounds[1] < 1e-3 and bounds[-1] == 0.0
     assert one_run_lower_bound(canaries=500, guesses=0, correct=0) == 0.0
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="correct is 6, guesses 5"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=6)
-    with pytest.raises(ValueError, match="guesses 11 and canaries 10"):
-        one_run_lower_bound(canaries=10, guesses=11, correct=6)
-    with pytest.raises(ValueError, match="guesses is -1"):
-        one_run_lower_bound(canaries=10, guesses=-1, correct=0)
-    with pytest.raises(ValueError, match="canaries is 0"):
-        one_run_lower_bound(canaries=0, guesses=0, correct=0)
-    with pytest.raises(ValueError, match="it takes 5 to prove that epsilon is above 0, and 62"):
-        one_run_lower_bound(canaries=4, guesses=4, correct=4)
-    with pytest.raises(ValueError, match="delta is 1"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=5, delta=1.0)
-    with pytest.raises(ValueError, match="confidence is 0"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=5, confidence=0)
-    with pytest.raises(ValueError, match=r"correct is 2\.5"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"scores has shape \(3,\) and truth \(2,\)"):
-        one_run_audit(np.zeros(3), np.zeros(2))
-    with pytest.raises(ValueError, match=r"scores\[1\] is nan"):
-        one_run_audit(np.array([0, np.nan, 1, 1, 1]), np.zeros(5))
-    with pytest.raises(ValueError, match=r"truth\[2\] is 2"):
-        one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
-    for fractions in ((0.5, 1.5), (0.0, 0.5), ()):
-        with pytest.raises(ValueError, match="fractions is"):
-            one_run_audit(np.zeros(5), np.zeros(5), fractions=fractions)
-    with pytest.raises(ValueError, match=r"scores has shape \(5, 1\)"):
-        one_run_audit(np.zeros((5, 1)), np.zeros((5, 1)))
-    with pytest.raises(ValueError, match=r"canaries is 9\.5"):
-        one_run_lower_bound(canaries=9.5, guesses=5, correct=5)  # type: ignore[arg-type]  # refused
-    with pytest.raises(ValueError, match=r"confidence is 1\.5"):
-        canaries_needed(epsilon=1.0, confidence=1.5)

@@ -251,6 +251,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
     at_stop = first_queries(row["stop_index"] + 1)
     assert at_stop.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert at_stop.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
     stopped = costs.until(row["n_samples"]).cost(delta=delta, orders=orders)
     assert stopped == at_stop
     for point in row["checkpoints"]:
@@ -302,10 +303,6 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
     close(costs.rdp(answered=answered), by_hand, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"bool \[4\]"):
-        costs.cost(answered=[1, 0, 0, 1], delta=1e-6)
-    with pytest.raises(ValueError, match="queries is 5"):
-        costs.head(5)
 
 
 def test_the_first_queries_cost_what_they_cost_by_themselves() -> None:
@@ -357,6 +354,3 @@ def test_checks_and_answers_are_paid_by_one_accounting(
     assert (costs.expected_rdp([2.0, 3.0]) == costs.rdp([2.0, 3.0])).all()
     always = gnmax_costs(votes, noise_std=10.0)
     assert [len(always.until(most)) for most in (1, 3, None)] == [1, 3, 3]
-    for bad in (0, 4):
-        with pytest.raises(ValueError, match=f"max_answers is {bad}"):
-            always.until(bad)
