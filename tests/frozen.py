@@ -23,6 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import ray
 
 import labeldp
 from labeldp.platform.records import tracking
@@ -61,6 +62,7 @@ PATE: Mapping[str, Any] = {
     "trainer.sigma2": 4.0,
     "trainer.students": 2,
 }
+RAY: Any = {"address": "local", "num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
 TINY_FIXMATCH = {
     "model": "small_cnn",
     "width": 4,
@@ -322,18 +324,6 @@ def of_commands() -> dict[str, Any]:
     return found
 
 
-@contextlib.contextmanager
-def _cluster() -> Iterator[None]:
-    """One Ray cluster of our own for all sweeps that want one."""
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
 def table() -> dict[str, Any]:
     import torch
 
@@ -354,7 +344,7 @@ def table() -> dict[str, Any]:
         write_ratings(Path("ratings"), users=40, movies=30, ratings=1500)
         found["classifier"], found["commands"] = of_classifier(), of_commands()
         for on_ray in (False, True):
-            with _cluster() if on_ray else without_cluster():
+            with ray.init(**RAY) if on_ray else without_cluster():
                 for name, sweep in SWEEPS.items():
                     if sweep.ray == on_ray:
                         found[name] = measured(sweep, Path(place, name.replace(" ", "_")))

@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.fault_table --kills 20 --seed 0
 
-kills a process at seeded moments: so many seconds after the start or, with --among-trials, up to a
-second after so many trials' end. docs/reliability.md describes what is checked.
+kills a process at seeded moments. docs/reliability.md describes what is checked.
 
     python -m tests.benchmarks.fault_table --kills 40 --at-the-end
 
@@ -43,7 +42,6 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=20)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--among-trials", action="store_true")
     options.add_argument("--at-the-end", action="store_true")
     chosen = options.parse_args()
     if chosen.at_the_end:
@@ -62,9 +60,8 @@ def main() -> int:
         bad = 0
         for number in range(chosen.kills):
             victim = draw.choice(["driver", *TITLES])
-            trials = draw.randrange(TRIALS) if chosen.among_trials else 0
-            moment = draw.random() if chosen.among_trials else draw.uniform(0.05, 0.95) * seconds
-            words, wrong = disturbed(root / f"{number}", victim, trials, moment, peace)
+            moment = draw.uniform(0.05, 0.95) * seconds
+            words, wrong = disturbed(root / f"{number}", victim, moment, peace)
             bad += bool(wrong)
             print(f"{words} {f'**{wrong}**' if wrong else 'as in peace'} |", flush=True)
     return int(bad > 0)
@@ -91,23 +88,19 @@ def at_the_end(kills: int) -> int:
     return int(bad > 0)
 
 
-def disturbed(
-    results: Path, victim: str, trials: int, moment: float, peace: Ending
-) -> tuple[str, str]:
-    """Run the sweep, kill something `moment` seconds after `trials`, and bring it to its end.
+def disturbed(results: Path, victim: str, moment: float, peace: Ending) -> tuple[str, str]:
+    """Run the sweep to its end with a kill after so many seconds.
 
     Returns a row of the table, and what is wrong.
     """
     with Driver(results, *LONGER) as driver:
         started = time.monotonic()
-        driver.wait_for_records(trials)
-        end = time.monotonic() + moment
-        while driver.lives and time.monotonic() < end:
+        while driver.lives and time.monotonic() < started + moment:
             time.sleep(0.05)
         if not driver.lives:  # it was faster than the one in peace
             driver.finish(seconds=TIME_LIMIT_SECONDS)
             shutil.rmtree(results)
-            return disturbed(results, victim, trials, 0.6 * moment, peace)
+            return disturbed(results, victim, 0.6 * moment, peace)
         processes = driver.processes()
         found = [processes[0]] if victim == "driver" else _find(processes, victim)
         if not found:  # not started yet, or ended already

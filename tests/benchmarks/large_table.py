@@ -167,7 +167,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rows-at-once", type=int, default=20_000)
-    parser.add_argument("--estimators", nargs="+", default=["boosting", "logistic"])
     parser.add_argument("--nodes", type=int, default=0)
     options = parser.parse_args()
     print(
@@ -182,15 +181,11 @@ def main() -> None:
         folder = Path(scratch)
         write(folder, rows=options.rows)
         size = sum(path.stat().st_size for path in folder.iterdir())
-        every = commands(
-            folder,
-            rows_at_once=options.rows_at_once,
-            estimators=options.estimators,
-            address=address,
-        )
+        parts, estimators = options.rows_at_once, ("boosting", "logistic")
+        every = commands(folder, rows_at_once=parts, estimators=estimators, address=address)
         for name, arguments in every.items():
             shown = [f"{each:.0f}" for each in ran(arguments, with_cluster=address is not None)]
-            if name in options.estimators:
+            if name in estimators:
                 plain = auc_without_privacy(folder, estimator=name, rows=options.rows)
                 shown += [f"{auc(folder, model=name):.3f}", f"{plain:.3f}"]
                 name = f"fit, {name}"

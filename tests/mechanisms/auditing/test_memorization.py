@@ -85,38 +85,20 @@ def randomized_response_confidences(
     return confidences
 
 
-def audit_randomized_response(
-    *, epsilon: float, canaries: int, seed: int
-) -> tuple[float, float, float]:
-    """The corrected ends and the paper's lower end of a synthetic audit."""
-    generator = np.random.default_rng([seed, canaries])
-    true = generator.integers(10, size=canaries)
-    planted = (true + generator.integers(1, 10, size=canaries)) % 10
-    confidences = randomized_response_confidences(planted, epsilon, generator)
-    audit = memorization_interval(confidences, planted, true)
-    ends = audit.corrected
-    return ends.epsilon_low, ends.epsilon_high, audit.paper.epsilon_low
-
-
 @pytest.mark.parametrize(("epsilon", "canaries"), [(0.5, 100), (2.0, 100), (4.0, 300)])
 def test_corrected_ends_keep_their_promise(epsilon: float, canaries: int) -> None:
-    runs = [
-        audit_randomized_response(epsilon=epsilon, canaries=canaries, seed=seed)
-        for seed in range(200)
-    ]
-    low, high, _ = np.array(runs).T
+    ends = []
+    for seed in range(200):
+        generator = np.random.default_rng([seed, canaries])
+        true = generator.integers(10, size=canaries)
+        planted = (true + generator.integers(1, 10, size=canaries)) % 10
+        confidences = randomized_response_confidences(planted, epsilon, generator)
+        found = memorization_interval(confidences, planted, true).corrected
+        ends.append((found.epsilon_low, found.epsilon_high))
+    low, high = np.array(ends).T
     allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)  # three standard errors of the rate itself
     assert (low > epsilon).mean() <= allowed
     assert (high < epsilon).mean() <= allowed  # canaries are independent here
-
-
-def test_corrected_lower_end_has_power() -> None:
-    for epsilon, least in ((1.0, 0.4), (2.0, 1.5), (4.0, 3.3)):
-        lows = [
-            audit_randomized_response(epsilon=epsilon, canaries=1000, seed=seed)[0]
-            for seed in range(10)
-        ]
-        assert least < np.mean(lows) < epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])

@@ -9,7 +9,6 @@ from scipy.stats import binom
 
 from labeldp.mechanisms.auditing.canaries import CoinCanaries
 from labeldp.mechanisms.auditing.one_run import (
-    OneRunAudit,
     canaries_needed,
     candidate_scores,
     one_run_audit,
@@ -18,35 +17,11 @@ from labeldp.mechanisms.auditing.one_run import (
 )
 
 
-def expected_counts(epsilon: float, classes: int, canaries: int) -> tuple[float, float]:
-    """Guesses and right guesses, on average, of who sees randomized response's outputs."""
-    odds = math.exp(epsilon)
-    guesses = canaries * (odds + 1) / (odds + classes - 1)
-    return guesses, guesses * odds / (odds + 1)
-
-
 @pytest.mark.parametrize(("canaries", "ceiling"), [(100, 3.49), (1000, 5.81), (10_000, 8.11)])
 def test_ceilings(canaries: int, ceiling: float) -> None:
     assert one_run_ceiling(canaries=canaries) == pytest.approx(ceiling, abs=0.005)
     needed = canaries_needed(epsilon=one_run_ceiling(canaries=canaries))
     assert needed == canaries
-
-
-@pytest.mark.parametrize(
-    ("classes", "canaries", "bounds"),
-    [
-        (10, 1000, {1: 0.77, 2: 1.77, 4: 3.56, 8: 5.35}),
-        (10, 10_000, {1: 0.93, 2: 1.93, 4: 3.86, 8: 6.99}),
-        (100, 1000, {1: 0.30, 8: 5.32}),
-    ],
-)
-def test_golden_bounds_of_the_oracle_attacker(
-    classes: int, canaries: int, bounds: dict[int, float]
-) -> None:
-    for epsilon, bound in bounds.items():
-        guesses, correct = (int(n) for n in expected_counts(epsilon, classes, canaries))
-        found = one_run_lower_bound(canaries=canaries, guesses=guesses, correct=correct)
-        assert found == pytest.approx(bound, abs=0.0075), epsilon
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
@@ -66,30 +41,20 @@ def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: f
         assert p_value(bound) == pytest.approx(0.05, rel=1e-6)
 
 
-def audit_randomized_response(
-    *, epsilon: float, seed: int, canaries: int = 1000, classes: int = 10
-) -> OneRunAudit:
-    """One synthetic audit, its attacker the best there is: it sees randomized response's output."""
-    generator = np.random.default_rng([seed, canaries, classes])
-    labels = generator.integers(classes, size=2 * canaries)
-    coin = CoinCanaries.draw(
-        labels, num_classes=classes, num_canaries=canaries, generator=generator
-    )
-    kept = generator.random(canaries) < math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
-    other = (coin.labels + generator.integers(1, classes, size=canaries)) % classes
-    shown = np.where(kept, coin.labels, other)
-    scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
-    return one_run_audit(scores, coin.coins)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_bounds_keep_their_promise(epsilon: float) -> None:
-    bounds = [
-        audit_randomized_response(epsilon=epsilon, seed=seed, canaries=300).epsilon_low
-        for seed in range(500)
-    ]
-    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
-    assert (np.array(bounds) > epsilon).mean() <= allowed
+    """The attacker is the best there is: it sees the output of randomized response."""
+    above, odds = 0, math.exp(epsilon)
+    for seed in range(500):
+        generator = np.random.default_rng([seed, 300, 10])
+        labels = generator.integers(10, size=600)
+        coin = CoinCanaries.draw(labels, num_classes=10, num_canaries=300, generator=generator)
+        kept = generator.random(300) < odds / (odds + 9)
+        other = (coin.labels + generator.integers(1, 10, size=300)) % 10
+        shown = np.where(kept, coin.labels, other)
+        scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
+        above += one_run_audit(scores, coin.coins).epsilon_low > epsilon
+    assert above / 500 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
 
 
 def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:

@@ -335,6 +335,7 @@ def test_no_more_is_published_than_any_votes_would_cost_and_prices_of_counts_add
 def test_publishing_is_charged_as_two_gaussians() -> None:
     published = a_published_cost()
     noise = published.publishing_noise
+    assert published.failure_probability == published.tail > 0
     two = [
         GaussianEvent(noise_multiplier=noise.sensitivity_multiplier),
         GaussianEvent(noise_multiplier=noise.cost_multiplier),
@@ -353,23 +354,6 @@ def test_publishing_is_charged_as_two_gaussians() -> None:
 def test_nothing_is_published_where_nothing_is_proven(aggregator: RequestedAggregator) -> None:
     request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
     assert PublishedCost.of(request, teachers=100, classes=3, delta=1e-5) is None
-
-
-def test_the_vault_charges_the_tail_to_delta() -> None:
-    vault = LabelVault(labels=np.zeros(100, dtype=int), num_classes=3)
-    votes = votes_of_100_teachers()
-    request = PateAnswers(aggregator=CONFIDENT, queries=50, max_answers=20)
-    release = vault.release_from_votes(request, votes)
-    published = a_published_cost()
-    vault.release_from_votes(published, votes, release.values)
-    both = [request.event, published.event]
-    expected = epsilon_of(both, delta=1e-5 - published.tail)
-    assert vault.epsilon(delta=1e-5) == pytest.approx(expected, rel=1e-12)
-    assert vault.epsilon(delta=1e-5) > epsilon_of(both, delta=1e-5)
-    with pytest.raises(ValueError, match="of it goes to releases that fail"):
-        vault.epsilon(delta=published.tail)
-    # Without the bound, no tail.
-    assert vault.epsilon(delta=1e-5, keys=[release.key]) == epsilon_of([request.event], delta=1e-5)
 
 
 def test_where_conditions_fail_nothing_is_charged() -> None:
