@@ -25,26 +25,24 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.sweep.configuration import (
-    AuditSettings,
-    DataSettings,
-    NoiseSettings,
-    TrialConfig,
-)
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.methods import AlibiConfig
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, identity
 from tests.faults.without_cluster import without_cluster
 
 TRIALS = 2
 SWEEP = Sweep(
     name="ending",
-    base=TrialConfig(
-        data=DataSettings(limit=200),
-        noise=NoiseSettings(seed=7),
-        audit=AuditSettings(canaries=20),
-        trainer=AlibiConfig(epochs=2, batch_size=100),
+    base=with_changes(
+        TrialConfig(),
+        {
+            "data.limit": 200,
+            "noise.seed": 7,
+            "audit.canaries": 20,
+            "trainer.epochs": 2,
+            "trainer.batch_size": 100,
+        },
     ),
     space={"seed": Grid(*range(TRIALS))},
 )

@@ -5,13 +5,49 @@ import copy
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
-from tests.infra.documents import ROOT, SECRET, Document, is_pinned, load, load_all, strings
 from tests.shared_material import shared_path
+from tests.source_tree import ROOT
+
+Document = dict[str, Any]
+
+#: Names of variables whose values must not stand in a file.
+SECRET = re.compile(r"PASSWORD|TOKEN$|SECRET|ACCESS_KEY")
+
+
+def load_all(path: str) -> list[Document]:
+    return list(yaml.safe_load_all((ROOT / "infra" / path).read_text()))
+
+
+def load(path: str) -> Document:
+    (document,) = load_all(path)
+    return document
+
+
+def strings(node: Any) -> Iterator[str]:
+    """Yield every string of a tree, keys included."""
+    if isinstance(node, dict):
+        for pair in node.items():
+            yield from strings(list(pair))
+    elif isinstance(node, list):
+        for value in node:
+            yield from strings(value)
+    elif isinstance(node, str):
+        yield node
+
+
+def is_pinned(image: str) -> bool:
+    """Whether an image has a digest, or a tag that does not move: one with a number."""
+    digest = re.search(r"@sha256:[0-9a-f]{64}$", image)
+    tag = re.search(r":([\w.-]+)$", image)
+    return bool(digest or (tag and tag[1] != "latest" and re.search(r"\d", tag[1])))
+
 
 CLUSTER, JOB = "k8s/raycluster.yaml", "k8s/rayjob.yaml"
 SCHEMAS = {CLUSTER: "rayclusters.v1.schema.json", JOB: "rayjobs.v1.schema.json"}
@@ -153,9 +189,6 @@ def test_the_tracking_server_is_behind_a_password_and_off_the_internet() -> None
     assert address.removeprefix("http://") in hosts.split("=")[1].split(",")
     # Secrets are created by hand, never committed.
     assert not documents("k8s/mlflow.yaml", "Secret")
-
-
-README = (ROOT / "infra/README.md").read_text()
 
 
 # The cluster launcher's files: Ray accepts them, and they can neither stand open nor run away.

@@ -131,14 +131,6 @@ def test_one_amount_moves_sums_by_its_row_and_their_mean_is_right(
     assert mechanism.event.noise_multiplier == mechanism.noise_std
 
 
-def test_a_vault_draws_amounts_once_and_charges_their_event() -> None:
-    vault = LabelVault(labels=np.arange(30), num_classes=LEVELS)
-    channel = AmountChannel(epsilon=1.0)
-    first, again = (vault.release(channel, SKEWED, noise=SecureEntropy()) for _ in range(2))
-    assert first.key == again.key and np.array_equal(first.values, again.values)
-    assert [charge.event for charge in vault.charges()] == [channel.event]
-
-
 @pytest.mark.parametrize("kind", AmountNoise)
 def test_a_histogram_and_the_channel_whose_prior_it_is_cost_epsilon_together(
     kind: AmountNoise,

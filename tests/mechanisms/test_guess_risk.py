@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent
+from labeldp.mechanisms.accounting import GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import price_gaussian
 from labeldp.mechanisms.guess_risk import (
@@ -22,7 +22,7 @@ from labeldp.mechanisms.guess_risk import (
     risk_in_words,
 )
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.vault import Charge
+from tests.mechanisms.test_ledger import line
 
 PRIORS = (0.05, 0.1, 0.5, 0.9)
 #: By riskcal 1.5.1: roots of p q + (1 - p) get_beta_from_gdp(1, 1 - q) = p for these p.
@@ -106,23 +106,13 @@ def test_no_attack_on_a_mechanism_exceeds_it_and_randomized_response_attains_it(
     assert classes > 2 or right == pytest.approx(bound, abs=4 * error)
 
 
-def a_charge(event: Event, failure_probability: float = 0.0) -> Charge:
-    return Charge(
-        key="k",
-        mechanism={},
-        event=event,
-        indices=None,
-        failure_probability=failure_probability,
-    )
-
-
 def test_mu_is_that_of_gaussian_noise_alone() -> None:
-    gaussian = a_charge(GaussianEvent(noise_multiplier=2.0))
+    gaussian = line(GaussianEvent(noise_multiplier=2.0))
     epsilon = price_gaussian(noise_std=2 * math.sqrt(2), delta=1e-5)
     found = gaussian_mu([gaussian], epsilon=epsilon, delta=1e-5)
     assert found == pytest.approx(0.5, rel=1e-9)
     assert guesses_after(epsilon=epsilon, delta=1e-5, mu=found)[0.5] == pytest.approx(ndtr(0.25))
-    pure, failing = a_charge(PureEvent(epsilon=1.0)), a_charge(gaussian.event, 1e-6)
+    pure, failing = line(PureEvent(epsilon=1.0)), line(gaussian.event, 1e-6)
     little = price_gaussian(noise_std=20 * math.sqrt(2), delta=1e-5)
     assert 0 < little < 1 and gaussian_mu([gaussian], epsilon=little, delta=1e-5) is not None
     assert gaussian_mu([gaussian], epsilon=0.0, delta=1e-5) is None

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums
 from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
@@ -37,6 +40,7 @@ from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
 
 CLASSES, DELTA = 3, 1e-3
 PRIOR = np.array([0.5, 0.3, 0.2])
+LABELS = np.arange(30) % CLASSES
 Outputs = NDArray[Any]
 
 
@@ -205,33 +209,48 @@ def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: floa
     assert np.abs(z[expected > 20]).max() < 5
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_a_vault_draws_it_once_and_charges_its_event(name: str) -> None:
-    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
-    mechanism, vault = case.make(1.0), LabelVault(labels=labels, num_classes=CLASSES)
+#: Mechanisms on all labels together, or on amounts, with their public inputs for 30 labels.
+OTHERS: list[tuple[Any, NDArray[Any]]] = [
+    (CorrectCount(epsilon=1.0), LABELS),
+    (MostCorrect(epsilon=1.0), np.stack([LABELS, 0 * LABELS])),
+    (AmountChannel(epsilon=1.0), np.full(BINS, 1 / BINS)),
+    (AmountSums(noise_std=1.0), np.eye(30)),
+    (ErrorSums(epsilon=1.0), np.linspace(0, 1, 30)),
+]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "public"),
+    [
+        *((case.make(1.0), case.public(30)) for case in MECHANISMS.values()),
+        *((mechanism, (public,)) for mechanism, public in OTHERS),
+    ],
+)
+def test_a_vault_draws_it_once_and_charges_its_event(mechanism: Any, public: Any) -> None:
+    vault = LabelVault(labels=LABELS, num_classes=CLASSES)
     for noise in (OsEntropy(), SecureEntropy()):
-        first, again = (vault.release(mechanism, *case.public(30), noise=noise) for _ in range(2))
+        first, again = (vault.release(mechanism, *public, noise=noise) for _ in range(2))
         assert first.key == again.key and np.array_equal(first.values, again.values)
     assert [charge.event for charge in vault.charges()] == [mechanism.event] * 2
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_draws_repeat_and_tensors_come_back_as_tensors(name: str) -> None:
-    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
+    case = MECHANISMS[name]
     mechanism, public = case.make(1.0), case.public(30)
     first, again, other = (
-        mechanism.release(labels, *public, generator=np.random.default_rng(seed))
+        mechanism.release(LABELS, *public, generator=np.random.default_rng(seed))
         for seed in (7, 7, 8)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
     tensor = mechanism.release(
-        torch.from_numpy(labels),
+        torch.from_numpy(LABELS),
         *map(torch.from_numpy, public),
         generator=torch.Generator().manual_seed(7),
     )
     assert isinstance(tensor, torch.Tensor) and tensor.shape == first.shape
     with pytest.raises(TypeError, match="generator"):
-        mechanism.release(labels, *public, generator=None)
+        mechanism.release(LABELS, *public, generator=None)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

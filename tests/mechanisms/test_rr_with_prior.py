@@ -19,8 +19,7 @@ def awkward_priors(num_classes: int, generator: np.random.Generator) -> NDArray[
     ties = generator.integers(0, 3, size=(6, num_classes)) + np.eye(6, num_classes)
     special = np.stack([np.full(num_classes, 1.0), np.eye(num_classes)[-1]])
     rows = np.concatenate([smooth, sparse, ties, special])
-    normalized: NDArray[np.float64] = rows / rows.sum(axis=1, keepdims=True)
-    return normalized
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
 def slow_top_k(prior: NDArray[np.float64], epsilon: float) -> int:

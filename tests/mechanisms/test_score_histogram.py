@@ -14,14 +14,12 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
-from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.score_histogram import (
     ScoreCells,
     ScoreEstimates,
     ScoreHistogram,
     sensitivity,
 )
-from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import assert_private, events_of
 
 #: So much that a release has no noise.
@@ -332,15 +330,3 @@ def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught() -> None:
         return seen[0], seen[1]
 
     assert_private(draw, epsilon=1.0)
-
-
-def test_a_vault_draws_it_once_exactly_and_charges_it() -> None:
-    levels, guesses = np.arange(30), np.linspace(0, 1, 30)
-    vault = LabelVault(labels=levels, num_classes=LEVELS)
-    first, again = (
-        vault.release(ErrorSums(epsilon=1.5), guesses, noise=OsEntropy()) for _ in range(2)
-    )
-    assert first.key == again.key and first.values.dtype == np.int64
-    assert vault.epsilon(delta=0.0) == 1.5
-    other = vault.release(ErrorSums(epsilon=1.5), guesses + 0.1, noise=OsEntropy())
-    assert other.key != first.key and vault.epsilon(delta=0.0) == 3.0

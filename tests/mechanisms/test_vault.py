@@ -35,13 +35,13 @@ from labeldp.mechanisms.randomness import (
     SeededNoise,
 )
 from labeldp.mechanisms.release_store import (
-    Charge,
     MemoryStore,
     OtherLabels,
     read_event,
     write_event,
 )
 from labeldp.mechanisms.vault import LabelVault, Release
+from tests.mechanisms.test_ledger import line
 
 LABELS = np.arange(40) % 4
 
@@ -108,10 +108,10 @@ def test_a_store_is_tied_to_the_labels_of_its_first_vault() -> None:
 def test_a_line_can_be_had_before_its_release(noise: NoiseSource | None) -> None:
     home, clusters = vault(), np.arange(40) % 3
     mechanism = ClusterHistograms(epsilon=1.0, num_classes=4)
-    line = home.charge_of(mechanism, clusters, noise=noise)
+    known = home.charge_of(mechanism, clusters, noise=noise)
     assert home.charges() == ()
-    assert home.release(mechanism, clusters, noise=noise).key == line.key
-    assert home.charges() == (line,)
+    assert home.release(mechanism, clusters, noise=noise).key == known.key
+    assert home.charges() == (known,)
 
 
 def test_many_threads_that_ask_for_one_release_get_one() -> None:
@@ -302,16 +302,6 @@ def test_counting_mechanisms_draw_secret_noise_exactly_and_seeded_noise_as_ever(
 # release_store: events survive being written down; the store in memory keeps both or neither.
 
 
-def a_charge(key: str) -> Charge:
-    return Charge(
-        key=key,
-        event=PureEvent(epsilon=1.0),
-        indices=None,
-        mechanism={"name": "Any"},
-        failure_probability=0.0,
-    )
-
-
 def test_events_are_standard_json() -> None:
     text = write_event(PureEvent(epsilon=math.inf))
     assert "Infinity" not in text
@@ -324,9 +314,9 @@ def test_an_event_of_an_unknown_kind_is_not_read_as_another() -> None:
 
 
 def test_a_line_of_unknown_noise_is_not_a_guarantee() -> None:
-    line = a_charge("a")
-    assert line.noise is NoiseKind.SEEDED
-    named = replace(line, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})
+    unnamed = line(PureEvent(epsilon=1.0))
+    assert unnamed.noise is NoiseKind.SEEDED
+    named = replace(unnamed, mechanism={"name": "Any", "noise": {"name": "OsEntropy", "draw": 0}})
     assert named.noise is NoiseKind.PLAIN
 
 
@@ -337,14 +327,13 @@ def test_a_line_of_unknown_noise_is_not_a_guarantee() -> None:
 def test_a_line_of_held_out_labels_touches_none_to_train_on(
     indices: list[int] | None, beyond: bool
 ) -> None:
-    line = replace(a_charge("a"), indices=None if indices is None else np.array(indices))
-    assert line.is_beyond(4) is beyond
+    assert line(PureEvent(epsilon=1.0), indices=indices).is_beyond(4) is beyond
 
 
 def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
     unknown: Any = None
     with pytest.raises(ValueError, match="training"):
-        a_charge("a").is_beyond(unknown)
+        line(PureEvent(epsilon=1.0)).is_beyond(unknown)
 
 
 @pytest.mark.parametrize(
@@ -359,13 +348,12 @@ def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
     ],
 )
 def test_a_line_says_whether_labels_left_as_they_are(event: Event, out: bool) -> None:
-    line = replace(a_charge("a"), event=event)
-    assert line.hands_out is out
+    assert line(event).hands_out is out
     assert read_event(write_event(event)) == event
 
 
 def test_a_store_keeps_nothing_for_a_line_that_comes_too_late() -> None:
     store = MemoryStore()
-    assert store.record(a_charge("a"), np.ones(1), lines=0)
-    assert not store.record(a_charge("b"), np.ones(1), lines=0)
-    assert store.release("b") is None and [line.key for line in store.charges()] == ["a"]
+    assert store.record(line(PureEvent(epsilon=1.0)), np.ones(1), lines=0)
+    assert not store.record(replace(line(PureEvent(epsilon=1.0)), key="b"), np.ones(1), lines=0)
+    assert store.release("b") is None and [each.key for each in store.charges()] == ["a"]

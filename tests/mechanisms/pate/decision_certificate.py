@@ -62,8 +62,7 @@ class Outcome:
 
 
 def density(x: Floats) -> Floats:
-    result: Floats = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return result
+    return np.asarray(np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def excess(score: Floats, kappa: float) -> Floats:
@@ -93,8 +92,7 @@ def first_wins(u: Floats, v: Floats) -> Floats:
     low = np.maximum(0.0, mode - _WINDOW)
     half = (mode + _WINDOW - low) / 2
     x = low[..., None] + half[..., None] * (_NODES + 1)
-    result: Floats = half * ((density(x - u[..., None]) * ndtr(x - v[..., None])) @ _WEIGHTS)
-    return result
+    return np.asarray(half * ((density(x - u[..., None]) * ndtr(x - v[..., None])) @ _WEIGHTS))
 
 
 def answer_outcomes(u: Floats, v: Floats) -> tuple[Outcome, Outcome, Outcome]:

@@ -87,18 +87,6 @@ def test_chunks_of_queries_are_answered_as_one(
         assert found.by_teachers.tolist() == (asked & (expected != NO_ANSWER)).tolist()
 
 
-def test_queries_after_the_last_answer_are_not_looked_at() -> None:
-    votes = np.tile([[5, 95], [50, 50]], (300, 1))
-    answers = CONFIDENT.respond(votes, generator=np.random.default_rng(2), max_answers=40)
-    assert answers.answered == 40 and answers.checked < 600
-    last = np.flatnonzero(answers.by_teachers)[-1]
-    assert answers.checked == last + 1
-    assert (answers.labels[answers.checked :] == NO_ANSWER).all()
-    everything = CONFIDENT.respond(votes, generator=np.random.default_rng(2))
-    np.testing.assert_array_equal(everything.labels[: last + 1], answers.labels[: last + 1])
-    assert everything.checked == 600
-
-
 def test_the_check_of_a_name_is_that_check() -> None:
     named: Any = {"threshold": 60.0, "sigma1": 20.0, "sigma2": 10.0, "check_noise": "per_class"}
     assert ConfidentGNMax(**named).check_noise is CheckNoise.PER_CLASS

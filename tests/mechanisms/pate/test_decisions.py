@@ -100,8 +100,9 @@ def strongest_attacks(num_classes: int, sigma: float) -> Any:
     return best
 
 
-@pytest.mark.parametrize("sigma", [20.0, 120.0, 800.0])
-@pytest.mark.parametrize("num_classes", [2, 3, 10])
+@pytest.mark.parametrize(
+    ("num_classes", "sigma"), [*itertools.product([2, 3], [20.0, 120.0, 800.0]), (10, 120.0)]
+)
 def test_no_histogram_costs_more_than_the_certified_bound(num_classes: int, sigma: float) -> None:
     attacks = strongest_attacks(num_classes, sigma)
     bound = decision_rdp_gnmax(sigma, ATTACKED)
