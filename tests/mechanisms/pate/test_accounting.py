@@ -35,32 +35,15 @@ from labeldp.mechanisms.pate.published_bounds import (
 )
 from tests.shared_material import shared_path
 
-CASES = [
-    "real_mnist_c10_n250",
-    "real_svhn_c10_n250",
-    "edge_c2_n250",
-    "edge_c10_n250",
-    "edge_c100_n1000",
-    "edge_c150_n5000",
-    "high_c10_n250",
-    "low_c10_n250",
-    "mix_c10_n250",
-    "mix_c2_n250",
-    "mix_c100_n1000",
-    "mix_c150_n5000",
-    "small_c10_n20",
-]
-ANTIPODES = [
-    "t3_c10_high",
-    "t3_c10_low",
-    "t3_c100_med",
-    "t3_c10_med_b",
-    "t3_c100_high_b",
-    "t3_c100_low_b",
-    "binary_T100",
-    "confident_T250_c10",
-    "short_T50_c5",
-]
+CASES = (
+    "real_mnist_c10_n250 real_svhn_c10_n250 edge_c2_n250 edge_c10_n250 edge_c100_n1000 "
+    "edge_c150_n5000 high_c10_n250 low_c10_n250 mix_c10_n250 mix_c2_n250 mix_c100_n1000 "
+    "mix_c150_n5000 small_c10_n20"
+).split()
+ANTIPODES = (
+    "t3_c10_high t3_c10_low t3_c100_med t3_c10_med_b t3_c100_high_b t3_c100_low_b binary_T100 "
+    "confident_T250_c10 short_T50_c5"
+).split()
 close = np.testing.assert_allclose
 
 
