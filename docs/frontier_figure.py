@@ -1,5 +1,6 @@
 """Draw docs/frontier.svg from the tables of reproduction.md: `python docs/frontier_figure.py`."""
 
+import math
 import re
 from pathlib import Path
 
@@ -10,18 +11,15 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def margins(text: str, dataset: str) -> list[tuple[float, float, float]]:
-    """Epsilon, our accuracy and the best published one, of a data set's table of margins."""
-    section = text.split(f"### {dataset}\n", 1)[1].split("\n## ", 1)[0]
-    table = section.split("| epsilon | best here |", 1)[1].splitlines()[2:]
-    rows = []
-    for line in table:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) < 5:
-            break
-        epsilon, ours, published = (NUMBER.match(cells[place]) for place in (0, 2, 3))
-        if epsilon and ours and published:
-            rows.append((float(epsilon[0]), float(ours[0]), float(published[0])))
-    return rows
+    """Epsilon, accuracy of moment labels and best published accuracy, of a data set's table."""
+    section = text.split(f"### {dataset}\n", 1)[1].split("\n![", 1)[0]
+    rows = {}
+    for line in section.splitlines():
+        name, *cells = line.strip("|").split("|")
+        found = [NUMBER.search(cell) for cell in cells]
+        rows[name.strip()] = [float(each[0]) if each else math.nan for each in found]
+    table = zip(rows["method"], rows["moment labels"], rows["best published"], strict=True)
+    return [row for row in table if not math.isnan(sum(row))]
 
 
 def main() -> None:

@@ -36,10 +36,10 @@ class Entry(BaseModel):
     """A method on a data set.
 
     Attributes:
-        adjacency: What changes between neighbors; numbers of several are not compared.
+        adjacency: The change between neighbors; numbers of several are not compared.
         delta: 0 where epsilon is pure.
         holds: Whether epsilon bounds all data, or is itself computed from the secret labels.
-        tuned: What was tuned on true labels, outside of epsilon.
+        tuned: Settings tuned on true labels, outside of epsilon.
         source: Of a published number: paper and table.
         run: Of a number of ours.
     """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs labeldp and what it needs into a virtual environment, as `make install` asks.
+# Installs labeldp and what it needs into a virtual environment, for `make install`.
 #
 #   infra/install.sh VENV
 #

@@ -38,7 +38,7 @@ from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, as_discret
 
 Floats = NDArray[np.float64]
 
-#: Steps between the bounds that a vault tells apart, and bins of a channel: a program for more bins
+#: Steps between the bounds that a vault keeps, and bins of a channel: a program for more bins
 #: takes minutes.
 LEVELS, BINS = 64, 32
 #: Middle of each bin, where the bounds are 0 and 1.

@@ -274,7 +274,7 @@ def check_indices(indices: NDArray[np.integer[Any]], num_labels: int) -> NDArray
     if (counts > 1).any():
         raise ValueError(
             f"label {values[counts > 1][0]} is requested more than once in one request; each "
-            "answer about it is charged, so ask in separate requests"
+            "answer about it is charged, so send separate requests"
         )
     checked = array.astype(np.intp)
     checked.setflags(write=False)

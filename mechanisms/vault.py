@@ -83,7 +83,7 @@ class Mechanism(Protocol):
         """
 
     def __hash__(self) -> int:
-        """As frozen dataclasses have it: equal settings ask for one release."""
+        """As frozen dataclasses have it: equal settings request one release."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ PAGES = [
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
     if page.name != "CHANGELOG.md"  # it tells of what was
 ]
-#: What a line of a block begins with if it is a command.
+#: A line of a block that is a command.
 _COMMAND = re.compile(
     r"^(?:\$ |    (?:  )?(?:\$ )?)"
     r"((?:labeldp|python|make|ray|docker|kubectl|pip|uv|npm|git|curl|source|export|cd|mlflow|\.) "
@@ -122,7 +122,7 @@ def _tables(folder: Path) -> None:
 
 
 def _audit_files(folder: Path) -> None:
-    """What audits read: 60 confidences among 5 classes, planted and true labels, scores, counts."""
+    """Files of audits: 60 confidences among 5 classes, planted and true labels, scores, counts."""
     random = np.random.default_rng(1)
     true = random.integers(5, size=60)
     arrays = {

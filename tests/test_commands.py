@@ -1,6 +1,6 @@
 """Commands that README and docs show: run where that takes seconds, planned or parsed where not.
 
-What is not run has its reason here, and a reason that no page needs any more fails.
+Commands that are not run have a reason here; a reason without a command fails.
 """
 
 import importlib.util
@@ -49,7 +49,7 @@ PARSED_ONLY = {
     "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",
     "labeldp doctor": "starts Ray; tests/platform/cli/test_command_line.py has it",
 }
-#: What else is not run, by how the line begins, and why.
+#: Other commands that are not run, by how the line begins, and why.
 NOT_RUN = {
     ". .venv/bin/activate": "changes the shell",
     "export ": "changes the shell",
@@ -61,7 +61,7 @@ NOT_RUN = {
     "ray ": "needs a cluster; tests/infra/test_kubernetes.py reads the launcher's files",
     "MLFLOW_TRACKING_": "is of a tracking server; tests/infra/test_kubernetes.py uses it",
 }
-#: Ends that are not 0, and what must be said then.
+#: Exit codes other than 0, and text of the output.
 OTHER_ENDS = {
     "labeldp plan sweeps/alibi_cifar100.py": (ExitCode.CANNOT_FIT, "labeldp data fetch cifar100"),
     "labeldp plan sweeps/alibi_fashion_mnist.py": (

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "encoders.md").read_text()
 RESULTS = Path("results", "moments_on_embeddings")
-#: What makes the sweep small; all else is as the page has it.
+#: Settings that make the sweep small; all others are as on the page.
 SMALL = ["trainer.epochs=2", "trainer.epsilon=[1,8]", "trainer.prior.landmarks=60"]
 TRAIN, TEST, OTHER = 400, 100, 200
 TOLD = "public encoder: my_encoder:build (weights "

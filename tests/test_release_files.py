@@ -1,4 +1,4 @@
-"""What a stranger reads before installing: licenses, citation, versions that are promised."""
+"""Files to read before installing: licenses, citation, promised versions."""
 
 import json
 import re

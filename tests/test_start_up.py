@@ -1,4 +1,4 @@
-"""What starts load: none that plans, prices or reads anew has a use for torch.
+"""Modules that commands load at their start: plans, prices and reports need no torch.
 
 Somebody waits while it loads. Seconds differ from machine to machine, and modules don't.
 """
@@ -12,7 +12,7 @@ import pytest
 from tests.platform.report.folders import a_folder
 from tests.source_tree import ROOT, run, sources
 
-#: What takes more than half a second each, and is of no use where nothing is trained or drawn.
+#: Packages that take more than half a second each, and only serve training and figures.
 SLOW = {"matplotlib", "mlflow", "ray", "sklearn", "torch", "torchvision"}
 
 

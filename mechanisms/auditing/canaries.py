@@ -192,7 +192,7 @@ def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[n
     if num_canaries > true_labels.size:
         raise ValueError(
             f"{num_canaries} canaries are requested, but there are {true_labels.size} examples; "
-            f"each takes one of its own, so ask for at most {true_labels.size}"
+            f"each takes one of its own, so request at most {true_labels.size}"
         )
     return true_labels
 

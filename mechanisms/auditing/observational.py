@@ -71,8 +71,8 @@ def observational_audit(
     differ = drawn != true
     if not differ.any():
         raise ValueError(
-            f"the proxy drew the true label of all {len(true)} examples, and there is nothing to "
-            "tell apart; audit more examples, or take a proxy that is less sure"
+            f"the proxy drew the true label of all {len(true)} examples, so there is nothing "
+            "to distinguish; audit more examples, or take a proxy that is less sure"
         )
     pairs = np.stack([true, drawn], axis=1)[differ]
     coins = generator.integers(2, size=len(pairs))  # which of the two is shown first

@@ -63,7 +63,7 @@ _PLACES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
 _WEAKEST, _SLACK = 1e-6, 1e-10
 
 
-@lru_cache(maxsize=256)  # a sweep's trials ask for the same ceilings
+@lru_cache(maxsize=256)  # a sweep's trials need the same ceilings
 def tight_lower_bound(
     *,
     canaries: int,

@@ -182,8 +182,8 @@ class _Aggregator(ABC):
         _validate.whole(minimum=1, max_answers=wanted)
         if wanted > num_queries:
             raise ValueError(
-                f"max_answers is {wanted}, but there are only {num_queries} queries; ask for fewer "
-                "answers or vote on more queries"
+                f"max_answers is {wanted}, but there are only {num_queries} queries; request "
+                "fewer answers or vote on more queries"
             )
         labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
         by_teachers = np.zeros(num_queries, dtype=np.bool_)

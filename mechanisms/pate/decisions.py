@@ -178,7 +178,7 @@ class TabulatedCurves:
 
     def __init__(self, count: int, compute: Callable[[Floats], Floats]) -> None:
         self._count = count
-        # Expected and realised costs of a run ask for the same orders.
+        # Expected and realised costs of a run need the same orders.
         self._rows = lru_cache(maxsize=1)(lambda orders: compute(np.frombuffer(orders)))
 
     def __len__(self) -> int:

@@ -132,9 +132,9 @@ class AnswerPrice:
     @cached_property
     def log_q0(self) -> float:
         """Log of the q above which the price is flat."""
-        # The search starts below the three points beyond which Theorem 6 cannot hold.
+        # The search starts below the two points beyond which Theorem 6 cannot hold.
         inverse = 1 / self.noise_std
-        outermost = max(1 + inverse, (self.order - 0.99) * inverse, inverse)
+        outermost = max(1 + inverse, (self.order - 0.99) * inverse)
         high = -(outermost**2)
 
         def below_flat(log_q: Floats) -> NDArray[np.bool_]:
@@ -149,8 +149,6 @@ class AnswerPrice:
         while high - low > 1e-14 * -low:
             grid = np.linspace(low, high, 66)
             last = int(np.flatnonzero(below_flat(grid[:-1]))[-1])
-            if (grid[last], grid[last + 1]) == (low, high):
-                break  # neighboring doubles
             low, high = float(grid[last]), float(grid[last + 1])
         return low
 

@@ -70,7 +70,7 @@ class PateAnswers:
         _validate.whole(minimum=1, queries=self.queries, max_answers=self.max_answers)
         if self.max_answers > self.queries:
             raise ValueError(
-                f"max_answers is {self.max_answers}, but there are {self.queries} queries; ask for "
+                f"max_answers is {self.max_answers}, but there are {self.queries} queries; request "
                 "fewer answers, or let teachers vote on more queries"
             )
 

@@ -34,8 +34,8 @@ from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
+from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.api.process_ledger import Total
-from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
@@ -264,17 +264,16 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             release: The folder of a release, or what `read_release` returned; of `stages` both.
         """
         releases = [
-            each if isinstance(each, PartyRelease) else two_parties.read_release(each)
-            for each in release
+            each if isinstance(each, PartyRelease) else read_release(each) for each in release
         ]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
-        self._id_column, self._unit = fitted.id_column, fitted.ledger[0].unit
-        rows = (X if is_table(X) else X[0]).drop(columns=fitted.id_column)
+        self._id_column, self._unit = releases[0].id_column, releases[0].ledger[0].unit
+        rows = (X if is_table(X) else X[0]).drop(columns=self._id_column)
         validate_data(self, rows, skip_check_array=True)
         self._columns = tuple(map(str, rows.columns))
-        self.ledger_, self.model_ = list(fitted.ledger), fitted.trained
-        self.classes_, origin = fitted.trained.classes, fitted.trained.origin
+        self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
+        self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
         self._vault_total, self._seed_of_noise = Total(self.epsilon_, self.delta_), None

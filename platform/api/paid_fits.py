@@ -81,7 +81,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     ) -> FitLabels:
         """Lock the labels of a fit away.
 
-        `names` [N] or None: whose they are, where no `groups` say it; `classes`: a text.
+        `names` [N] or None: their persons, if there are no `groups`; `classes`: a text.
         """
         if groups is not None and names is not None:
             raise ValueError(

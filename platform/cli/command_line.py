@@ -48,9 +48,9 @@ _CHOOSE_BY = choice(
     metavar="METRIC",
 )
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
-_VOTES = _array("--votes", "vote counts [N, K]; without them, the price that holds for any votes")
+_VOTES = _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes")
 _QUERIES = whole(
-    "--queries", "number of checked queries, without --votes; by default that of answers"
+    "--queries", "number of checked queries, not with --votes; by default the number of answers"
 )
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
 _ACCOUNTINGS = ("decision", "counts")
@@ -106,7 +106,7 @@ PLAN_OPTIONS = (
         "overrides",
         "[key=value]...",
         "settings (`labeldp config` lists them); key=[a,b] makes a grid; 'key=loguniform(a,b)', "
-        "uniform(a,b) and choice(a,b) are drawn at random, or chosen by --search",
+        "uniform(a,b) and choice(a,b) draw values at random, or let --search choose them",
         nargs=-1,
     ),
 )
@@ -255,7 +255,7 @@ VERBS = (
             default="confident",
         ),
         _QUERIES,
-        whole("--teachers", "number of teachers, which sets the threshold; without --votes"),
+        whole("--teachers", "number of teachers, which sets the threshold; not with --votes"),
         _ACCOUNTING,
         whole("--answer", "number of answered queries", required=True),
     ),
@@ -296,11 +296,11 @@ VERBS = (
             "name of a data set, or your own .csv, .parquet, .npz or .npy",
             required=False,
         ),
-        option("--features", "your own file, like FILE", "X.npy"),
+        option("--features", "your own file, in place of FILE", "X.npy"),
         option("--labels", "file of the labels, if the features are an .npy", "y.npy"),
-        option("--label-column", "column of the labels; label by default", "NAME"),
+        option("--label-column", "column of the labels; by default `label`", "NAME"),
         option(
-            "--split-column", "column that marks rows as train or test; split by default", "NAME"
+            "--split-column", "column that marks rows as train or test; by default `split`", "NAME"
         ),
         option("--group-column", "column of persons; only one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
@@ -308,7 +308,9 @@ VERBS = (
         option("--test test_path", "file of test rows; their labels are public", "FILE"),
         option("--test-labels", "file of the test labels, if --test is an .npy", "t.npy"),
         choice(
-            "--hold-out", ("public", "none"), "without test rows: publish 1 label in 5, or none"
+            "--hold-out",
+            ("public", "none"),
+            "without test rows in the file: publish 1 label in 5, or none",
         ),
         whole("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
@@ -361,7 +363,7 @@ VERBS = (
             required=True,
         ),
         option("--weights", "a file, `random`, or a name in the library; by default the library's"),
-        whole("--image-size", "side to resize images to, in pixels; the encoder's by default"),
+        whole("--image-size", "side of resized images, in pixels; by default the encoder's"),
         choice(
             "--pool",
             ("cls", "mean"),
@@ -555,7 +557,7 @@ VERBS = (
         "models:predict",
         "predict raw rows with a saved model",
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
-        argument("model", "MODEL", "folder of a model, or a results folder (with --trial)"),
+        argument("model", "MODEL", "folder of a model, or a results folder with --trial"),
         argument(
             "data", "DATA", "rows with the columns of training: .parquet, .csv, .npy, .npz[:key]"
         ),
@@ -579,7 +581,7 @@ VERBS = (
         choice(
             "--accept",
             _RESERVATIONS,
-            "publish although the trial failed, is not private, or has seeded noise",
+            "publish a trial that failed, is not private, or has seeded noise",
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
@@ -613,10 +615,10 @@ VERBS = (
             "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
         ),
         choice("--model", _NETWORKS, "network", default="fast_cnn"),
-        whole("--width", "width of the network; by default the network's"),
+        whole("--width", "width of the network; by default its usual width"),
         choice("--loss", ("vicreg", "coding_rate", "simclr"), "training loss", default="vicreg"),
         whole("--views", "distorted views of each image per step", default=2),
-        whole("--crop", "use crops of this side, in pixels, not enlarged windows, as views"),
+        whole("--crop", "side of crops, in pixels; by default views are enlarged windows"),
         whole("--epochs", "passes over the images", default=100),
         whole("--batch-size", "images per step", default=512),
         number("--learning-rate", "peak learning rate; 0.03 by default"),
@@ -659,7 +661,7 @@ VERBS = (
 _GROUPS = {
     "audit": "measure how much a model or a release reveals",
     "calibrate": "compute the noise for an epsilon",
-    "data": "list, download and check data sets",
+    "data": "list, download, check and make data sets",
     "epsilon": "compute the epsilon of a mechanism",
 }
 

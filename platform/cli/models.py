@@ -108,7 +108,7 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
 def read_rows(address: str, preprocessing: Preprocessing) -> Any:
     """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
 
-    A `.csv` does not say which columns are text. The model does: a postcode that was text in the
+    A `.csv` does not state which columns are text, but the model does: a postcode that was text in
     training stays text, and one that was a number stays a number.
     """
     path = Path(address)

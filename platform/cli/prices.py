@@ -108,7 +108,7 @@ def epsilon_pate(
     """Price the answers to a file of votes: expected, realised, data-independent, sanitized.
 
     All but the expected price depend on which queries are answered. That is drawn here, and so is
-    the noise of the sanitized price: they say what such answers may cost, and are marked simulated.
+    the noise of the sanitized price: they show possible costs, and are marked simulated.
 
     Without votes it is the price for any votes alone, which a ledger charges. `noise` has the
     options of `aggregator_of`.

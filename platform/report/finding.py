@@ -2,7 +2,7 @@
 
 The same words stand in the terminal and on the report's page. The first sentence is
 about the baseline without noise, the second about private trials. Beside what an attack proved
-stands what it could have proven, without which a bound of 0 would say nothing.
+stands what it could have proven, without which a bound of 0 would mean nothing.
 
 >>> finding([]).sentences
 ('No trial has finished, and 0 failed.',)
@@ -89,7 +89,7 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     """Return the cost of the private trials, apart from what was released without noise."""
     private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
-    delta = float(ledger.get("delta_private", ledger["delta"]))
+    delta = float(ledger["delta"])
     parts = []
     if private:
         trials = counted(private, "private trial") + (" together" if private > 1 else "")

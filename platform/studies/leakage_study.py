@@ -116,7 +116,7 @@ def run_study(
 
 def tables(outcome: Mapping[str, Any]) -> str:
     """Return the outcome as Markdown."""
-    parts = ["# What repeated PATE answers give away\n"]
+    parts = ["# Leakage of repeated PATE answers\n"]
     for title, part in (
         ("PhD holders", "attribute_inference"),
         ("Histograms recovered", "reconstruction"),
@@ -171,7 +171,7 @@ def _published(
         ) from error
     archive = folder / "adult_votes_250.npz"
     if not archive.exists():
-        missing.append(f"published votes on Adult: there is no {archive}")
+        missing.append(f"published votes on Adult: {archive} does not exist")
         return arrays, None
     with np.load(archive, allow_pickle=False) as kept:
         return arrays, (kept["phd"], kept["not_phd"])

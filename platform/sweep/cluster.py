@@ -173,7 +173,7 @@ def place(
     if not fits and not available.grows:
         raise CannotFit(
             f"{what} needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
-            f"have {available.sizes}; ask for less, or add a node that is large enough"
+            f"have {available.sizes}; request less, or add a node that is large enough"
         )
     return wanted
 
@@ -283,7 +283,7 @@ def _closed_folder() -> Path:
 
 
 def _patiently(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """Have Ray ask for its own node again and again; after half a minute it would give up."""
+    """Let Ray look for its own node repeatedly; it would give up after half a minute."""
     started = time.monotonic()
 
     def ask_until(gcs_address: str, node_id: str) -> Any:

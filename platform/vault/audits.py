@@ -316,7 +316,7 @@ def check_room(settings: AuditSettings, *, num_labels: int) -> None:
         raise ValueError(
             f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
             f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
-            f"takes one of its own, so ask for at most {num_labels} in all"
+            f"takes one of its own, so request at most {num_labels} in all"
         )
 
 

@@ -8,7 +8,8 @@ label where fits name the label of each row, and as if one label had been in all
 do. The very same features under other names are taken for the same people, whatever their names
 are: a mistake in the names costs nobody their privacy.
 
-A vault counts labels or persons, never both: what single labels paid says too little of a person.
+A vault counts labels or persons, never both: payments of single labels do not
+bound those of a person.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,6 +111,7 @@ class PublicSide:
 
 
 _Place = tuple[PublicSide, ReleaseStore]
+_Paid = tuple[PublicSide, Sequence[Charge]]
 
 
 class SharedVault:
@@ -182,7 +184,7 @@ class SharedVault:
 
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""
-        return _charges(self._places())
+        return _charges(self._paid())
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -210,26 +212,25 @@ class SharedVault:
         That delta is 0 where every release is pure, and above `delta` where failures need more.
         With `planned` charges of labels of that public side: what it would be after them.
         """
-        places = list(self._places())
+        paid = self._paid()
         if planned is not None and planned[1]:
-            side, charges = planned
-            places.append((side, MemoryStore(_charges=list(charges))))
-        at = delta_of_total(_charges(places), delta=delta)
-        return _joint_ledger(places).epsilon_or_infinity(delta=at), at
+            paid.append(planned)
+        at = delta_of_total(_charges(paid), delta=delta)
+        return joint_ledger(paid)[0].epsilon_or_infinity(delta=at), at
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
 
         Infinite where none holds there; `total` has one, and the delta that it takes.
         """
-        return _joint_ledger(list(self._places())).epsilon_or_infinity(delta=delta)
+        return joint_ledger(self._paid())[0].epsilon_or_infinity(delta=delta)
 
     def paid_before(self, side: PublicSide) -> int:
         """Return how many people of a fit other fits named that released something."""
         others = [
-            place.names
-            for place, store in self._places()
-            if place.people is not None and place.key != side.key and store.charges()
+            other.names
+            for other, _ in self._paid()
+            if other.people is not None and other.key != side.key
         ]
         return len(np.intersect1d(side.names, np.concatenate(others))) if others else 0
 
@@ -267,6 +268,10 @@ class SharedVault:
                 f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
                 "place of --moved, and another folder for it in place of --results)"
             ) from error
+
+    def _paid(self) -> list[_Paid]:
+        """The fits that released something, with their lines."""
+        return [(side, paid) for side, store in self._places() if (paid := store.charges())]
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
@@ -323,18 +328,11 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
 
 
-def _charges(places: Iterable[_Place]) -> list[Charge]:
-    return [charge for _, store in places for charge in store.charges()]
+def _charges(paid: Sequence[_Paid]) -> list[Charge]:
+    return [charge for _, charges in paid for charge in charges]
 
 
-def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
-    """One ledger of all fits that released something."""
-    return joint_ledger([(side, paid) for side, store in places if (paid := store.charges())])[0]
-
-
-def joint_ledger(
-    paid: Sequence[tuple[PublicSide, Sequence[Charge]]],
-) -> tuple[PrivacyLedger, NDArray[np.str_]]:
+def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]]:
     """Return one ledger of the charges of several fits over people numbered alike, and their names.
 
     It has one label, anybody's, where no fit names its people.

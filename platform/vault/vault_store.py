@@ -101,12 +101,7 @@ class SqliteStore:
                     connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
-                if version != SCHEMA_VERSION:
-                    raise StoreUnusable(
-                        f"{path} is a vault store of version {version}, but this labeldp reads "
-                        f"version {SCHEMA_VERSION}; use the labeldp that wrote it, or another "
-                        "folder with --results"
-                    )
+                _check_version(path, version)
                 self.id, lines = _settle(connection, path, moved=moved)
             # After the transaction, when the store's own id is sure to be in it. From now on a
             # missing witness was taken away.
@@ -195,14 +190,22 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # A process that is killed before this leaves a witness of one line less, which is no
-        # contradiction; a full disk costs the witness, not the release.
+        # A process that is killed before this leaves a witness of one line less, which does not
+        # contradict the ledger; a full disk costs the witness, not the release.
         with suppress(OSError):
             _testify(self.path, self.id, lines + 1)
         return True
 
 
 # The store's identity, and the witness beside it
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version != SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"{path} is a vault store of version {version}, but this labeldp reads version "
+            f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
+        )
 
 
 def witness(path: Path) -> Path:
@@ -326,11 +329,7 @@ def read_ledger(path: Path) -> KeptLedger:
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
         ).fetchone()
-        if version != SCHEMA_VERSION:
-            raise StoreUnusable(
-                f"{path} is a vault store of version {version}, but this labeldp reads version "
-                f"{SCHEMA_VERSION}; use the labeldp that wrote it"
-            )
+        _check_version(path, version)
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
         rows = connection.execute(
             "SELECT key, event, indices, mechanism, failure_probability, made FROM charges "
@@ -391,16 +390,28 @@ def _charge_of_row(
 
 
 def _write_array(values: NDArray[Any]) -> bytes:
+    """Return the array in NumPy's format, but eight booleans in a byte: released sets are such."""
     buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=False)
+    if values.dtype == np.bool_:
+        header = {"descr": "|b1", "fortran_order": False, "shape": values.shape}
+        np.lib.format.write_array_header_1_0(buffer, header)
+        buffer.write(np.packbits(values).tobytes())
+    else:
+        np.save(buffer, values, allow_pickle=False)
     return buffer.getvalue()
 
 
 def _read_array(content: bytes) -> NDArray[Any]:
-    """The array that `_write_array` wrote, where it lies: read-only, and no copy."""
+    """The array that `_write_array` wrote: read-only and, unless of booleans, where it lies."""
     header = io.BytesIO(content)
     if np.lib.format.read_magic(header) != (1, 0):
         raise ValueError("it has an unknown format")
     shape, turned, kind = np.lib.format.read_array_header_1_0(header)
-    values = np.frombuffer(content, kind, math.prod(shape), header.tell())
+    size = math.prod(shape)
+    if kind == np.bool_:
+        octets = np.frombuffer(content, np.uint8, offset=header.tell())
+        values = np.unpackbits(octets, count=size).astype(np.bool_)
+        values.flags.writeable = False
+    else:
+        values = np.frombuffer(content, kind, size, header.tell())
     return values.reshape(shape, order="F" if turned else "C")

@@ -2,7 +2,7 @@
 
 Training teachers is what costs; noise is not. Votes are therefore stored under a hash of all that
 decides them, and every setting of the noise reads the same ones. They are made of true labels
-without any noise: whoever reads this folder has no privacy to overcome, so only its owner may.
+without any noise, so only the owner may read this folder.
 """
 
 import hashlib

@@ -29,7 +29,7 @@ def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What is timed, with its inputs made and models built.
+    """The timed calls, with inputs made and models built.
 
     `reference` is what a person would write plainly for the same, or for the share `part` of it,
     where all of it would take minutes; `check` asserts, before, that both give the same.
@@ -143,7 +143,7 @@ def machine() -> str:
 
 
 def _peak_megabytes(work: Callable[[], object]) -> float | None:
-    """Most memory of one run, beside what the process held before; None where nobody tells."""
+    """Most memory of one run, beside what the process held before; None if unknown."""
     try:
         # Sets the high-water mark of resident memory back to what is resident now.
         Path("/proc/self/clear_refs").write_text("5")

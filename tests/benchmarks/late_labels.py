@@ -1,4 +1,4 @@
-"""What a window for late purchases costs in bias, on the synthetic log.
+"""Bias by the window for late purchases, on the synthetic log.
 
     python -m tests.benchmarks.late_labels --rows 100000
 
@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from labeldp.platform.api import two_parties
+from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator, some_of
@@ -65,7 +65,7 @@ def main() -> None:
                 vault=SharedVault(),
                 missing="no",
             )
-            released = two_parties.fit_release(features, [two_parties.read_release(folder)])
+            released = two_parties.fit_release(features, [party_files.read_release(folder)])
             true = without_noise(features, labels, new)
             for name, both in (("true", true), ("released", released.predict_proba(new))):
                 found = both[:, 1]

@@ -1,4 +1,4 @@
-"""What an encoder that was trained without labels is worth: ridge regression on its features.
+"""The worth of an encoder trained without labels: ridge regression on its features.
 
     python -m tests.benchmarks.self_supervised cifar10 --images 2000 --width 16 --epochs 16
     python -m tests.benchmarks.self_supervised digits --width 8 --epochs 6 --labels 20

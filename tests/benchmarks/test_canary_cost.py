@@ -1,7 +1,7 @@
 """Evidence for the default of `audit.canaries`: one label in a hundred costs next to no accuracy.
 
 The same training, with the same seeds and the same noise, with and without wrong labels: digits,
-a table of 800 rows and 20 columns, and Adult where it is at hand; without privacy and with ALIBI at
+a table of 800 rows and 20 columns, and Adult if it is there; without privacy and with ALIBI at
 epsilon 2. Some minutes on one core.
 """
 

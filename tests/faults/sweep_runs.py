@@ -152,7 +152,7 @@ def identity(results: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a seeded sweep leaves that must not depend on what happened on the way.
+    """Results of a seeded sweep, which must not depend on interruptions.
 
     Numbers and curves of trials by hash, but for times; charges, with a digest of their releases.
     """
@@ -217,10 +217,10 @@ def check_tracking(results: Path) -> None:
 
 
 def run_here(sweep: Sweep, *arguments: str) -> tuple[int, str]:
-    """Run a sweep's command line in this process; returns the exit code and what it said."""
+    """Run a sweep's command line in this process; returns the exit code and its output."""
     said = io.StringIO()
     copied = patch.object(tracking, "_create_whole", copy_store)
     with copied, contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = sweep_command.run(sweep, list(arguments))
-    print(said.getvalue())  # for whoever looks at a test that failed
+    print(said.getvalue())  # for a test that failed
     return code, said.getvalue()

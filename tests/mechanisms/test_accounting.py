@@ -58,7 +58,7 @@ def test_published_engine_epsilons() -> None:
         assert epsilon == pytest.approx(row["eps"], rel=1e-9)
 
 
-@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.3, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("noise_multiplier", [1e-3, 0.3, 1.0, 5.0, 100.0, 1e4])
 def test_exact_gaussian_inverts_its_own_delta(noise_multiplier: float) -> None:
     for delta in (1e-12, 1e-5, 0.1):
         epsilon = gaussian_epsilon(noise_multiplier=noise_multiplier, delta=delta)
@@ -67,6 +67,14 @@ def test_exact_gaussian_inverts_its_own_delta(noise_multiplier: float) -> None:
             assert log_delta == pytest.approx(math.log(delta), rel=1e-9)
         rdp = ORDERS / (2 * noise_multiplier**2)
         assert epsilon <= epsilon_from_rdp(ORDERS, rdp, delta)[0] + 1e-12
+    for power in range(3, 15):  # where delta underflows
+        log_delta = log_gaussian_delta(
+            noise_multiplier=noise_multiplier, epsilon=10.0**power / noise_multiplier
+        )
+        assert log_delta < -1e5
+    for delta in (0.0, 1.0):
+        with pytest.raises(ValueError, match="delta is"):
+            gaussian_epsilon(noise_multiplier=noise_multiplier, delta=delta)
 
 
 def test_pure_rdp_is_the_divergence_of_binary_randomized_response() -> None:

@@ -1,4 +1,4 @@
-"""What noise tells of a coin: closed forms against draws, symmetry, exact epsilons."""
+"""Information of noise about a coin: closed forms against draws, symmetry, exact epsilons."""
 
 import math
 

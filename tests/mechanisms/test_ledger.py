@@ -1,4 +1,4 @@
-"""ledger: the budget's rule, for whoever plans, grants or reports, against sums by hand."""
+"""ledger: the budget's rule in plans, grants and reports, against sums by hand."""
 
 import math
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def test_places_of_labels_are_nobodys_to_change() -> None:
     asked[:] = 3
     assert found.tolist() == [0, 1, 2] and not found.flags.writeable
     with pytest.raises(ValueError, match="whole numbers"):
-        check_indices(np.array([True, False]), 4)  # a mask is no list of places
+        check_indices(np.array([True, False]), 4)  # a mask is not a list of places
 
 
 def test_a_stated_epsilon_has_no_tail_and_is_never_less_than_it_is() -> None:

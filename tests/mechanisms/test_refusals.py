@@ -46,7 +46,7 @@ from labeldp.mechanisms.ledger import Budget, PrivacyLedger
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax, price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
-from labeldp.mechanisms.pate.published_cost import ReleaseNoise
+from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise
 from labeldp.mechanisms.pate.vote_leakage import Defense, fit_concentration
 from labeldp.mechanisms.randomness import (
     SecureGenerator,
@@ -100,7 +100,8 @@ PURE_CHANNEL = partial(auditing.LaplaceFamily().channel(1.0).epsilon, delta=0.0)
 NORMAL_CHANNEL = partial(auditing.GaussianFamily().channel(1.0).epsilon, delta=1e-5)
 PRICES: list[Row] = [
     (CURVE, {"orders": [1.0, 2.0], "rdp": [0.1, 0.1]}, "above 1"),
-    (CURVE, {"rdp": [-0.1]}, "0 or above"),
+    (CURVE, {"orders": [2.0, 3.0], "rdp": [2.0, -1.0]}, "rdp is -1.0 at order 3.0; .* 0 or above"),
+    (CURVE, {"rdp": [NAN]}, "0 or above"),
     (CURVE, {"orders": [], "rdp": []}, "at least 1"),
     (CURVE, {"orders": [2.0, 3.0]}, "shape"),
     *out_of_range(
@@ -426,6 +427,7 @@ OF_VOTES: list[Row] = [
         "without a threshold",
     ),
     (PUBLISHED, {"votes": [[60, 0, 0, 0], [59, 0, 0, 0]]}, "row 1 sums to 59"),
+    *out_of_range(partial(AnswerPrice, noise_std=1.0, num_classes=2, order=2.0), num_classes=[1]),
     (OF_ANSWERS, {"num_teachers": 11}, "votes sum to 10, but num_teachers is 11"),
     *out_of_range(OF_ANSWERS, num_teachers=[0], noise_std=[0.0]),
     *(
@@ -601,7 +603,7 @@ AUDITS: list[Row] = [
     (UNKNOWN, {"labels": ints(0, 1, 77, *TEN[3:])}, r"labels\[2\] is not one of the classes"),
     (UNKNOWN, {"proxy": np.full((10, 2), 0.5)}, "^proxy"),
     (UNKNOWN, {"proxy": np.eye(3)[ints(0, 1, 1, *TEN[3:])]}, "example 2 probability 0"),
-    (UNKNOWN, {"proxy": np.eye(3)[TEN]}, "nothing to tell apart"),
+    (UNKNOWN, {"proxy": np.eye(3)[TEN]}, "nothing to distinguish"),
     (UNKNOWN, {"confidences": np.full((10, 3), 0.5)}, "^confidences"),
     *out_of_range(UNKNOWN, proxy_log_error=[-1.0]),
     (

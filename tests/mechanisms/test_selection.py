@@ -54,7 +54,7 @@ def number_of_trials(chosen: Selection, most: int = 20_000) -> NDArray[np.float6
 
 
 def winner(single: NDArray[np.float64], trials: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pr[winner = o], where a larger output o scores higher; the last entry is no winner."""
+    """Pr[winner = o], where a larger output o scores higher; the last entry is for no winner."""
     below = np.concatenate([[0.0], np.cumsum(single)])
     powers = below[:, None] ** np.arange(len(trials))[None, :]
     generating = powers @ trials

@@ -1,4 +1,4 @@
-"""One release is drawn and paid for once; who asks for other noise pays again."""
+"""One release is drawn and paid once; a request for other noise is paid again."""
 
 import json
 import math

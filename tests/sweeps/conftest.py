@@ -1,3 +1,75 @@
-"""Fixtures of tests of sweeps."""
+"""A sweep's front door: what is refused there touches nothing and says one line."""
 
-from tests.sweeps.front_door import door as door
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.records import tracking
+from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.sweep import open_sweep
+from labeldp.platform.sweep.overrides import load_sweep
+from tests.platform.cli.asked import swept
+from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import copy_store, new_store
+from tests.source_tree import ROOT
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below `folder`, but for the lock that says who was here last."""
+    return {
+        path: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "driver.lock"
+    }
+
+
+class Door:
+    """A place to run the quickstart's command line from."""
+
+    def __init__(self, here: Path) -> None:
+        self.here, self.results = here, here / "results" / "quickstart"
+
+    def refuse(self, *arguments: str, code: int = 2) -> str:
+        """Run, check that one line was said and nothing was changed, and return the line."""
+        before = contents(self.here)
+        ended, out, err = swept(QUICKSTART, *arguments)
+        assert (ended, out) == (code, "") and "Traceback" not in err
+        (line,) = [line for line in err.splitlines() if "error: " in line]
+        assert contents(self.here) == before
+        return line
+
+
+QUICKSTART = load_sweep(str(ROOT / "sweeps" / "quickstart.py"))
+
+
+@pytest.fixture(autouse=True)
+def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "LABELDP_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def door(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Door]:
+    """A folder to start in: empty, or "used": with the results of an earlier start."""
+
+    def not_reached(address: str | None) -> AbstractContextManager[object]:
+        raise AssertionError("Ray is about to start")
+
+    monkeypatch.setattr(open_sweep, "connected", not_reached)
+    monkeypatch.setattr(tracking, "_create_whole", copy_store)
+    monkeypatch.chdir(tmp_path)
+    door = Door(tmp_path)
+    if getattr(request, "param", "new") == "used":
+        folder = ResultsFolder(door.results, sweep="quickstart")
+        folder.identify(fingerprint="f" * 64, parent_run_id="0" * 32)
+        folder.keep(a_record())
+        new_store(door.results)
+        (door.results / "vault.db").write_bytes(b"not looked at")
+    terminate = signal.getsignal(signal.SIGTERM)
+    yield door
+    signal.signal(signal.SIGTERM, terminate)

@@ -2,9 +2,7 @@
 
 import shutil
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
@@ -12,84 +10,38 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import load
 from tests.platform.sweep.examples import a_record
-from tests.sweeps.front_door import Door
+from tests.sweeps.conftest import Door
 
 
 @pytest.mark.parametrize("door", ["new", "used"], indirect=True)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        # keys
         (["trainer.epsilom=1"], ["trainer.epsilom", "did you mean trainer.epsilon"]),
         (["trainer=1"], ["trainer is a section", "trainer.epsilon"]),
         (["trainer.epsilon"], ["'trainer.epsilon'", "key=value"]),
-        # types
         (["trainer.epochs=many"], ["trainer.epochs is 'many'"]),
         (["trainer.epsilon=[1,two]"], ["trainer.epsilon is 'two'"]),
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
-        # numbers
         (["trainer.epsilon=-1"], ["epsilon is -1", "above 0"]),
         (["trainer.epsilon=[]"], ["trainer.epsilon is an empty list", "at least one"]),
-        # labels that make no sweep
         (["audit.canaries=[50,60]"], ["audit.canaries", "run a sweep for each value"]),
         (["audit.canaries=100000"], ["100000", "1438 training examples", "at most 1438"]),
         (
             ["method=prior_labels", "trainer.prior.source=clusters", "trainer.prior.clusters=2000"],
             ["clusters is 2000, but there are 1438 examples"],
         ),
-        # data
         (["data.name=mnist"], ["mnist", "labeldp data fetch mnist", "LABELDP_DATA"]),
         (["data.hold_out=none"], ["hold_out", "data.name=own", "digits"]),
         (["data.name=own"], ["path", "data.path"]),
         (["data.name=own", "data.path=none.npz"], ["none.npz is not there", "data.path"]),
-        # the command line itself
         (["--resume", "sometimes"], ["sometimes", "auto", "must", "never"]),
         (["--max-minutes", "0"], ["max_minutes is 0", "above 0"]),
         (["--max-epsilon-total", "0"], ["epsilon is 0", "above 0"]),
     ],
 )
 def test_settings_are_refused(door: Door, arguments: list[str], words: list[str]) -> None:
-    code, line = door.refuse(*arguments)
-    assert code == 2
-    for word in words:
-        assert word in line
-
-
-FEATURES = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-LABELS = np.arange(300) % 3
-INFINITE_IN_ROW_7 = FEATURES.copy()
-INFINITE_IN_ROW_7[7, 2] = np.inf
-
-
-TEST = {"test_features": FEATURES, "test_labels": LABELS, "num_classes": 3}
-ONE_PART = {"features": FEATURES, "labels": LABELS}
-
-
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        (
-            {"train_features": FEATURES, "train_labels": np.where(LABELS == 2, 7, LABELS), **TEST},
-            ["train_labels[2] is not one of the classes", "0..2"],
-        ),
-        (
-            {"train_features": INFINITE_IN_ROW_7, "train_labels": LABELS, **TEST},
-            ["row 7, column 2 is inf", "finite"],
-        ),
-        (ONE_PART, ["how many classes", "data.classes=K"]),
-        (
-            {**ONE_PART, "num_classes": 3},
-            ["data.hold_out=public", "data.hold_out=none", "test split"],
-        ),
-        ({"features": np.array([{}] * 300), "labels": LABELS}, ["no Python objects"]),
-    ],
-)
-def test_data_of_the_users_own_are_refused(
-    door: Door, arrays: dict[str, NDArray[np.generic]], words: list[str]
-) -> None:
-    np.savez(door.here / "own.npz", allow_pickle=True, **arrays)
-    code, line = door.refuse("data.name=own", "data.path=own.npz")
-    assert code == 2
+    line = door.refuse(*arguments)
     for word in words:
         assert word in line
 
@@ -105,38 +57,18 @@ def test_spending_of_earlier_starts_counts(door: Door) -> None:
     vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
     vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
     limit = ("--max-epsilon-total", "1.2", "trainer.noise=laplace")
-    code, line = door.refuse(*limit, "trainer.epsilon=0.5")
-    assert code == 4
+    line = door.refuse(*limit, "trainer.epsilon=0.5", code=4)
     for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
         assert word in line
     with pytest.raises(AssertionError, match="Ray is about to start"):
         door.refuse(*limit, "trainer.epsilon=1")
 
 
-def test_a_deleted_vault_does_not_grant_the_budget_again(door: Door) -> None:
-    loaded = load("digits")
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    store = SqliteStore(folder.store)
-    folder.identify(fingerprint=loaded.public.fingerprint, vault=store.id)
-    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
-    vault.release(LaplaceNoise(epsilon=2.0, num_classes=10))
-    limit = ("--max-epsilon-total", "2", "trainer.noise=laplace", "trainer.epsilon=1.9")
-    assert door.refuse(*limit)[0] == 4
-    for path in (folder.store, folder.store.with_suffix(".lines")):
-        path.unlink()
-    for moved in ((), ("--moved",)):
-        code, line = door.refuse(*limit, *moved)
-        assert code == 2
-        for word in ("vault.db is missing", "sweep.json knows of it", "--results", "add what"):
-            assert word in line
-
-
 def test_a_copied_results_folder_is_refused(door: Door) -> None:
     original = ResultsFolder(door.here / "original", sweep="quickstart")
     SqliteStore(original.store)
     shutil.copytree(original.path, door.results, dirs_exist_ok=True)
-    code, line = door.refuse()
-    assert code == 2
+    line = door.refuse()
     assert f"is a copy of the vault that was made at {original.store}" in line
     assert "--moved" in line
     with pytest.raises(AssertionError, match="Ray is about to start"):
@@ -145,31 +77,26 @@ def test_a_copied_results_folder_is_refused(door: Door) -> None:
 
 def test_results_below_a_file_are_refused(door: Door) -> None:
     (door.here / "file").write_text("mine")
-    code, line = door.refuse("--results", "file/results")
-    assert code == 2
+    line = door.refuse("--results", "file/results")
     assert "file/results can't be written" in line and "--results DIR" in line
 
 
 @pytest.mark.parametrize("door", ["used"], indirect=True)
 def test_results_of_others_are_refused(door: Door) -> None:
-    code, line = door.refuse()
-    assert code == 2 and "holds this sweep on other data" in line and "--results" in line
-    other = ResultsFolder(door.here / "other", sweep="another sweep")
-    other.identify()
-    code, line = door.refuse("--results", "other")
-    assert code == 2 and "holds sweep 'another sweep', not 'quickstart'" in line
+    line = door.refuse()
+    assert "holds this sweep on other data" in line and "--results" in line
 
 
 def test_resume_must_and_never_are_kept(door: Door) -> None:
-    code, line = door.refuse("--resume", "must")
-    assert code == 2 and "holds no sweep to resume" in line and "--resume auto" in line
+    line = door.refuse("--resume", "must")
+    assert "holds no sweep to resume" in line and "--resume auto" in line
     ResultsFolder(door.results, sweep="quickstart").keep(a_record())
-    code, line = door.refuse("--resume", "never")
-    assert code == 2 and "holds 1 trials" in line and "--results DIR" in line
+    line = door.refuse("--resume", "never")
+    assert "holds 1 trials" in line and "--results DIR" in line
 
 
 def test_damaged_results_are_refused(door: Door) -> None:
     ResultsFolder(door.results, sweep="quickstart").keep(a_record())
     (door.results / "trials" / "bad.json").write_text('{"hash": ')
-    code, line = door.refuse()
-    assert code == 2 and "bad.json can't be read" in line and "move" in line
+    line = door.refuse()
+    assert "bad.json can't be read" in line and "move" in line

@@ -13,18 +13,16 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 import labeldp
-from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, read_results
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.trial import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
+from tests.platform.cli.asked import answer, swept, words
+from tests.sweeps.conftest import QUICKSTART
 
 pytestmark = pytest.mark.timeout(900)
 
-QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
 EXAMPLES, CLASSES = 3000, 3
 #: Learning rates: one is far too small to learn anything in so few epochs.
 RATES = (0.05, 0.000001)
@@ -40,9 +38,7 @@ def own_file(folder: Path) -> Path:
     return path
 
 
-def test_a_sweep_without_any_public_label(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_without_public_labels(tmp_path: Path) -> None:
     settings = [
         "data.name=own",
         f"data.path={own_file(tmp_path)}",
@@ -55,15 +51,11 @@ def test_a_sweep_without_any_public_label(
         "audit.canaries=50",
     ]
     results = tmp_path / "results"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    arguments = ["--results", str(results), "--json", "--choose-by", "estimated"]
+    options = ("--results", str(results), "--json", "--choose-by", "estimated")
     with without_cluster():
-        code = sweep_command.run(
-            load_sweep(str(QUICKSTART)), [*arguments, "--max-epsilon-total", "2", *settings]
-        )
-    captured = capsys.readouterr()
-    assert code == 0, captured.err
-    outcome = json.loads(captured.out.splitlines()[-1])
+        code, out, err = swept(QUICKSTART, *options, "--max-epsilon-total", "2", *settings)
+    assert code == 0, err
+    outcome = json.loads(out.splitlines()[-1])
     assert (outcome["finished"], outcome["failed"]) == (2, 0)
     # Chosen by the estimate: the model that has learned something, and by far.
     (best,) = outcome["pareto"]
@@ -87,11 +79,8 @@ def test_a_sweep_without_any_public_label(
     assert ">estimated, %<" in page and ">accuracy, %<" not in page
     assert "The best of 2 looks better than it is" in page
     # The same report from tracking alone.
-    again = tmp_path / "again"
-    uri = outcome["tracking_uri"]
-    asked = ["report", "quickstart", "--tracking-uri", uri, "--out", str(again), "--json"]
-    assert main(asked) == 0
-    capsys.readouterr()
+    again, uri = tmp_path / "again", outcome["tracking_uri"]
+    answer("report", "quickstart", "--tracking-uri", uri, "--out", str(again))
     assert (again / "pareto.csv").read_text() == (results / "pareto.csv").read_text()
 
 
@@ -111,10 +100,7 @@ def rare_file(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
-def test_a_rare_class_is_reported_by_auc_and_average_precision(
-    hold_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_rare_class_is_reported_by_auc(hold_out: str, tmp_path: Path) -> None:
     results = tmp_path / "results"
     settings = {
         "method": "alibi",
@@ -206,12 +192,7 @@ def settings(path: Path, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("hold_out", ["public", "none"])
-def test_amounts_are_learned_from_a_file_at_the_planned_price(
-    hold_out: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_amounts_of_a_file_cost_what_was_planned(hold_out: str, tmp_path: Path) -> None:
     results, file = tmp_path / "results", tmp_path / "own.csv"
     rows = amounts_file(file)
     given = settings(file, **{"data.hold_out": hold_out, "evaluation.held_out_share": 0.4})
@@ -255,7 +236,7 @@ def test_amounts_are_learned_from_a_file_at_the_planned_price(
     model = next((tmp_path / "public").rglob("model.json")).parent
     for place in (model, results / "models" / best["trial"]):
         out = tmp_path / "found.csv"
-        assert main(["predict", str(place), str(file), "-o", str(out)]) == 0
+        answer("predict", str(place), str(file), "-o", str(out))
         found = pd.read_csv(out)
         assert list(found) == ["prediction"] and found.prediction.between(0, 100).all()
         assert np.corrcoef(found.prediction, rows.spent)[0, 1] > 0.75
@@ -274,7 +255,7 @@ def test_amounts_are_learned_from_a_file_at_the_planned_price(
         ({"data.label_column": "town"}, r"column 'town' row 0 is not a number"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(
+def test_contradictions_are_refused(
     changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "own.csv"
@@ -286,19 +267,16 @@ def test_settings_that_contradict_each_other_are_refused(
     assert not (tmp_path / "results" / "vault.db").exists()
 
 
-def test_a_file_of_amounts_is_described_and_its_secrets_are_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_amounts_is_described_and_its_secrets_are_not(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = amounts_file(file, count=60)
     asked = ["data", "check", str(file), "--label-column", "spent", "--hold-out", "none"]
-    assert main([*asked, "--bounds", "0,100"]) == 0
-    said = capsys.readouterr().out
+    asked += ["--bounds", "0,100"]
+    said = words(*asked)
     assert "bounds   0 to 100" in said and "sweeps/amounts.py" in said
     assert "data.bounds=0.0,100.0" in said
     assert not any(f"{each:.2f}" in said for each in rows.spent)
     rows.spent = rows.spent.astype(str).replace({rows.spent[7].astype(str): "secret"})
     rows.to_csv(file, index=False)
-    main([*asked, "--bounds", "0,100"])
-    said = capsys.readouterr().out
+    said = words(*asked, code=1)
     assert "row 7 is not a number" in said and "secret" not in said.replace("labels; secret", "")

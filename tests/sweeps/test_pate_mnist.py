@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records import tracking
 from labeldp.platform.sweep.overrides import load_sweep
+from tests.platform.cli.asked import swept
 from tests.platform.sweep.stores import copy_store
 
 PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
@@ -20,10 +20,7 @@ TEACHERS = 250
 @pytest.mark.ray_cluster
 @pytest.mark.timeout(900)
 def test_teachers_are_trained_once_for_all_settings_of_the_noise(
-    cluster: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
     monkeypatch.setattr(tracking, "_create_whole", copy_store)
@@ -31,12 +28,11 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     def run(name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
         """Return the JSON, the standard error, and the metrics of the sweep's own run."""
         where = ("--results", str(tmp_path / name), "--address", cluster.address)
-        code = sweep_command.run(load_sweep(PATE_MNIST), ["--smoke", "--json", *where, *overrides])
-        captured = capsys.readouterr()
-        assert code == 0, captured.err
-        outcome = json.loads(captured.out.splitlines()[-1])
+        code, out, err = swept(load_sweep(PATE_MNIST), "--smoke", "--json", *where, *overrides)
+        assert code == 0, err
+        outcome = json.loads(out.splitlines()[-1])
         client = MlflowClient(tracking_uri=outcome["tracking_uri"])
-        return outcome, captured.err, client.get_run(outcome["parent_run_id"]).data.metrics
+        return outcome, err, client.get_run(outcome["parent_run_id"]).data.metrics
 
     # Two settings of one ensemble; the whole grid is the same path more often.
     # The noise is seeded: four students of 100 noisy answers each are now and then all below .7.

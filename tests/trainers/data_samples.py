@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 
 def images(count: int, *shape: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Random pixels [count, *shape]."""
     return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
 
 
@@ -21,15 +20,13 @@ def write_idx(path: Path, values: NDArray[np.uint8]) -> None:
     path.write_bytes(magic + struct.pack(f">{values.ndim}I", *values.shape) + values.tobytes())
 
 
-def write_mnist(
-    root: Path, *, folder: str = "MNIST", train: int = 20, test: int = 10
-) -> NDArray[np.uint8]:
+def write_mnist(root: Path, *, folder: str = "MNIST") -> NDArray[np.uint8]:
     """Write four IDX files, labels 0..9 in turn, and return the training images [N, 28, 28]."""
     raw = root / folder / "raw"
-    for part, count, seed in (("train", train, 0), ("t10k", test, 1)):
+    for part, count, seed in (("train", 20, 0), ("t10k", 10, 1)):
         write_idx(raw / f"{part}-images-idx3-ubyte", images(count, 28, 28, seed=seed))
         write_idx(raw / f"{part}-labels-idx1-ubyte", (np.arange(count) % 10).astype(np.uint8))
-    return images(train, 28, 28)
+    return images(20, 28, 28)
 
 
 def write_cifar_binary(
@@ -42,7 +39,6 @@ def write_cifar_binary(
 
 
 def write_pickle(path: Path, content: object) -> None:
-    """Write a pickle of the protocol that CIFAR's Python version uses."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pickle.dumps(content, protocol=2))
 
@@ -76,7 +72,6 @@ ADULT_TEST = """\
 
 
 def write_adult(root: Path, *, train: str = ADULT_TRAIN, test: str = ADULT_TEST) -> None:
-    """Write the two files of UCI Adult."""
     (root / "adult").mkdir(parents=True, exist_ok=True)
     (root / "adult" / "adult.data").write_text(train)
     (root / "adult" / "adult.test").write_text(test)

@@ -23,19 +23,16 @@ def sample_tiles(*, side: int = 32, channels: int = 3, count: int = 400) -> torc
 
 
 def to_pillow(image: torch.Tensor) -> Image.Image:
-    """A Pillow image from uint8 [C, H, W]."""
     pixels = image.numpy()
     return Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0).copy())
 
 
 def from_pillow(image: Image.Image) -> torch.Tensor:
-    """uint8 [C, H, W] from a Pillow image."""
     pixels = np.array(image)
     return torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1).copy())
 
 
 def operate(operation: Operation, image: Image.Image, magnitude: int, sign: int) -> Image.Image:
-    """One operation at one of FixMatch's magnitudes."""
     strength = magnitude * 0.9 / 10 + 0.05
     fraction = magnitude * 0.3 / 10 * sign
     width, height = image.size

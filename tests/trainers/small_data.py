@@ -13,9 +13,15 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 ON_CPU = Performance(device=Device.CPU)
+#: A small network that learns from a few labels.
+FEW_LABELS: dict[str, Any] = {
+    **{"model": ModelName.MLP, "width": 16, "epochs": 2, "steps_per_epoch": 20, "batch_size": 8},
+    **{"unlabeled_ratio": 2, "learning_rate": 0.1, "average_decay": 0.5},
+}
 Given = tuple[PublicData, "SeededVault"]
 
 
@@ -63,44 +69,42 @@ def digits(*, train: int | None = None, **limits: Any) -> Given:
     return data.public, SeededVault(data.train_labels, 10, **limits)
 
 
-def trained(config: Any, given: Given, *, epochs: int | None = None, seed: int = 0) -> Any:
-    """Start a trainer and train it, all of its epochs or so many."""
+def trained(config: Any, given: Given, *, epochs: int | None = None, **how: Any) -> Any:
     data, vault = given
-    trainer = config.start(data=data, labels=vault, seed=seed, performance=ON_CPU)
+    how = {"seed": 0, "performance": ON_CPU, **how}
+    trainer = config.start(data=data, labels=vault, **how)
     for _ in range(config.epochs if epochs is None else epochs):
         trainer.epoch()
     return trainer
 
 
 def small_images(
-    *, examples: int = 400, side: int = 12, channels: int = 1, classes: int = 3, seed: int = 0
+    *, examples: int = 400, side: int = 12, channels: int = 1
 ) -> tuple[PublicData, NDArray[np.int64]]:
-    """Noisy images of one pattern per class, and the training labels."""
-    random = np.random.default_rng(seed)
-    patterns = random.integers(0, 256, (classes, channels, side, side))
-    labels = random.integers(0, classes, examples + 200)
+    """Noisy images of one pattern for each of three classes, and the training labels."""
+    random = np.random.default_rng(0)
+    patterns = random.integers(0, 256, (3, channels, side, side))
+    labels = random.integers(0, 3, examples + 200)
     noise = random.normal(scale=40, size=(len(labels), channels, side, side))
     pixels = np.clip(patterns[labels] * 0.5 + 64 + noise, 0, 255).astype(np.uint8)
-    return _public("small images", torch.from_numpy(pixels), labels, examples, classes)
+    return _public("small images", torch.from_numpy(pixels), labels, examples)
 
 
-def small_table(
-    *, examples: int = 400, columns: int = 8, classes: int = 3, seed: int = 0
-) -> tuple[PublicData, NDArray[np.int64]]:
-    """A cloud of points per class, and the training labels."""
-    random = np.random.default_rng(seed)
-    centers = random.normal(scale=1.5, size=(classes, columns))
-    labels = random.integers(0, classes, examples + 200)
-    values = (centers[labels] + random.normal(size=(len(labels), columns))).astype(np.float32)
-    return _public("small table", torch.from_numpy(values), labels, examples, classes)
+def small_table(*, examples: int = 400) -> tuple[PublicData, NDArray[np.int64]]:
+    """A cloud of points for each of three classes, and the training labels."""
+    random = np.random.default_rng(0)
+    centers = random.normal(scale=1.5, size=(3, 8))
+    labels = random.integers(0, 3, examples + 200)
+    values = (centers[labels] + random.normal(size=(len(labels), 8))).astype(np.float32)
+    return _public("small table", torch.from_numpy(values), labels, examples)
 
 
 def _public(
-    name: str, features: torch.Tensor, labels: NDArray[np.int64], examples: int, classes: int
+    name: str, features: torch.Tensor, labels: NDArray[np.int64], examples: int
 ) -> tuple[PublicData, NDArray[np.int64]]:
     data = PublicData(
         name=name,
-        num_classes=classes,
+        num_classes=3,
         train_features=features[:examples],
         test_features=features[examples:],
         test_labels=labels[examples:],

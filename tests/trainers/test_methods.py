@@ -47,7 +47,7 @@ from labeldp.trainers.settings.pate import (
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 from labeldp.trainers.trainer import PlannedCharge, Trainer
 from tests.trainers.ratings import write_ratings
-from tests.trainers.small_data import ON_CPU, SeededVault, small_table
+from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=150)
@@ -116,10 +116,6 @@ METHODS = {
     "AGIBI with a prior": Method(
         config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, noise=Noise.GAUSSIAN), releases=2
     ),
-    "randomized response with a prior": Method(
-        config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, noise=Noise.RANDOMIZED_RESPONSE),
-        releases=2,
-    ),
     "ALIBI with moments": Method(config=AlibiPriorConfig(**LEARNER, prior=MOMENTS), releases=2),
     "optimal channel under moments": Method(
         config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL),
@@ -156,25 +152,14 @@ METHODS = {
     ),
 }
 _NETWORK = LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1)
-_FEW_LABELS: Mapping[str, Any] = {
-    "model": ModelName.MLP,
-    "width": 16,
-    "epochs": 2,
-    "steps_per_epoch": 20,
-    "batch_size": 8,
-    "unlabeled_ratio": 2,
-    "learning_rate": 0.1,
-    "average_decay": 0.5,
-}
-_FIXMATCH = FixMatchConfig(**_FEW_LABELS)
 PATE = {
     f"PATE, {kind}": _pate(
         StudentConfig(
             kind=kind,
             forest=ForestSettings(trees=10),
             network=_NETWORK,
-            fixmatch=_FIXMATCH,
-            vat=VatConfig(**_FEW_LABELS),
+            fixmatch=FixMatchConfig(**FEW_LABELS),
+            vat=VatConfig(**FEW_LABELS),
         )
     )
     for kind in StudentKind
@@ -189,7 +174,6 @@ PATE["PATE, nearest labels"] = Method(
     releases=0,
     data="table",
 )
-LEARNERS = [name for name in METHODS if name != "convex"]
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +225,6 @@ class Bench:
 
 
 def leaves(state: Any) -> Iterator[Any]:
-    """Everything in a nested state."""
     if isinstance(state, Mapping | list | tuple):
         for each in state.values() if isinstance(state, Mapping) else state:
             yield from leaves(each)
@@ -290,9 +273,7 @@ def test_it_learns_pays_what_its_plan_says_and_keeps_no_true_label(bench: Bench)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_other_trials_read_the_release_that_is_there_as_the_plan_says(
-    name: str, data: Mapping[str, LabelledData]
-) -> None:
+def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledData]) -> None:
     method = METHODS[name]
     bench = Bench(method, data[method.data])
     vault, config = bench.vault(), method.config
@@ -343,10 +324,8 @@ def test_seeds_repeat_and_global_random_state_stays(bench: Bench) -> None:
     assert torch.get_num_threads() == before[2]
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_settings_that_cannot_train_are_refused(
-    name: str, data: Mapping[str, LabelledData]
-) -> None:
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "convex"])
+def test_useless_settings_are_refused(name: str, data: Mapping[str, LabelledData]) -> None:
     method = METHODS[name]
     bench = Bench(method, data[method.data])
     trainer = bench.started(bench.vault(), learning_rate=1e30, warmup=0.0)
@@ -366,17 +345,12 @@ def test_settings_travel_and_compare(config: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("ALIBI", {"noise": "lapalce"}, r"noise is 'lapalce'.*one of laplace"),
-        ("ALIBI", {"post_processing": None}, "post_processing is None.*one of map_with_prior"),
-        ("ALIBI", {"momentum": 1.0}, "momentum is 1.0; it must be .* below 1"),
         ("ALIBI with a prior", {"noise": Noise.NONE}, "noise is none"),
         ("cluster labels", {"prior": PriorSettings()}, "nothing to learn from"),
         ("consensus", {"retrain_epochs": 14}, "retrain_epochs is 14 of 14 epochs"),
         ("consensus", {"noise": Noise.NONE}, "noise is none"),
         ("LP-MST, retrained", {"retrain_epochs": 6}, "epochs is 6, 6 of them to retrain"),
         ("LP-MST", {"stages": 7}, "epochs is 6, 0 of them to retrain, for 7 stages"),
-        ("LP-MST", {"stages": 0}, "stages is 0"),
-        ("LP-MST", {"loss": "forward?"}, "loss is 'forward"),
         ("LP-MST", {"splits": (0.5, 0.4)}, "sum to 0.9"),
         ("LP-MST", {"splits": ()}, "0 shares"),
         ("LP-MST", {"splits": (0.5, 0.3, 0.2)}, "3 shares"),
@@ -393,8 +367,6 @@ def test_bad_settings_are_named(name: str, changes: dict[str, Any], message: str
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(GaussianNoise):
-    """Noise that may fall short."""
-
     failure_probability: ClassVar[float] = 4e-6
 
 

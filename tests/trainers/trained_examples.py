@@ -40,7 +40,7 @@ from labeldp.trainers.settings.pate import (
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
-from tests.trainers.small_data import ON_CPU, SeededVault, small_images
+from tests.trainers.small_data import ON_CPU, SeededVault, small_images, trained
 
 BY_CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=10)
 PATE = PateConfig(
@@ -51,18 +51,14 @@ PATE = PateConfig(
     students=2,
 )
 QUICK: dict[str, Any] = {"epochs": 2, "width": 8, "batch_size": 64}
-STUDENTS = {
-    StudentKind.PROBE: StudentConfig(kind=StudentKind.PROBE),
-    StudentKind.SELF_TRAINED: StudentConfig(kind=StudentKind.SELF_TRAINED, rounds=2),
-    StudentKind.FOREST: StudentConfig(kind=StudentKind.FOREST, forest=ForestSettings(trees=7)),
-    StudentKind.NETWORK: StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(**QUICK)),
-    StudentKind.FIXMATCH: StudentConfig(
-        kind=StudentKind.FIXMATCH,
-        fixmatch=FixMatchConfig(
-            model=ModelName.SMALL_CNN, width=4, epochs=1, steps_per_epoch=2, batch_size=8, padding=1
-        ),
+STUDENT = StudentConfig(
+    rounds=2,
+    forest=ForestSettings(trees=7),
+    network=LearnerConfig(**QUICK),
+    fixmatch=FixMatchConfig(
+        model=ModelName.SMALL_CNN, width=4, epochs=1, steps_per_epoch=2, batch_size=8, padding=1
     ),
-}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +86,15 @@ def examples(folder: Path) -> Iterator[Example]:
         "wide": AlibiConfig(
             epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True
         ),
-        "pate forest": replace(PATE, student=STUDENTS[StudentKind.FOREST]),
-        "pate fixmatch": replace(PATE, student=STUDENTS[StudentKind.FIXMATCH]),
+        "pate forest": _pate(StudentKind.FOREST),
+        "pate fixmatch": _pate(StudentKind.FIXMATCH),
     }.items():
         yield _example(name, config, image_data, image_rows)
     for name, config in {
         "convex of a table": ConvexConfig(),
-        "pate probe": replace(PATE, student=STUDENTS[StudentKind.PROBE]),
-        "pate self-trained": replace(PATE, student=STUDENTS[StudentKind.SELF_TRAINED]),
-        "pate network": replace(PATE, student=STUDENTS[StudentKind.NETWORK]),
+        "pate probe": _pate(StudentKind.PROBE),
+        "pate self-trained": _pate(StudentKind.SELF_TRAINED),
+        "pate network": _pate(StudentKind.NETWORK),
     }.items():
         yield _example(name, config, table_data, table_rows)
     in_halves = Performance(device=Device.CPU, precision=Precision.BF16, channels_last=True)
@@ -108,7 +104,7 @@ def examples(folder: Path) -> Iterator[Example]:
     patches = replace(image_data, public=described_by_features(image_data.public, encoder))
     yield _example("patches", AlibiConfig(**QUICK), patches, image_rows)
     scaled = replace(table_data, public=described_by_features(table_data.public))
-    yield _example("scaled", replace(PATE, student=STUDENTS[StudentKind.PROBE]), scaled, table_rows)
+    yield _example("scaled", _pate(StudentKind.PROBE), scaled, table_rows)
     write_ratings(folder)
     ratings = load("movielens_1m", root=folder)
     (places,) = ratings.public.preprocessing.steps
@@ -116,6 +112,10 @@ def examples(folder: Path) -> Iterator[Example]:
     raw = [column[:40] for column in np.split(known["known"], known["counts"][:1])]
     recommender = RecommenderConfig(epochs=2, width=4, batch_size=64)
     yield _example("recommender", recommender, ratings, {"rows": np.stack(raw, axis=1)})
+
+
+def _pate(kind: StudentKind) -> PateConfig:
+    return replace(PATE, student=replace(STUDENT, kind=kind))
 
 
 def _example(
@@ -126,9 +126,7 @@ def _example(
     performance: Performance = ON_CPU,
 ) -> Example:
     vault = SeededVault(data.train_labels, data.public.num_classes)
-    trainer: Trainer = config.start(data=data.public, labels=vault, seed=3, performance=performance)
-    for _ in range(config.epochs):
-        trainer.epoch()
+    trainer: Trainer = trained(config, (data.public, vault), seed=3, performance=performance)
     predictor = trainer.predictor()
     assert predictor is not None
     raw = rows["rows"] if "rows" in rows else pd.DataFrame(rows)
@@ -148,7 +146,6 @@ def _example(
 
 
 def an_origin(data: PublicData, **changes: Any) -> Origin:
-    """Return where a model of these data may come from."""
     given: dict[str, Any] = {
         "method": "alibi",
         "epsilon": 1.0,
@@ -198,7 +195,7 @@ def small_model() -> tuple[TrainedModel, pd.DataFrame]:
     """Return an untrained model of a table with named classes, and raw rows for it."""
     data, rows = _table()
     vault = SeededVault(data.train_labels, 3)
-    trainer = AlibiConfig(**QUICK).start(data=data.public, labels=vault, seed=0, performance=ON_CPU)
+    trainer = trained(AlibiConfig(**QUICK), (data.public, vault), epochs=0)
     model = TrainedModel(
         predictor=trainer.predictor(),
         preprocessing=data.public.preprocessing,

@@ -143,7 +143,7 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
         names = opened.namelist() if isinstance(opened, zipfile.ZipFile) else opened.getnames()
         found = [each for each in names if each.rpartition("/")[2] == name]
         if not found:
-            raise ValueError(f"there is no {name} in the archive")
+            raise ValueError(f"the archive has no file {name}")
         how = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
         with how(found[0]) as member:
             yield member

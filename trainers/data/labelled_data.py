@@ -342,8 +342,8 @@ class FileOfFeatures:
         if not Path(self.file).is_file():
             raise ValueError(
                 f"{self.file} is not on this machine: features that are too large for memory are "
-                "shared as a file; run on one machine, or keep the results in a folder that all "
-                "of them see"
+                "shared as a file; run on one machine, or mount a disk that all machines share at "
+                f"{Path(self.file).parent}"
             )
         size = int(np.prod(self.shape))
         flat = torch.from_file(self.file, shared=True, size=size, dtype=torch.float32)

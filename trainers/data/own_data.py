@@ -245,7 +245,7 @@ def _stated_classes(
     stated = [each for each in (in_file, said) if each is not None]
     if not stated:
         raise DataFileError(
-            f"{file} does not say how many classes there are, and that is not read from secret "
+            f"{file} does not state the number of classes, which is not read from secret "
             "labels: add num_classes or class_names to the file, or set data.classes=K (or "
             "data.classes=NAME,NAME,... in the order of the classes)"
         )

@@ -50,7 +50,7 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
 
 
 def check_learner(estimator: Any, *, probabilities: bool = True) -> None:
-    """Refuse an estimator that can't learn from a release; ask before one is drawn and paid.
+    """Refuse an estimator that can't learn from a release; call it before one is drawn and paid.
 
     It takes `sample_weight`, in a pipeline its last step, and a classifier has `predict_proba`.
     """

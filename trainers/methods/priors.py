@@ -276,7 +276,7 @@ class MomentQuery:
 
 
 def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
-    """Decide how many directions to ask about: as many as leave little noise in a prediction.
+    """Decide how many directions to request: as many as leave little noise in a prediction.
 
     `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
     prediction, which lies between 0 and 1.

@@ -58,7 +58,7 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
 
 
 class Fit(Protocol):
-    """Fits a clone of a regressor; `of_mean`: whether its loss asks for the mean."""
+    """Fits a clone of a regressor; `of_mean`: whether its loss estimates the mean."""
 
     def __call__(self, estimator: Any, *, of_mean: bool, seed: int) -> Any:
         """Return the fitted clone."""
@@ -138,7 +138,7 @@ def fit_to_outputs(
 ) -> Any:
     """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
 
-    `of_mean`: whether its loss asks for the mean; otherwise it takes `sample_weight`, and learns
+    `of_mean`: whether its loss estimates the mean; otherwise it takes `sample_weight`, and learns
     from each row's likely amounts. `prior` [BINS] is a charged one.
     """
     # One more output, which reveals nothing.

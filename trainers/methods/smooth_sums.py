@@ -64,7 +64,7 @@ _LARGEST = 7
 
 
 def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows (or persons) to ask about, at this noise of a sum.
+    """Return how many functions of N rows (or persons) to request, at this noise of a sum.
 
     The more functions there are, the smaller is the share of each in a row of length 1. Twice the
     root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
@@ -231,7 +231,7 @@ class SumQuestion:
     def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
         """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
 
-        The longest row decides, whoever made the weights.
+        The longest row decides, for weights of any origin.
         """
         squared = np.square(self.units, dtype=np.float64)
         longest = max(

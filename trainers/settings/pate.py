@@ -168,7 +168,7 @@ class EnsembleConfig(_Models):
         if data.num_classes > MOST_CLASSES:
             raise ValueError(
                 f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
-                f"that teachers tell {MOST_CLASSES} classes apart at most; take another method"
+                f"that teachers distinguish at most {MOST_CLASSES} classes; take another method"
             )
         if self.kind is TeacherKind.NEIGHBORS:
             data.require_numbers(user="the distance between neighbors")
@@ -194,7 +194,7 @@ class EnsembleConfig(_Models):
         if self.queries > examples:
             raise ValueError(
                 f"ensemble.queries is {self.queries}, but there are {examples} training examples "
-                "to ask about; ask about fewer"
+                "to vote on; set fewer queries"
             )
         generator = np.random.default_rng([self.seed, 1])
         return generator.permutation(examples)[: self.queries].astype(np.intp)
@@ -319,11 +319,11 @@ class PateConfig(StartedMethod):
             )
         if self.answers > self.ensemble.queries:
             raise ValueError(
-                f"answers is {self.answers}, but ensemble.queries is {self.ensemble.queries}; ask "
-                "for fewer answers, or let teachers vote on more queries"
+                f"answers is {self.answers}, but ensemble.queries is {self.ensemble.queries}; "
+                "request fewer answers, or let teachers vote on more queries"
             )
         if self.aggregator is AggregatorKind.INTERACTIVE and self.answers < 2:
-            raise ValueError("an interactive run has two rounds; ask for 2 answers at least")
+            raise ValueError("an interactive run has two rounds; request at least 2 answers")
 
     @property
     def _has_check(self) -> bool:

@@ -29,7 +29,7 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.page import write_report
 from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import finished_before
@@ -242,10 +242,8 @@ def _tracked(scratch: Path) -> Work:
 
     def ours() -> str:
         for _ in range(_TRIALS):
-            record = a_trial()
-            run_id = tracker.open_child(record.hash, name="a trial", tags={"seed": "0"})
-            tracker.log_curves(run_id, record.curves)
-            tracker.close_child(record, run_id=run_id, texts=_TEXTS)
+            tags = {"seed": "0"}
+            run_id = tracker.write(a_trial(), name="a trial", tags=tags, texts=_TEXTS)
         return run_id
 
     def plain() -> str:

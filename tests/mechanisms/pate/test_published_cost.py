@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
+from labeldp.mechanisms.pate import published_cost
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax, exact_rdp_threshold
 from labeldp.mechanisms.pate.published_bounds import (
@@ -230,6 +231,28 @@ def test_official_q0_and_q1_and_conditions() -> None:
             assert price.conditions(num_teachers=250) == tuple(row["C5_C6"])
 
 
+def test_conditions_are_checked_one_vote_beyond_all_votes_and_for_any_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    price = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
+    assert price.is_constant(num_teachers=1) and not price.is_constant(num_teachers=250)
+    assert price.after_a_vote(np.zeros(1), direction=1)[0] <= 0
+    seen: list[Array] = []
+
+    def spied(self: AnswerPrice, log_q: Array, original: Any = AnswerPrice.price) -> Any:
+        seen.append(log_q)
+        return original(self, log_q)
+
+    monkeypatch.setattr(AnswerPrice, "price", spied)
+    price.conditions(num_teachers=250)
+    beyond = math.log(9) + log_ndtr(-252 / (40 * math.sqrt(2)))
+    assert min(each.min() for each in seen) == pytest.approx(beyond, rel=1e-12)
+    assert min(each.size for each in seen) >= 1000
+    for noise_std, order, teachers in ((200.0, 300.0, 20_000), (1e5, 1.5e5, 10**7)):
+        loud = AnswerPrice(noise_std=noise_std, num_classes=3, order=order)
+        assert loud.conditions(num_teachers=teachers) == (True, False)
+
+
 def test_a_bound_flat_up_to_rounding_does_not_start_the_search() -> None:
     # order / noise_std**2 and the bound's own ceiling differ in the last bit for some parameters
     for noise_std, order in [(15.0, 1.5), (30.0, 3.0), (60.0, 6.0), (15.0, 6.0)]:
@@ -257,6 +280,20 @@ def test_official_local_sensitivity_of_answers() -> None:
                 np.testing.assert_allclose(ours, arrays[row["ls_key"]], rtol=1e-6, atol=0)
                 compared += 1
     assert (compared, crashed) == (218, 3)
+
+
+def test_sensitivities_of_many_histograms_are_those_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    votes, everything = random_votes(3), np.ones(40, dtype=bool)
+    setting = (TEACHERS, SETTING["noise_std"], ORDER)
+    each = [local_sensitivity_gnmax(row, *setting) for row in votes]
+    np.testing.assert_array_equal(local_sensitivity_gnmax(votes, *setting), each)
+    cost, sensitivity = PRICES.cost(votes, answered=everything)
+    monkeypatch.setattr(published_cost, "_DISTANCE_ENTRIES", 7 * TEACHERS)
+    np.testing.assert_array_equal(local_sensitivity_gnmax(votes, *setting), each)
+    in_parts = PRICES.cost(votes, answered=everything)
+    assert in_parts[0] == cost and in_parts[1] == pytest.approx(sensitivity, rel=1e-12)
 
 
 def test_official_local_sensitivity_of_checks() -> None:

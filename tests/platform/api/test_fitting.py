@@ -1,6 +1,5 @@
 """fitting: labels that no message shows, rows of every kind, prices before the first release."""
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -18,15 +17,13 @@ from labeldp.platform.api.fitting import (
     configured,
     digest_of,
     fit_changes,
-    places_of,
-    refuse_unusable,
     stated_classes,
 )
 from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from tests.platform.cli.asked import answer
 from tests.platform.sweep.examples import a_charge
 
 SECRET = np.array(["benign", "malignant", "benign"])
@@ -52,20 +49,6 @@ def test_classes_are_stated_and_sorted_or_refused(classes: Any, expected: Any) -
         return
     with pytest.raises(ValueError, match=expected):
         stated_classes(classes, SECRET)
-
-
-def test_a_label_that_is_refused_is_not_shown() -> None:
-    for labels, says in (
-        ([1 + 3j], "y holds complex"),
-        (["malignant", None, None], r"y row 1 \(and 1 more\) has no label"),
-        (pd.Series(["no", pd.NA], dtype="string"), r"y row 1 \(and 0 more\) has no label"),
-    ):
-        with pytest.raises(ValueError, match=says) as refused:
-            refuse_unusable(labels)
-        assert "malignant" not in str(refused.value) and "3j" not in str(refused.value)
-    with pytest.raises(ValueError, match=r"y row 1 \(and 0 more\)") as refused:
-        places_of(SECRET, np.array(["benign", "other"]))
-    assert "malignant" not in str(refused.value)
 
 
 GENERATOR = np.random.default_rng(0)
@@ -192,11 +175,8 @@ def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) ->
         (epsilon("rr", keep_probability=0.7, classes=5), "rr --keep-probability .7 --classes 5"),
     ],
 )
-def test_names_cost_the_same_on_the_command_line(
-    found: float, arguments: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["epsilon", *arguments.split(), "--json"])
-    assert json.loads(capsys.readouterr().out)["epsilon"] == found
+def test_names_cost_the_same_on_the_command_line(found: float, arguments: str) -> None:
+    assert answer("epsilon", *arguments.split())["epsilon"] == found
 
 
 def test_mechanisms_cost_their_composed_price_together() -> None:

@@ -71,8 +71,7 @@ def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "delta"),
-    [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)],
+    ("method", "delta"), [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)]
 )
 def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path: Path) -> None:
     # Rows of its own for each case: equal rows would add up.

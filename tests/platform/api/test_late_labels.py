@@ -17,9 +17,8 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
-from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
-from labeldp.platform.cli.command_line import main
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
 from tests.document_commands import commands
@@ -74,8 +73,8 @@ def composed(epsilon: float, *, times: int, delta: float) -> float:
     return float(brentq(lambda at: delta_of(mu * times**0.5, at) - delta, 0, 50, xtol=1e-12))
 
 
-def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_weeks_are_charged_once_whatever_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     points, week = iter(POINTS), 0
@@ -87,14 +86,14 @@ def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
             vault = SharedVault("late/labels.vault")
             charged = point != "before the charge"
             assert len(vault.charges()) == week - 1 + charged
-            assert ("at no cost" in words(capsys, *line)) == charged
-            again = ran(capsys, *line[:-1], f"late/again{week}")
+            assert ("at no cost" in words(*line)) == charged
+            again = ran(*line[:-1], f"late/again{week}")
             assert not again["new"] and len(SharedVault("late/labels.vault").charges()) == week
             first, second = (Path(f"late/{name}{week}/arrays.npz") for name in ("release", "again"))
             assert first.read_bytes() == second.read_bytes()
             assert again["known"] == (0 if week == 1 else 250)
         elif line[0] == "ledger":
-            found = ran(capsys, *line)
+            found = ran(*line)
             most = composed(1.0, times=4, delta=1e-5)
             assert found["epsilon"] == pytest.approx(most, rel=1e-6)
             joined = [(each["release"], each["people"]) for each in found["cohorts"]]
@@ -104,8 +103,7 @@ def test_the_weeks_of_the_page_are_charged_once_whatever_ends(
                 last = most if each["release"] == 1 else 1.0
                 assert each["epsilon_most"] == pytest.approx(last, rel=1e-6)
         else:
-            assert main(line) == 0
-            capsys.readouterr()
+            words(*line)
     assert week == 4
     facts = json.loads(Path("late/model/model.json").read_text())
     assert facts["epsilon"] == pytest.approx(most, rel=1e-6)
@@ -135,7 +133,7 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         tables.append(features.sample(frac=1, random_state=0))
         releases.append(read_release(tmp_path / f"r{week}"))
         model = fit_release(tables, releases)
-        origin = model.trained.origin
+        origin = model.origin
         if method != "moments":
             assert (origin.epsilon, origin.delta) == vault.total() == ((2.0, 0.0), (5.0, 0.0))[week]
         assert origin.epsilon == pytest.approx(vault.total()[0], rel=1e-9)
@@ -150,30 +148,9 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         fit_release(tables[:1], releases)
 
 
-def test_a_known_id_reaches_the_budget_first(tmp_path: Path) -> None:
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault", "budget": 1.0}
-
-    def released(name: str, first: int) -> None:
-        features, labels = a_week(first, 100, seed=0)
-        request = write_request(features, tmp_path / f"q{name}", method="subset", **ASKED)
-        answer(labels, request, tmp_path / f"r{name}", **given)
-
-    released("1", 0)
-    released("2", 100)
-    with pytest.raises(BudgetExceeded):
-        released("3", 199)
-    released("4", 200)
-    ledger = vault_ledger(tmp_path / "vault")
-    assert (ledger["epsilon"], ledger["delta"]) == (1.0, 0.0)
-    assert [each["people"] for each in ledger["cohorts"]] == [100, 100, 100]
-
-
 @pytest.mark.parametrize("persons", [False, True])
 def test_whole_numbers_that_a_file_has_as_floats_are_known(
-    persons: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    persons: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     release = "--id-column id --label-column bought --vault vault --epsilon 1".split()
@@ -184,9 +161,9 @@ def test_whole_numbers_that_a_file_has_as_floats_are_known(
         for name, table in (("features", features), ("labels", labels)):
             table.assign(id=table.id.astype(kind)).to_csv(f"{name}{week}.csv", index=False)
         asked = ("--id-column", "id", "--method", "subset", "--classes", "no,yes")
-        ran(capsys, "request", f"features{week}.csv", *asked, "-o", f"q{week}")
+        ran("request", f"features{week}.csv", *asked, "-o", f"q{week}")
         given = (f"labels{week}.csv", *release, "--request", f"q{week}", "-o", f"r{week}")
-        found = ran(capsys, "release", *given)
+        found = ran("release", *given)
     assert (found["known"], found["total_epsilon"]) == (100 if persons else 50, 2.0)
 
 
@@ -195,7 +172,7 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     def fit(first: int, **more: Any) -> None:
         features, labels = a_week(first, 100, seed=first)
         learner = LabelPrivateClassifier(
-            method="randomized_response",
+            "randomized_response",
             epsilon=1.0,
             classes=["no", "yes"],
             settings={"epochs": 1},
@@ -209,7 +186,6 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     fit(60, noise_seed=3)
     found = vault_ledger(tmp_path / "vault")
     assert found["epsilon"] == 3.0 and found["delta"] == 0.0
-    cohorts = [
-        (c["release"], c["people"], c["epsilon_least"], c["epsilon_most"]) for c in found["cohorts"]
-    ]
+    names = ("release", "people", "epsilon_least", "epsilon_most")
+    cohorts = [tuple(each[name] for name in names) for each in found["cohorts"]]
     assert cohorts == [(1, 100, 1.0, 3.0), (2, 60, 2.0, 2.0)]

@@ -29,7 +29,8 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.methods import NAMED
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -111,6 +112,11 @@ class Seen:
         assert most * epsilon < max(found) <= epsilon * (1 + 1e-6), max(found)
 
 
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    return Seen(monkeypatch)
+
+
 def rows_of_persons(seed: int = 0) -> tuple[pd.DataFrame, NDArray[np.int64], NDArray[Any]]:
     """Features that are alike for a person, labels, and persons in any order."""
     generator = np.random.default_rng(seed)
@@ -121,27 +127,15 @@ def rows_of_persons(seed: int = 0) -> tuple[pd.DataFrame, NDArray[np.int64], NDA
     return pd.DataFrame(rows, columns=list("abcd")), labels, persons
 
 
-TAKES_PERSONS = sorted(NAMED.keys() - {"pate", "no_privacy"})
-
-
 @pytest.mark.parametrize("most", [1, EACH])
-@pytest.mark.parametrize("method", TAKES_PERSONS)
-def test_no_method_reveals_more_of_five_labels_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("method", sorted(NAMED.keys() - {"pate", "no_privacy"}))
+def test_no_method_reveals_more(method: str, most: int, seen: Seen) -> None:
     rows, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     settings = {} if method == "convex" else {"epochs": 8}
     if method == "consensus":
         settings["retrain_epochs"] = 4
-    model = LabelPrivateClassifier(
-        method,
-        epsilon=2.0,
-        classes=CLASSES,
-        max_labels_per_person=most,
-        random_state=0,
-        settings=settings,
-    )
+    given: dict[str, Any] = {"epsilon": 2.0, "classes": CLASSES, "max_labels_per_person": most}
+    model = LabelPrivateClassifier(method, **given, random_state=0, settings=settings)
     if method in ("lp_2st", "lp_3st") and most > 1:
         with pytest.raises(ValueError, match="takes labels in stages"):
             model.fit(rows, labels, groups=persons)
@@ -157,11 +151,8 @@ def test_no_method_reveals_more_of_five_labels_than_epsilon(
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", ["sums", "unbiased", "least_error", "randomized_response"])
-def test_no_release_of_amounts_reveals_more_of_five_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_amounts_reveal_more(method: str, most: int, seen: Seen) -> None:
     rows, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     given: dict[str, Any] = {"method": method, "max_labels_per_person": most, "random_state": 0}
     model = LabelPrivateRegressor(2.0, (0, 3), **given).fit(rows, labels, groups=persons)
     assert model.epsilon_ == pytest.approx(2.0, rel=1e-9)
@@ -171,11 +162,8 @@ def test_no_release_of_amounts_reveals_more_of_five_than_epsilon(
 
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", SINGLE)
-def test_released_labels_reveal_no_more_of_five_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_labels_reveal_more(method: str, most: int, seen: Seen) -> None:
     _, labels, persons = rows_of_persons()
-    seen = Seen(monkeypatch)
     given: dict[str, Any] = {"epsilon": 2.0, "classes": range(CLASSES), "method": method}
     release = privatize(labels, **given, groups=persons, max_labels_per_person=most)
     assert release.epsilon == 2.0 and release.ledger[0].labels == PERSONS
@@ -205,13 +193,13 @@ COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "label", "person_c
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", RELEASES)
 def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
-    method: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    method: str, most: int, seen: Seen, tmp_path: Path
 ) -> None:
     features, labels = both_tables()
     request = write_request(
         features, tmp_path / "request", id_column="id", method=method, classes=["0", "1", "2"]
     )
-    seen, vault = Seen(monkeypatch), SharedVault()
+    vault = SharedVault()
     given: dict[str, Any] = {**COLUMNS, "vault": vault, "max_labels_per_person": most}
     found = answer(labels, request, tmp_path / "release", **given, epsilon=2.0)
     seen.check(2.0, most=0.3)
@@ -222,7 +210,7 @@ def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
     again = answer(labels, request, tmp_path / "again", **given, epsilon=2.0)
     assert not again.new and again.total_epsilon == found.total_epsilon
     model = fit_release(features, [release], estimator=LogisticRegression())
-    assert model.trained.origin.epsilon == found.epsilon
+    assert model.origin.epsilon == found.epsilon
     with pytest.raises(BudgetExceeded, match="would make it"):
         answer(labels, request, None, **{**given, "budget": 2.1}, epsilon=1.0)
 
@@ -239,10 +227,8 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     found = answer(labels, second, tmp_path / "r2", **given)
     assert found.total_epsilon == 4.0 and found.known > 0
     releases = [first, read_release(tmp_path / "r2")]
-    assert (
-        fit_release(features, releases, estimator=LogisticRegression()).trained.origin.epsilon
-        == 4.0
-    )
+    model = fit_release(features, releases, estimator=LogisticRegression())
+    assert model.origin.epsilon == 4.0
     learner = LabelPrivateClassifier(estimator=LogisticRegression(), random_state=0)
     learner.fit_release(features, tmp_path / "r1", tmp_path / "r2")
     assert learner.epsilon_ == 4.0 and "for all labels of each person" in learner.guarantee_
@@ -258,9 +244,8 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
 
 
 def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
-    numbers, names = numbered(
-        pd.Series([7, "7", 7.0, " 7 ", "7.0", np.float32(7), "a\u00a0 b", "a b"])
-    )
+    alike = [7, "7", 7.0, " 7 ", "7.0", np.float32(7), "a\u00a0 b", "a b"]
+    numbers, names = numbered(pd.Series(alike))
     assert numbers.tolist() == [0, 0, 0, 0, 0, 0, 1, 1] and names.tolist() == ["7", "a b"]
     assert numbered(pd.Series([1, 2], dtype="Int64"))[1].tolist() == ["1", "2"]
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
@@ -352,9 +337,8 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
     rows, labels, persons = rows_of_persons(2)
     given: dict[str, Any] = {"epsilon": 1.0, "classes": CLASSES, "delta": 0.0}
     given |= {"estimator": LogisticRegression(), "random_state": 0}
-    LabelPrivateClassifier("subset", **given).fit(
-        rows, labels, groups=[f"row {row}" for row in range(ROWS)]
-    )
+    alone = [f"row {row}" for row in range(ROWS)]
+    LabelPrivateClassifier("subset", **given).fit(rows, labels, groups=alone)
     model = LabelPrivateClassifier("subset", **given).fit(rows, labels, groups=persons)
     assert model.total_epsilon_ == 1.0 + EACH
     vault = SharedVault()
@@ -369,31 +353,25 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
     with pytest.raises(ValueError, match="rows= names labels, and groups= names the persons"):
         private.fit(rows, labels, rows=np.arange(ROWS), groups=persons)
     for refused in ({"method": "pate", "delta": DELTA}, {"method": "alibi", "canaries": 2}):
+        model = LabelPrivateClassifier(**{**given, **refused, "estimator": None})
         with pytest.raises(ValueError, match="groups are given, and"):
-            LabelPrivateClassifier(**{**given, **refused, "estimator": None}).fit(
-                rows, labels, groups=persons
-            )
+            model.fit(rows, labels, groups=persons)
 
 
-def test_commands_release_for_persons(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log, request = str(tmp_path / "log"), str(tmp_path / "request")
-    table, ids = f"{log}/features.parquet", ("--id-column", "id")
-    ran(capsys, "data", "make", "conversions", "--rows", "1500", "-o", log)
-    persons = pd.read_parquet(f"{log}/labels.parquet").person.nunique()
-    asking = ("--method", "moments", "--classes", "no,yes", "-o", request)
-    ran(capsys, "request", table, *ids, *asking)
-    release = ["release", f"{log}/labels.parquet", *ids, "--label-column", "bought", "--request"]
-    release += [request, "--epsilon", "1", "--person-column", "person"]
-    assert "can't hold both labels and persons" in refusal(
-        capsys, *release[:-1], "bought", "--dry-run"
-    )
-    told = words(capsys, *release, "--dry-run")
+def test_commands_release_for_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran("data", "make", "conversions", "--rows", "1500", "-o", "log")
+    persons = pd.read_parquet("log/labels.parquet").person.nunique()
+    asking = "--id-column id --method moments --classes no,yes -o request"
+    ran("request", "log/features.parquet", *asking.split())
+    release = "release log/labels.parquet --id-column id --label-column bought".split()
+    release += "--request request --epsilon 1 --person-column person".split()
+    assert "can't hold both labels and persons" in refusal(*release[:-1], "bought", "--dry-run")
+    told = words(*release, "--dry-run")
     assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
     assert "the person that has paid most" in told
-    out = str(tmp_path / "release")
-    found = ran(capsys, *release, "-o", out)
+    found = ran(*release, "-o", "release")
     assert (found["rows"], found["persons"], found["epsilon"]) == (1500, persons, pytest.approx(1))
-    model = str(tmp_path / "model")
-    fitted = ran(capsys, "fit", table, "--release", out, "--estimator", "logistic", "-o", model)
-    assert fitted["epsilon"] == found["epsilon"]
-    assert f"for each of {persons} persons" in words(capsys, "ledger", f"{log}/labels.vault")
+    fit = "fit log/features.parquet --release release --estimator logistic -o model"
+    assert ran(*fit.split())["epsilon"] == found["epsilon"]
+    assert f"for each of {persons} persons" in words("ledger", "log/labels.vault")

@@ -29,8 +29,9 @@ from labeldp.trainers.models.trained_model import ModelFileError
 from tests.platform.cli.asked import answer
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record, a_sweep
+from tests.source_tree import ROOT
 
-QUICKSTART = Path(__file__).resolve().parents[3] / "sweeps" / "quickstart.py"
+QUICKSTART = ROOT / "sweeps" / "quickstart.py"
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_tables_and_the_ledger_are_read(folder: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_missing_files_and_trials_are_named(folder: Path, tmp_path: Path) -> None:
+def test_missing_files_and_trials_are_named(folder: Path) -> None:
     result = load(folder)
     with pytest.raises(ResultsFolderError, match=r"report\.html does not exist yet"):
         result.report()
@@ -59,8 +60,6 @@ def test_missing_files_and_trials_are_named(folder: Path, tmp_path: Path) -> Non
         result.model("ffff")
     with pytest.raises(ModelFileError, match="is not there"):
         result.model(result.best())
-    with pytest.raises(ResultsFolderError, match="does not exist"):
-        load(tmp_path / "nothing")
     with pytest.raises(ValueError, match=r"no trial is within epsilon 0\.01; the cheapest costs 2"):
         result.best(at_epsilon=0.01)
 
@@ -117,9 +116,9 @@ def test_trials_sweeps_and_files_are_sweeps() -> None:
         sweep_of("nothing.py")
 
 
-def test_a_plan_is_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_the_verbs() -> None:
     found = labeldp.plan(QUICKSTART, overrides={"trainer.epsilon": [1.0, 2.0]}, smoke=True)
-    verbs = answer(capsys, "plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
+    verbs = answer("plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
     assert asdict(found) == verbs and found.fits
     one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
     assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)
@@ -139,11 +138,8 @@ def test_options_reach_the_driver_and_quiet_prints_nothing(
         a_folder(options.results)
 
     monkeypatch.setattr(driver, "run_sweep", stand_in)
-    more: dict[str, Any] = {
-        "results": tmp_path / "r",
-        "overrides": {"seed": [0, 1]},
-        "max_epsilon_total": 3.0,
-    }
+    more: dict[str, Any] = {"results": tmp_path / "r", "max_epsilon_total": 3.0}
+    more["overrides"] = {"seed": [0, 1]}
     for quiet in (True, False):
         result = labeldp.run(a_sweep(), quiet=quiet, **more)
         assert capsys.readouterr().err == ("" if quiet else "going\n")

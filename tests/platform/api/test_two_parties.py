@@ -19,8 +19,9 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.api import two_parties
-from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
+from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.party_files import FileNotAsWritten, read_release
+from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data import own_files
@@ -30,6 +31,7 @@ from tests.platform.cli.asked import refusal, words
 
 ROWS = 3000
 COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "bought"}
+ASKED: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
 
 
 def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -50,13 +52,13 @@ def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
 )
 def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     features, labels = both_tables()
-    facts: dict[str, Any] = {"id_column": "id", "method": method, "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts, epsilon=3.0)
+    asked = {**ASKED, "method": method, "epsilon": 3.0}
+    request = write_request(features, tmp_path / "request", **asked)
     assert (request.weights is None) == (method != "moments")
     vault = SharedVault(tmp_path / "vault")
     given: dict[str, Any] = {**COLUMNS, "epsilon": 3.0, "vault": vault}
     dry = answer(labels, request, None, **given)
-    assert (dry.new, dry.folder, vault.charges()) == (True, None, [])
+    assert (dry.new, vault.charges()) == (True, [])
     found = answer(labels, request, tmp_path / "release", **given)
     assert found.epsilon == dry.epsilon == pytest.approx(3.0, abs=1e-9)
     assert found.total_epsilon == dry.total_epsilon and len(vault.charges()) == 1
@@ -100,9 +102,8 @@ def test_stages_ask_each_label_once_and_the_second_round_has_a_prior(tmp_path: P
 
 def test_a_budget_holds_over_requests_person_by_person(tmp_path: Path) -> None:
     features, labels = both_tables(100)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
     halves = [
-        write_request(features[rows], tmp_path / f"{rows.start}", **facts)
+        write_request(features[rows], tmp_path / f"{rows.start}", **ASKED)
         for rows in (slice(0, 60), slice(40, 100))
     ]
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
@@ -111,14 +112,12 @@ def test_a_budget_holds_over_requests_person_by_person(tmp_path: Path) -> None:
         answer(labels, halves[1], tmp_path / "b", **given, budget=1.5)
     assert not (tmp_path / "b").exists()
     assert answer(labels, halves[0], tmp_path / "c", **given, budget=1.5).new is False
-    apart = write_request(features[60:], tmp_path / "apart", **facts)
+    apart = write_request(features[60:], tmp_path / "apart", **ASKED)
     assert answer(labels, apart, tmp_path / "d", **given, budget=1.5).total_epsilon == 1.0
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_requests_at_once_keep_the_budget(
-    folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_requests(folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = both_tables(200)
     total = SharedVault.total
 
@@ -133,9 +132,9 @@ def test_requests_at_once_keep_the_budget(
 
     def paid(method: str) -> bool:
         request = tmp_path / method
-        write_request(features, request, id_column="id", method=method, classes=["no", "yes"])
+        write_request(features, request, **{**ASKED, "method": method})
         try:
-            answer(labels, two_parties.read_request(request), tmp_path / f"r {method}", **given)
+            answer(labels, party_files.read_request(request), tmp_path / f"r {method}", **given)
         except BudgetExceeded:
             return False
         return True
@@ -147,8 +146,7 @@ def test_requests_at_once_keep_the_budget(
 
 def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
     features, labels = both_tables(50)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **ASKED)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
     answer(labels, request, tmp_path / "1", **given)
     dry = answer(labels, request, None, **given, relabel=True)
@@ -163,8 +161,7 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_path: Path) -> None:
     features, labels = both_tables(50)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **ASKED)
     vault = SharedVault(tmp_path / "vault" if folder else None)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     some = labels[labels.bought == "yes"]
@@ -176,8 +173,7 @@ def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_p
 
 def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -> None:
     features, labels = both_tables()
-    facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **{**ASKED, "method": "moments"})
     answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=SharedVault())
     more = features.assign(id="other " + features.id, a=9 * features.a + 50, town="Oslo")
     both = pd.concat([more, features.iloc[::-1]])
@@ -188,8 +184,7 @@ def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -
 
 def test_labels_of_one_class_give_a_model(tmp_path: Path) -> None:
     features, labels = both_tables(100)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **ASKED)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 20.0, "vault": SharedVault()}
     answer(labels.assign(bought="no"), request, tmp_path / "r", **given)
     model = two_parties.fit_release(features, [read_release(tmp_path / "r")])
@@ -199,10 +194,8 @@ def test_labels_of_one_class_give_a_model(tmp_path: Path) -> None:
 def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> None:
     features, labels = both_tables(200)
     labels["bought"] = labels.bought.map({"yes": "Zwetschge", "no": "Quitte"})
-    facts: dict[str, Any] = {"id_column": "id", "method": "moments"}
-    request = write_request(
-        features, tmp_path / "request", **facts, classes=["Quitte", "Zwetschge"]
-    )
+    asked = {**ASKED, "method": "moments", "classes": ["Quitte", "Zwetschge"]}
+    request = write_request(features, tmp_path / "request", **asked)
     vault = SharedVault(tmp_path / "vault")
     answer(labels, request, tmp_path / "release", **COLUMNS, epsilon=1.0, vault=vault)
     names = {path.name for path in (tmp_path / "release").iterdir()}
@@ -220,12 +213,12 @@ def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> 
 
 def _rewritten(folder: Path, change: Any) -> None:
     """Change a request as its writer could have: with digests that fit."""
-    facts, ids, arrays = two_parties._read(folder, "request.json")
+    facts, ids, arrays = party_files.read_folder(folder, "request.json")
     for name in ("digest", "format", "arrays"):
         facts.pop(name)
     arrays["ids"] = ids
     change(facts, arrays)
-    two_parties._write(folder, "request.json", facts, arrays.pop("ids"), arrays)
+    party_files.write_folder(folder, "request.json", facts, arrays.pop("ids"), arrays)
 
 
 def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
@@ -239,13 +232,12 @@ def _long_rows(facts: dict[str, Any], files: dict[str, Any]) -> None:
 
 def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: Path) -> None:
     features, labels = both_tables()
-    facts: dict[str, Any] = {"id_column": "id", "method": "moments", "classes": ["no", "yes"]}
     for change in (_one_person, _long_rows):
         folder = tmp_path / change.__name__
-        write_request(features, folder, **facts)
+        write_request(features, folder, **{**ASKED, "method": "moments"})
         _rewritten(folder, change)
-        request = two_parties.read_request(folder)
-        ((weights,), _) = request.public()
+        request = party_files.read_request(folder)
+        ((weights,), *_) = request.public()
         assert np.linalg.norm(weights.astype(np.float64), axis=1).max() <= 1
         given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
         found = answer(labels, request, None, **given)
@@ -271,7 +263,7 @@ HOSTILE: dict[str, Any] = {
     "nothing": lambda _, files: files["weights"].fill(0x88),
     "a short table": lambda _, files: files.update({"weights": files["weights"][:-1]}),
     "a wide table": _wide,
-    "classes are no list": lambda facts, _: facts.update(classes=5),
+    "classes are not a list": lambda facts, _: facts.update(classes=5),
     "of true labels": lambda facts, _: facts.update(method="pate"),
 }
 COUNTS: dict[str, Any] = {
@@ -289,11 +281,11 @@ COUNTS: dict[str, Any] = {
 def test_a_hostile_request_is_refused(method: str, change: str, tmp_path: Path) -> None:
     features, labels = both_tables(300)
     folder = tmp_path / "request"
-    write_request(features, folder, id_column="id", method=method, classes=["no", "yes"])
+    write_request(features, folder, **{**ASKED, "method": method})
     _rewritten(folder, (HOSTILE if method == "moments" else COUNTS)[change])
     vault = SharedVault()
     with pytest.raises((FileNotAsWritten, ValueError)):
-        request = two_parties.read_request(folder)
+        request = party_files.read_request(folder)
         answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=vault)
     assert vault.charges() == [] and not (tmp_path / "r").exists()
 
@@ -302,14 +294,12 @@ def test_a_hostile_request_is_refused(method: str, change: str, tmp_path: Path) 
 def request_folder(tmp_path: Path) -> Path:
     features, _ = both_tables(300)
     folder = tmp_path / "request"
-    write_request(features, folder, id_column="id", method="moments", classes=["no", "yes"])
+    write_request(features, folder, **{**ASKED, "method": "moments"})
     return folder
 
 
 @pytest.mark.parametrize("file", ["arrays.npz", "request.json"])
-def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
-    file: str, request_folder: Path
-) -> None:
+def test_a_file_that_claims_what_it_has_not_is_refused(file: str, request_folder: Path) -> None:
     folder = request_folder
     facts = json.loads((folder / "request.json").read_text())
     del facts["digest"]
@@ -325,11 +315,11 @@ def test_a_file_that_is_none_or_claims_what_it_has_not_is_refused(
         else:
             (folder / file).write_bytes(content)
         if file == "arrays.npz":
-            facts["arrays"] = "" if content is None else two_parties._digest(folder / file)
-            stated = {**facts, "digest": two_parties._digest_of(facts)}
+            facts["arrays"] = "" if content is None else party_files._digest(folder / file)
+            stated = {**facts, "digest": party_files._digest_of(facts)}
             (folder / "request.json").write_text(json.dumps(stated))
         with pytest.raises(FileNotAsWritten):
-            two_parties.read_request(folder)
+            party_files.read_request(folder)
 
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
@@ -340,14 +330,14 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
     arrays["weights"].fill(0x77)
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
     facts = json.loads((request_folder / "request.json").read_text())
-    facts["arrays"] = two_parties._digest(path)
-    facts["digest"] = two_parties._digest_of({k: v for k, v in facts.items() if k != "digest"})
+    facts["arrays"] = party_files._digest(path)
+    facts["digest"] = party_files._digest_of({k: v for k, v in facts.items() if k != "digest"})
     (request_folder / "request.json").write_text(json.dumps(facts))
-    two_parties.read_request(request_folder)
+    party_files.read_request(request_folder)
     memory = path.stat().st_size + 1
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: memory)
     with pytest.raises(FileNotAsWritten, match=r"holds .* bytes when unpacked"):
-        two_parties.read_request(request_folder)
+        party_files.read_request(request_folder)
 
 
 def test_an_altered_file_is_refused(request_folder: Path) -> None:
@@ -356,15 +346,14 @@ def test_an_altered_file_is_refused(request_folder: Path) -> None:
         place = len(before) // 2
         path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
         with pytest.raises(FileNotAsWritten):
-            two_parties.read_request(request_folder)
+            party_files.read_request(request_folder)
         path.write_bytes(before)
-    two_parties.read_request(request_folder)
+    party_files.read_request(request_folder)
 
 
 def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path) -> None:
     features, labels = both_tables(100)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **ASKED)
     bought = labels[labels.bought == "yes"]
     given: dict[str, Any] = {**COLUMNS, "epsilon": 30.0, "vault": SharedVault()}
     with pytest.raises(ValueError, match="ids of the request have no label"):
@@ -380,8 +369,7 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
     assert answer(gaps, request, None, **given, missing="no").absent == (~truth).sum()
     # Of whole numbers, and ids that a gap elsewhere in the file made floats.
     numbers = labels.assign(bought=labels.bought.map({"yes": 1.0}))
-    facts = {**facts, "classes": ["0", "1"]}
-    request = write_request(features, tmp_path / "numbers", **facts)
+    request = write_request(features, tmp_path / "numbers", **{**ASKED, "classes": ["0", "1"]})
     given["vault"] = SharedVault()
     assert answer(numbers, request, None, **given, missing="0").absent == (~truth).sum()
 
@@ -391,8 +379,7 @@ def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path
 )
 def test_a_table_without_a_header_shows_no_label(column: dict[str, str], tmp_path: Path) -> None:
     features = pd.DataFrame({"id": ["a", "b"], "age": [1, 2]})
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["HIV", "no"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    request = write_request(features, tmp_path / "request", **{**ASKED, "classes": ["HIV", "no"]})
     labels = pd.DataFrame([["a", "no"], ["b", "no"]], columns=["c", "HIV"])
     given: dict[str, Any] = {"id_column": "c", "label_column": "HIV", **column}
     with pytest.raises(ValueError, match="the labels have no column") as refused:
@@ -401,51 +388,44 @@ def test_a_table_without_a_header_shows_no_label(column: dict[str, str], tmp_pat
 
 
 @pytest.mark.parametrize("label", ["no", "yes"])
-def test_whether_one_person_is_answered_does_not_depend_on_the_label(
-    label: str, tmp_path: Path
-) -> None:
+def test_an_answer_does_not_depend_on_the_label_of_one(label: str, tmp_path: Path) -> None:
     features, labels = both_tables(100)
     one = features[features.id == labels.id[labels.bought == label].iloc[0]]
-    ask: dict[str, Any] = {"id_column": "id", "method": "subset"}
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
     for name in ("no", "yes"):  # the class that is left out
-        request = write_request(one, tmp_path / f"without {name}", **ask, classes=["?", name])
+        asked = {**ASKED, "classes": ["?", name]}
+        request = write_request(one, tmp_path / f"without {name}", **asked)
         with pytest.raises(ValueError, match="not among the classes"):
             answer(labels, request, tmp_path / "r", **given)
     assert given["vault"].charges() == []
-    request = write_request(one, tmp_path / "both", **ask, classes=["no", "yes"])
+    request = write_request(one, tmp_path / "both", **ASKED)
     bought = labels[labels.bought == "yes"]
     found = answer(bought, request, tmp_path / "r", **given, missing="no")
     assert (found.epsilon, found.absent) == (1.0, int(label == "no"))
 
 
-def test_the_commands_of_the_page_and_their_exit_codes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = {name: str(tmp_path / name) for name in ("log", "request", "release", "again", "model")}
-    ran(capsys, "data", "make", "conversions", "--rows", "1000", "-o", names["log"])
-    table, secret = (str(tmp_path / "log" / f"{name}.parquet") for name in ("features", "labels"))
+def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran("data", "make", "conversions", "--rows", "1000", "-o", "log")
+    table, secret = "log/features.parquet", "log/labels.parquet"
     request = ("request", table, "--id-column", "id", "--classes", "no,yes", "--method")
-    assert "need features and true labels" in refusal(
-        capsys, *request, "pate", "-o", names["request"]
-    )
+    assert "need features and true labels" in refusal(*request, "pate", "-o", "request")
     twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
-    assert "two or more that differ" in refusal(capsys, *twice, "-o", names["request"])
-    shown = words(capsys, *request, "clusters", "-o", str(tmp_path / "clusters"))
-    assert "the ids, and the group of each row" in shown
-    ran(capsys, *request, "moments", "-o", names["request"])
+    assert "two or more that differ" in refusal(*twice, "-o", "request")
+    shown = words(*request, "clusters", "-o", "clusters")
+    assert "the ids and the group of each row" in shown
+    ran(*request, "moments", "-o", "request")
     columns = ("--id-column", "id", "--label-column", "bought")
-    release = ("release", secret, *columns, "--request", names["request"], "--budget", "2")
-    found = ran(capsys, *release, "-o", names["release"], "--epsilon", "1")
+    release = ("release", secret, *columns, "--request", "request", "--budget", "2")
+    found = ran(*release, "-o", "release", "--epsilon", "1")
     assert {"rows", "epsilon", "delta", "bytes", "folder"} <= set(found)
-    words(capsys, *release, "-o", names["again"], "--epsilon", "1.9", code=4)
-    assert "at no cost" in words(capsys, *release, "--epsilon", "1", "--dry-run")
-    fit = ("--release", names["release"], "-o", names["model"])
-    assert "the table that the request was made of" in refusal(capsys, "fit", secret, *fit)
-    ran(capsys, "fit", table, *fit)
-    out = str(tmp_path / "p.csv")
-    ran(capsys, "predict", names["model"], str(tmp_path / "log" / "test.parquet"), "-o", out)
-    assert "prediction" in pd.read_csv(out)
+    words(*release, "-o", "again", "--epsilon", "1.9", code=4)
+    assert "at no cost" in words(*release, "--epsilon", "1", "--dry-run")
+    fit = ("--release", "release", "-o", "model")
+    assert "the table that the request was made of" in refusal("fit", secret, *fit)
+    ran("fit", table, *fit)
+    ran("predict", "model", "log/test.parquet", "-o", "p.csv")
+    assert "prediction" in pd.read_csv("p.csv")
 
 
 def test_the_party_with_labels_needs_no_torch_ray_or_mlflow() -> None:
@@ -459,11 +439,12 @@ def test_the_party_with_labels_needs_no_torch_ray_or_mlflow() -> None:
 
 @pytest.mark.parametrize("method", ["moments", "subset"])
 def test_a_large_file_is_requested_and_learned_in_parts(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     features, labels = both_tables()
-    features.to_parquet(tmp_path / "features.parquet", index=False, row_group_size=700)
-    labels.to_parquet(tmp_path / "labels.parquet", index=False)
+    features.to_parquet("features.parquet", index=False, row_group_size=700)
+    labels.to_parquet("labels.parquet", index=False)
     read, whole = list[Any](), own_files.parquet_table
 
     def only_labels(file: Path, *, columns: Any = None) -> Any:
@@ -471,53 +452,39 @@ def test_a_large_file_is_requested_and_learned_in_parts(
         return whole(file, columns=columns)
 
     monkeypatch.setattr(parties, "parquet_table", only_labels)
-    asked: tuple[str, ...] = ("request", str(tmp_path / "features.parquet"), "--id-column", "id")
-    asked += ("--method", method, "--classes", "no,yes", "-o", str(tmp_path / "request"))
-    found = ran(capsys, *asked, "--rows-at-once", "1100")
+    asked = f"request features.parquet --id-column id --method {method} --classes no,yes -o request"
+    found = ran(*asked.split(), "--rows-at-once", "1100")
     assert found["rows"] == ROWS
-    parts = sorted((tmp_path / "request").iterdir())
-    assert [len(two_parties.read_request(part).ids) for part in parts] == [1100, 1100, 800]
-    owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
-    owner += ("--label-column", "bought", "--request", str(tmp_path / "request"))
-    owner += ("--epsilon", "3", "--budget", "3", "-o", str(tmp_path / "release"))
-    found = ran(capsys, *owner)
+    parts = sorted(Path("request").iterdir())
+    assert [len(party_files.read_request(part).ids) for part in parts] == [1100, 1100, 800]
+    owner = "release labels.parquet --id-column id --label-column bought --request request".split()
+    owner += "--epsilon 3 --budget 3 -o release".split()
+    found = ran(*owner)
     assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
     assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
-    assert "exists already" in refusal(capsys, *owner)
-    whole_release = {path: path.read_bytes() for path in (tmp_path / "release").glob("*/*")}
-    (tmp_path / "release" / "part0002" / "release.json").unlink()  # as if killed before that
-    assert not ran(capsys, *owner)["new"]
+    assert "exists already" in refusal(*owner)
+    whole_release = {path: path.read_bytes() for path in Path("release").glob("*/*")}
+    Path("release/part0002/release.json").unlink()  # as if killed before that
+    assert not ran(*owner)["new"]
     assert {path: path.read_bytes() for path in whole_release} == whole_release
-    fitted = ran(
-        capsys,
-        *("fit", str(tmp_path / "features.parquet"), "--release", str(tmp_path / "release")),
-        *("--estimator", "logistic", "-o", str(tmp_path / "model")),
-    )
+    fitted = ran(*"fit features.parquet --release release --estimator logistic -o model".split())
     assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert set(read) == {("id", "bought")}, "features are never read as a whole"
-    ran(
-        capsys,
-        *("predict", str(tmp_path / "model"), str(tmp_path / "features.parquet")),
-        *("-o", str(tmp_path / "found.csv")),
-    )
-    chances = pd.read_csv(tmp_path / "found.csv")["probability_yes"]
+    ran("predict", "model", "features.parquet", "-o", "found.csv")
+    chances = pd.read_csv("found.csv")["probability_yes"]
     bought = features.merge(labels, on="id", how="left").bought == "yes"
     assert roc_auc_score(bought, chances) > 0.9
-    assert "--rows-at-once is 1" in refusal(capsys, *asked, "--rows-at-once", "1")
+    assert "--rows-at-once is 1" in refusal(*asked.split(), "--rows-at-once", "1")
 
 
-def test_an_id_in_two_parts_of_a_request_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_id_in_two_parts_of_a_request_is_refused(tmp_path: Path) -> None:
     features, labels = both_tables()
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
     for part, some in {"part0000": features[:50], "part0001": features[49:99]}.items():
-        to = tmp_path / "request" / part
-        write_request(some, to, id_column="id", method="subset", classes=["no", "yes"])
-    owner: tuple[str, ...] = ("release", str(tmp_path / "labels.parquet"), "--id-column", "id")
-    owner += ("--label-column", "bought", "--epsilon", "1")
-    owner += ("--request", str(tmp_path / "request"))
-    assert "1 ids in two parts" in refusal(capsys, *owner, "-o", str(tmp_path / "release"))
+        write_request(some, tmp_path / "request" / part, **ASKED)
+    owner = f"release {tmp_path}/labels.parquet --id-column id --label-column bought --epsilon 1"
+    owner += f" --request {tmp_path}/request -o {tmp_path}/release"
+    assert "1 ids in two parts" in refusal(*owner.split())
     assert not (tmp_path / "labels.vault" / "fits").is_dir()
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from labeldp.platform.cli import command, doctor
 from labeldp.platform.cli.array_files import ArrayFileError, read_array
 from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
-from labeldp.platform.cli.command_line import VERBS, Verb, main
+from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.sweep.cluster import ClusterUnusable
@@ -31,7 +31,7 @@ from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.models.schedules import TrainingDiverged
-from tests.platform.cli.asked import OVER_BUDGET, answer, refusal, words
+from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run, words
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
 PROMISED = (
@@ -43,51 +43,48 @@ PROMISED = (
 )
 
 
-def test_all_promised_commands_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_promised_commands_are_there() -> None:
     assert sorted(verb.words for verb in VERBS) == PROMISED.split(", ")
-    listed = words(capsys, "--help")
+    listed = words("--help")
     assert all(f"\n  {verb.words.split()[0]}  " in listed for verb in VERBS)
-    assert words(capsys, code=2) == listed
-    assert "one-run" in words(capsys, "audit", code=2)
+    assert words(code=2) == listed
+    assert "one-run" in words("audit", code=2)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
-def test_contract_of_every_command(
-    verb: Verb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     """Help, function, example; the ends of missing files, wrong options and values, and Ctrl-C."""
-    text = " ".join(words(capsys, *verb.words.split(), "--help").split())
+    text = " ".join(words(*verb.words.split(), "--help").split())
     assert verb.summary in text and "--json" in text and verb.example in text
 
     program, *arguments = shlex.split(verb.example)
     assert program == "labeldp" and verb.example.startswith(f"labeldp {verb.words}")
     if any(isinstance(each.type, click.Path) and each.type.exists for each in verb.params):
-        assert "does not exist" in refusal(capsys, *arguments)
+        assert "does not exist" in refusal(*arguments)
     given: dict[str, Any] = {}
 
-    def run(**values: Any) -> None:
+    def interrupted(**values: Any) -> None:
         given.update(values)
         raise KeyboardInterrupt
 
     function = verb.function
-    monkeypatch.setattr(Verb, "function", property(lambda self: run))
+    monkeypatch.setattr(Verb, "function", property(lambda self: interrupted))
     # Files that the example names are another test's; here only their names count.
     monkeypatch.setattr(click.Path, "convert", lambda self, value, param, ctx: value)
-    assert main(arguments) == 130
-    assert capsys.readouterr().err == "interrupted\n"
+    assert run(*arguments) == (130, "", "interrupted\n")
     inspect.signature(function).bind(**given)
 
-    assert "--sidewais" in refusal(capsys, *arguments, "--sidewais")
+    assert "--sidewais" in refusal(*arguments, "--sidewais")
     typed = [each for each in verb.params if isinstance(each, click.Option)]
     for option in typed:
         if option.type in (click.INT, click.FLOAT) or isinstance(option.type, click.Choice):
-            line = refusal(capsys, *arguments, f"{option.opts[-1]}", "none-such")
+            line = refusal(*arguments, f"{option.opts[-1]}", "none-such")
             assert option.opts[-1] in line and "none-such" in line
 
 
-def test_a_wrong_verb_and_missing_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "epsilon" in refusal(capsys, "epsilom")
-    line = refusal(capsys, "epsilon", "laplace")
+def test_a_wrong_verb_and_missing_options_are_refused() -> None:
+    assert "epsilon" in refusal("epsilom")
+    line = refusal("epsilon", "laplace")
     assert "scale" in line and "noise_std" in line
 
 
@@ -111,17 +108,16 @@ class Found:
 
 @pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
 @pytest.mark.parametrize("kind", [Found, dict])
-def test_results(capsys: pytest.CaptureFixture[str], ok: bool, code: int, kind: type) -> None:
+def test_results(ok: bool, code: int, kind: type) -> None:
     result = kind(ok=ok, epsilon=0.1234567891)
-    assert perform(lambda: result, json=False) == code
-    assert capsys.readouterr().out == f"ok: {ok}\nepsilon: 0.123457\n"
-    assert perform(lambda: result, json=True) == code
-    assert json.loads(capsys.readouterr().out) == {"ok": ok, "epsilon": 0.1234567891}
+    text = f"ok: {ok}\nepsilon: 0.123457\n"
+    assert printed(lambda: perform(lambda: result, json=False)) == (code, text, "")
+    found, text, _ = printed(lambda: perform(lambda: result, json=True))
+    assert (found, json.loads(text)) == (code, {"ok": ok, "epsilon": 0.1234567891})
     own = Answer(
         facts=result, words=["it is", *table(("n",), (("2",),))], code=ExitCode.OVER_BUDGET
     )
-    assert perform(lambda: own, json=False) == 4
-    assert capsys.readouterr().out == "it is\nn\n2\n"
+    assert printed(lambda: perform(lambda: own, json=False)) == (4, "it is\nn\n2\n", "")
 
 
 @pytest.mark.parametrize(
@@ -141,19 +137,16 @@ def test_results(capsys: pytest.CaptureFixture[str], ok: bool, code: int, kind: 
         (TrainingDiverged("of a trial"), None, ""),
     ],
 )
-def test_errors(
-    capsys: pytest.CaptureFixture[str], error: BaseException, code: int | None, message: str
-) -> None:
-    def run() -> Any:
+def test_errors(error: BaseException, code: int | None, message: str) -> None:
+    def fail() -> Any:
         raise error
 
     if code is None:  # a defect of ours is not reported as bad input
         with pytest.raises(type(error)):
-            perform(run, json=False)
+            perform(fail, json=False)
         return
-    assert perform(run, json=True) == code
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith(message)
+    found, out, err = printed(lambda: perform(fail, json=True))
+    assert (found, out) == (code, "") and err.startswith(message)
 
 
 def test_an_interrupt_that_python_ignores_ends_the_command() -> None:
@@ -189,30 +182,25 @@ def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "... and 1 more; --json has them all" in shown(sets(), stream=io.StringIO())
 
 
-# config_keys: keys as JSON and as text.
-
-
-def test_keys_of_a_method(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = {each["key"]: each for each in answer(capsys, "config", "alibi")["keys"]}
+def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {each["key"]: each for each in answer("config", "alibi")["keys"]}
     assert keys["trainer.epsilon"] == {
         "key": "trainer.epsilon",
         "type": "number",
         "default": "1.0",
         "bounds": "above 0",
         "meaning": "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / "
-        "lambda, where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
+        "lambda, where lambda is the paper's noise scale.",
         "methods": ["alibi"],
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys
     monkeypatch.setenv("COLUMNS", "60")
-    text = words(capsys, "config", "alibi")
+    text = words("config", "alibi")
     assert "trainer.momentum" in text and "number, at least 0 and below 1." in text
-    text = words(capsys, "config", "--match", "sigma1")
+    text = words("config", "--match", "sigma1")
     assert max(map(len, text.splitlines())) <= 60 and "[pate]" in text
-    assert "did you mean alibi" in refusal(capsys, "config", "aliby")
-    assert "no key and no meaning" in refusal(capsys, "config", "--match", "zzzz")
+    assert "did you mean alibi" in refusal("config", "aliby")
+    assert "no key and no meaning" in refusal("config", "--match", "zzzz")
 
 
 # array_files: files that can be read, and refusals of others by name.
@@ -252,9 +240,7 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
         ("a.npy", saved(np.zeros((0, 3))), "is empty; it must hold at least one number"),
     ],
 )
-def test_files_that_cannot_be_read(
-    name: str, content: bytes | None, words: str, tmp_path: Path
-) -> None:
+def test_unreadable_files(name: str, content: bytes | None, words: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ArrayFileError) as caught:
@@ -267,12 +253,10 @@ def test_files_that_cannot_be_read(
 
 
 @pytest.mark.parametrize("fix", ["", "check RAY_ADDRESS"])
-def test_doctor_looks_at_everything_and_names_each_fix(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str
-) -> None:
+def test_doctor_names_each_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fix: str) -> None:
     monkeypatch.setattr(doctor, "_ray", lambda: Check("ray", "not started in this test", fix))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
-    found = answer(capsys, "doctor", code=1 if fix else 0)
+    found = answer("doctor", code=1 if fix else 0)
     checks = {check["name"]: check for check in found["checks"]}
     names = {"python", "torch", "mlflow", "devices", "disk", "ray", "tracking", "data digits"}
     assert set(checks) >= names
@@ -280,13 +264,11 @@ def test_doctor_looks_at_everything_and_names_each_fix(
     assert [name for name, check in checks.items() if not check["ok"]] == ["ray"] * bool(fix)
     assert checks["ray"]["fix"] == fix
     assert "labeldp data fetch mnist" in checks["data mnist"]["detail"]
-    said = words(capsys, "doctor", code=1 if fix else 0)
+    said = words("doctor", code=1 if fix else 0)
     assert f"ray   {fix}" in said if fix else "all is well" in said
 
 
-def test_doctor_names_a_tracking_store_that_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_doctor_names_a_broken_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     of_newer_schema(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
     check = doctor._tracking()

@@ -38,12 +38,10 @@ def _rows(table: Model) -> None:
 @pytest.mark.parametrize(
     ("data", "out"), [("rows.parquet", "found.parquet"), ("rows.csv", "found.csv")]
 )
-def test_rows_of_a_table(
-    table: Model, data: str, out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_a_table(table: Model, data: str, out: str) -> None:
     model, rows, folder = table
     rows.to_parquet("rows.parquet")
-    said = answer(capsys, "predict", str(folder), data, "-o", out)
+    said = answer("predict", str(folder), data, "-o", out)
     columns = ["prediction", "probability_small", "probability_middling", "probability_large"]
     assert (said["rows"], said["columns"], said["file"]) == (len(rows), columns, out)
     assert (said["epsilon"], said["delta"], said["private"]) == (1.0, 1e-5, True)
@@ -54,45 +52,43 @@ def test_rows_of_a_table(
     np.testing.assert_allclose(found[columns[1:]].to_numpy(), exact, rtol=1e-6)
     # A column is text in a .csv if it was in the training.
     rows.assign(color=["007", "NA"] * (len(rows) // 2)).to_csv("odd.csv", index=False)
-    answer(capsys, "predict", str(folder), "odd.csv", "-o", "odd.parquet")
+    answer("predict", str(folder), "odd.csv", "-o", "odd.parquet")
     unseen = model.predict(rows.assign(color="never seen"))
     assert pd.read_parquet("odd.parquet")["prediction"].tolist() == unseen.tolist()
 
 
-def test_images_of_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_images_of_arrays(tmp_path: Path) -> None:
     example = next(iter(examples(tmp_path / "data")))
     example.model.save(tmp_path / "images")
     np.savez("x.npz", features=example.rows["rows"], labels=np.zeros(3))
-    answer(capsys, "predict", "images", "x.npz:features", "--out", "found.parquet")
+    answer("predict", "images", "x.npz:features", "--out", "found.parquet")
     found = parquet.read_table("found.parquet").to_pandas()
     assert found["prediction"].tolist() == example.measured.argmax(1).tolist()
-    said = refusal(capsys, "predict", "images", "x.npz", "-o", "found.csv")
+    said = refusal("predict", "images", "x.npz", "-o", "found.csv")
     assert "holds features, labels; name one as x.npz:KEY" in said
     np.save("small.npy", example.rows["rows"][:, :, :5])
-    said = refusal(capsys, "predict", "images", "small.npy", "-o", "found.csv")
+    said = refusal("predict", "images", "small.npy", "-o", "found.csv")
     assert "images have shape" in said and not Path("found.csv").exists()
 
 
-def test_one_of_a_sweeps_models(
-    table: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_of_a_sweeps_models(table: Model, tmp_path: Path) -> None:
     model, rows, _ = table
     results = tmp_path / "results"
     results.mkdir()
     arguments = ("predict", str(results), "rows.csv", "-o", "found.csv")
-    assert "holds no model" in refusal(capsys, *arguments)
+    assert "holds no model" in refusal(*arguments)
     write_model(results / "models", "aa11", model.files())
-    assert answer(capsys, *arguments)["rows"] == len(rows)
+    assert answer(*arguments)["rows"] == len(rows)
     write_model(results / "models", "aa22", model.files())
-    assert "holds 2 models (aa11, aa22); select one with --trial" in refusal(capsys, *arguments)
-    answer(capsys, *arguments, "--trial", "aa2")
-    assert "2 models of a trial aa" in refusal(capsys, *arguments, "--trial", "aa")
-    assert "no model of a trial bb; there are aa11" in refusal(capsys, *arguments, "--trial", "bb")
+    assert "holds 2 models (aa11, aa22); select one with --trial" in refusal(*arguments)
+    answer(*arguments, "--trial", "aa2")
+    assert "2 models of a trial aa" in refusal(*arguments, "--trial", "aa")
+    assert "no model of a trial bb; there are aa11" in refusal(*arguments, "--trial", "bb")
     alone = ("predict", str(results / "models" / "aa11"), *arguments[2:], "--trial", "aa11")
-    assert "leave --trial out" in refusal(capsys, *alone)
+    assert "leave --trial out" in refusal(*alone)
 
 
-def test_bad_input_is_refused_by_name(table: Model, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_refused_by_name(table: Model) -> None:
     _, rows, folder = table
     Path("damaged.parquet").write_bytes(b"PAR1 no more")
     Path("empty.csv").write_text("")
@@ -120,7 +116,7 @@ def test_bad_input_is_refused_by_name(table: Model, capsys: pytest.CaptureFixtur
         ("rows.csv", "found.xlsx", "ends in .parquet or .csv"),
         ("rows.csv", "not/there.csv", "not"),
     ):
-        said = refusal(capsys, "predict", str(folder), name, "-o", out)
+        said = refusal("predict", str(folder), name, "-o", out)
         assert message in said, (name, said)
         assert not Path(out).exists()
 
@@ -152,18 +148,18 @@ def test_a_training_file_read_again_gives_its_features(tmp_path: Path) -> None:
     assert again[:, 1].nonzero().tolist() == [[9]]
 
 
-def test_keys_of_a_published_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_keys_of_a_published_folder(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", epsilon=2.0, readers=3)
     asked = ("publish", str(tmp_path / "results"), "--trial", "best", "--to", "out")
-    said = words(capsys, *asked[:-1], "in-words", "--at-epsilon", "2")
+    said = words(*asked[:-1], "in-words", "--at-epsilon", "2")
     for phrase in ("can be published: config.json", "epsilon 2 at delta 0", "among 3 trials"):
         assert phrase in said
-    found = answer(capsys, *asked)
+    found = answer(*asked)
     assert {"folder", "files", "epsilon", "delta", "left_out"} <= set(found)
     assert (found["epsilon"], found["delta"]) == (2.0, 0.0)
     assert sorted(found["files"]) == ["config.json", "ledger.json", "run_card.md"]
-    assert "is not empty" in refusal(capsys, *asked)
+    assert "is not empty" in refusal(*asked)
     a_folder(tmp_path / "seeded", epsilon=2.0, changes={"noise.seed": 5})
     asked = ("publish", str(tmp_path / "seeded"), "--trial", "00", "--to", "other")
-    assert "--accept seeded" in refusal(capsys, *asked)
-    assert answer(capsys, *asked, "--accept", "seeded")["epsilon"] == 2.0
+    assert "--accept seeded" in refusal(*asked)
+    assert answer(*asked, "--accept", "seeded")["epsilon"] == 2.0

@@ -14,22 +14,22 @@ from tests.platform.cli.asked import answer, refusal, words
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "8"])
-def test_calibrate_is_the_way_back(capsys: pytest.CaptureFixture[str], epsilon: str) -> None:
+def test_calibrate_is_the_way_back(epsilon: str) -> None:
     target = float(epsilon)
     for noise, given in (
         ("laplace", {"--scale": "scale"}),
         ("gaussian --delta 1e-6", {"--noise-std": "noise_std"}),
         ("rr --classes 10", {"--keep-probability": "keep_probability"}),
     ):
-        found = answer(capsys, "calibrate", *noise.split(), "--epsilon", epsilon)
+        found = answer("calibrate", *noise.split(), "--epsilon", epsilon)
         numbers = [word for name, key in given.items() for word in (name, repr(found[key]))]
-        again = answer(capsys, "epsilon", *noise.split(), *numbers)
+        again = answer("epsilon", *noise.split(), *numbers)
         assert again["epsilon"] == pytest.approx(found["epsilon"], rel=1e-12)
         assert target * (1 - 1e-9) <= found["epsilon"] <= target
         if "--delta" not in noise:
             pure = ("calibrate", *noise.split(), "--epsilon", epsilon, "--delta", "1e-5")
-            assert answer(capsys, *pure) == found
-    assert "this noise is pure" in " ".join(words(capsys, "calibrate", "rr", "--help").split())
+            assert answer(*pure) == found
+    assert "this noise is pure" in " ".join(words("calibrate", "rr", "--help").split())
 
 
 def test_the_sigma2_of_lnmax_is_a_scale_here_and_a_deviation_in_sweeps() -> None:
@@ -50,10 +50,10 @@ def votes(tmp_path: Path) -> str:
 CONFIDENT = ("confident", "--sigma1", "100", "--sigma2", "40", "--threshold", "150")
 
 
-def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
+def test_epsilon_pate(votes: str) -> None:
     asked = ("epsilon", "pate", "--votes", f"{votes}:counts", "--delta", "1e-5", "--aggregator")
     seeded = (*asked, *CONFIDENT, "--seed", "1")
-    found = answer(capsys, *seeded)
+    found = answer(*seeded)
     for name in ("expected", "realised"):
         assert set(found[name]) >= {"epsilon", "order", "answered"}
     assert set(found["data_independent"]) >= {"epsilon", "order"}
@@ -63,21 +63,21 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     drawn = [found["realised"], found["data_independent"], found["sanitized"]]
     assert all(price["simulated"] is True for price in drawn)
     assert "simulated" not in found["expected"] and "--seed" in found["note"]
-    assert "drawn here with fresh noise" in words(capsys, *asked, *CONFIDENT)
-    older = answer(capsys, *seeded, "--conversion", "mironov")
+    assert "drawn here with fresh noise" in words(*asked, *CONFIDENT)
+    older = answer(*seeded, "--conversion", "mironov")
     assert older["expected"]["epsilon"] > found["expected"]["epsilon"]
-    assert answer(capsys, *seeded, "--answer", "5")["realised"]["answered"] == 5
-    counts = answer(capsys, *seeded, "--accounting", "counts")
+    assert answer(*seeded, "--answer", "5")["realised"]["answered"] == 5
+    counts = answer(*seeded, "--accounting", "counts")
     assert (found["accounting"], counts["accounting"]) == ("decision", "counts")
     for name in ("expected", "realised", "data_independent"):
         assert found[name]["epsilon"] < 0.95 * counts[name]["epsilon"]
     assert counts["sanitized"] == found["sanitized"]
-    laplace = answer(capsys, *asked, "lnmax", "--sigma2", "40")
+    laplace = answer(*asked, "lnmax", "--sigma2", "40")
     assert laplace["realised"]["answered"] == laplace["expected"]["answered"] == 50
     assert laplace["sanitized"] is None and "not for lnmax" in laplace["sanitized_reason"]
-    assert "needs --sigma1" in refusal(capsys, *asked, *CONFIDENT[:1], "--sigma2", "40")
-    assert "has no check" in refusal(capsys, *asked, "gnmax", *CONFIDENT[1:])
-    line = refusal(capsys, *seeded, "--queries", "10")
+    assert "needs --sigma1" in refusal(*asked, *CONFIDENT[:1], "--sigma2", "40")
+    assert "has no check" in refusal(*asked, "gnmax", *CONFIDENT[1:])
+    line = refusal(*seeded, "--queries", "10")
     assert "--queries is 10, but --votes determines it" in line
 
 
@@ -90,11 +90,7 @@ def test_epsilon_pate(capsys: pytest.CaptureFixture[str], votes: str) -> None:
     ],
 )
 def test_the_command_line_and_a_sweep_publish_one_bound(
-    capsys: pytest.CaptureFixture[str],
-    votes: str,
-    aggregator: ConfidentGNMax | GNMax,
-    options: tuple[str, ...],
-    answers: int,
+    votes: str, aggregator: ConfidentGNMax | GNMax, options: tuple[str, ...], answers: int
 ) -> None:
     """What a sweep's vault releases and its desk caps, with the noise of the command line."""
     counts = np.load(votes)["counts"]
@@ -106,7 +102,7 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     bound = float(published.release(counts, released, generator=generator)[0])
     asked = ("epsilon", "pate", "--votes", votes, "--delta", "1e-5", "--seed", "1")
     more = ("--aggregator", *options, "--answer", str(answers))
-    found = answer(capsys, *asked, *more)["sanitized"]
+    found = answer(*asked, *more)["sanitized"]
     # Releases are rounded up to single precision.
     assert found["epsilon"] == pytest.approx(published.capped(bound, request), rel=2e-7)
     assert found["beta"] == published.publishing_noise.beta
@@ -114,30 +110,28 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     assert found["epsilon"] <= whole
 
 
-def test_calibrate_pate_from_votes(capsys: pytest.CaptureFixture[str], votes: str) -> None:
+def test_calibrate_pate_from_votes(votes: str) -> None:
     asked = ("calibrate", "pate", "--votes", votes, "--epsilon", "1", "--delta", "1e-5")
-    found = answer(capsys, *asked, "--answer", "20")
-    counts = answer(capsys, *asked, "--answer", "20", "--accounting", "counts")
+    found = answer(*asked, "--answer", "20")
+    counts = answer(*asked, "--answer", "20", "--accounting", "counts")
     assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"} and found["chosen_from_votes"]
     assert 0.999 < found["epsilon"] <= 1 and 0.999 < counts["epsilon"] <= 1
     assert found["sigma1"] * found["sigma2"] < 0.8 * counts["sigma1"] * counts["sigma2"]
-    line = refusal(capsys, *asked, "--answer", "20", "--aggregator", "gnmax")
+    line = refusal(*asked, "--answer", "20", "--aggregator", "gnmax")
     assert "only confident can be calibrated from votes" in line
 
 
-def test_any_votes_are_priced_and_aimed_at_without_a_file(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_any_votes_are_priced_and_aimed_at_without_a_file() -> None:
     for aggregator in ("confident", "gnmax", "lnmax"):
         kind = ["--aggregator", aggregator, "--delta", "1e-5", "--answer", "300"]
         kind += ["--queries", "1000"] if aggregator == "confident" else []
-        found = answer(capsys, "calibrate", "pate", *kind, "--epsilon", "1")
+        found = answer("calibrate", "pate", *kind, "--epsilon", "1")
         assert found["epsilon"] == pytest.approx(1, rel=1e-6) and not found["chosen_from_votes"]
         noise = ["--sigma1", str(found["sigma1"])] if found["sigma1"] is not None else []
-        priced = answer(capsys, "epsilon", "pate", *kind, "--sigma2", str(found["sigma2"]), *noise)
+        priced = answer("epsilon", "pate", *kind, "--sigma2", str(found["sigma2"]), *noise)
         assert priced["epsilon"] == pytest.approx(1, rel=1e-6)
         by_counts = (*kind, "--sigma2", str(found["sigma2"]), *noise, "--accounting", "counts")
-        published = answer(capsys, "epsilon", "pate", *by_counts)["epsilon"]
+        published = answer("epsilon", "pate", *by_counts)["epsilon"]
         assert published >= priced["epsilon"] * (1 - 1e-9)
     gnmax = ("epsilon", "pate", "--aggregator", "gnmax", "--sigma2", "40", "--delta", "1e-5")
-    assert "needs the number of answers: --answer K" in refusal(capsys, *gnmax)
+    assert "needs the number of answers: --answer K" in refusal(*gnmax)

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
@@ -13,13 +11,9 @@ from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record
 
 
-def test_a_folder_is_reported_where_it_lies(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "results").mkdir()  # no results: the name of an experiment
-    assert "results/results/mlflow.db does not exist" in refusal(capsys, "report", "results")
+def test_a_folder_is_reported_where_it_lies(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", readers=9)
-    found = answer(capsys, "report", "results")
+    found = answer("report", "results")
     assert set(found) == {"html", "pareto_png", "rows"} and found["rows"] == 1
     assert Path(found["html"]) == tmp_path / "results" / "report.html"
     page = Page(Path(found["html"]).read_text())
@@ -27,22 +21,17 @@ def test_a_folder_is_reported_where_it_lies(
     said = "1 release of Laplace noise, epsilon 2, read by 9 trials, paid once"
     assert said in page.text and "1 release. A label" in page.text
     assert "is running" not in page.text
-    text = words(capsys, "report", "./results", "--out", "elsewhere")
+    text = words("report", "./results", "--out", "elsewhere")
     assert text.startswith("accuracy against epsilon\n")
     assert "\n1 rows in the page elsewhere/report.html\n" in text
-    (tmp_path / "file").write_text("")
-    line = refusal(capsys, "report", "results", "--out", "file/x")
-    assert "can't be written" in line and "--out DIR" in line
 
 
-def test_a_running_sweep_is_reported_and_not_disturbed(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_running_sweep_is_reported_and_not_disturbed(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path / "results", sweep="small")
     folder.identify(vault="v")
     with folder.held():
         folder.keep(a_record(finished=False, reason="the loss is not finite"))
-        found = answer(capsys, "report", str(folder.path))
+        found = answer("report", str(folder.path))
         page = Page(Path(found["html"]).read_text())
         assert "0 trials finished, 1 failed; the sweep is running" in page.text
         assert "the loss is not finite" in page.text and found["rows"] == 0
@@ -50,42 +39,38 @@ def test_a_running_sweep_is_reported_and_not_disturbed(
         pass  # nothing holds it any more
 
 
-def test_a_sweep_that_chose_by_estimates_is_reported_so(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_sweep_that_chose_by_estimates_is_reported_so(tmp_path: Path) -> None:
     a_folder(tmp_path / "results")
     ResultsFolder(tmp_path / "results", sweep="small").identify(choose_by=ChooseBy.ESTIMATED)
-    assert "no labels are held out" in refusal(capsys, "report", "results")
+    assert "no labels are held out" in refusal("report", "results")
     estimated = figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.01))
     keep(tmp_path / "results", a_record("0" * 16, figures=estimated))
-    found = answer(capsys, "report", "results")
+    found = answer("report", "results")
     assert "Rows are compared by it" in Page(Path(found["html"]).read_text()).text
 
 
-def test_the_public_edition_has_a_folder_of_its_own(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_public_edition_has_a_folder_of_its_own(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
     asked = ("report", "results", "--edition", "public")
-    assert "--edition public --out DIR" in refusal(capsys, *asked)
-    found = answer(capsys, *asked, "--out", "out")
+    assert "--edition public --out DIR" in refusal(*asked)
+    found = answer(*asked, "--out", "out")
     assert (found["trials"], found["epsilon"]) == (1, 2.0)
     assert "public edition" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_the_ledger_of_folders(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_ledger_of_folders(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", readers=2)
-    said = words(capsys, "ledger", "results", "--csv", "table.csv")
+    said = words("ledger", "results", "--csv", "table.csv")
     assert "1 release of Laplace noise, epsilon 2, read by 2 trials, paid once" in said
     assert (tmp_path / "table.csv").exists()
-    found = answer(capsys, "ledger", "results")
+    found = answer("ledger", "results")
     assert found["ok"] and (found["epsilon"], found["delta"], found["releases"]) == (2.0, 0.0, 1)
     assert found["lines"][0]["who_may_see_it"] == "anybody"
     (tmp_path / "results" / "vault.db").unlink()
-    found = answer(capsys, "ledger", "results", code=1)
+    found = answer("ledger", "results", code=1)
     assert not found["ok"] and "is missing" in found["problems"][0]
     (tmp_path / "empty").mkdir()
     for verb in ("ledger", "report"):
-        assert "holds no results" in refusal(capsys, verb, "./empty")
+        assert "holds no results" in refusal(verb, "./empty")
     assert not list((tmp_path / "empty").iterdir())
-    assert "does not exist" in refusal(capsys, "report", "./nowhere")
+    assert "does not exist" in refusal("report", "./nowhere")

@@ -36,8 +36,7 @@ def results(tmp_path: Path) -> Path:
     uri = default_uri(folder)
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    run_id = tracker.open_child("a" * 16, name="a trial", tags={})
-    tracker.close_child(a_record("a" * 16), run_id=run_id, texts={})
+    tracker.write(a_record("a" * 16), name="a trial", tags={}, texts={})
     return folder
 
 
@@ -52,11 +51,8 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
     child = tmp_path / "child"
     # A shell's background job has Ctrl-C ignored from its start; nobody waits for it there.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr(
-        tracking_server,
-        "_command",
-        lambda uri, port: [sys.executable, "-c", PLAYED, str(port), str(child)],
-    )
+    played = [sys.executable, "-c", PLAYED, "port", str(child)]
+    monkeypatch.setattr(tracking_server, "_command", lambda uri, port: played)
 
     def end() -> None:
         while not (child.exists() and child.read_text()):
@@ -89,14 +85,10 @@ def test_the_links_list_the_trials_and_not_the_run_that_hides_them(results: Path
 
 
 def test_servers_that_can_not_start_are_refused(
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    results: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        tracking_server, "_command", lambda uri, port: [sys.executable, "-c", "exit('no disk')"]
-    )
+    failing = [sys.executable, "-c", "exit('no disk')"]
+    monkeypatch.setattr(tracking_server, "_command", lambda uri, port: failing)
     with pytest.raises(TrackingUnusable, match="ended with code 1, and its log is above"):
         tracking_server.serve(results=str(results))
     assert "no disk" in capfd.readouterr().err
@@ -109,4 +101,4 @@ def test_servers_that_can_not_start_are_refused(
     with pytest.raises(TrackingUnusable, match="--port is 70000"):
         tracking_server.serve(results=str(results), port=70000)
     with pytest.raises(TrackingUnusable, match="has no tracking store"):
-        tracking_server.serve(results=str(tmp_path))
+        tracking_server.serve(results=str(results.parent))

@@ -37,7 +37,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Example]:
 
 
 def written(model: TrainedModel, folder: Path) -> str:
-    """What a run's artifact is."""
     model.save(folder / "kept")
     save_for_mlflow(folder / "kept", folder / "model")
     (folder / "kept" / ARRAYS).rename(folder / "model" / DATA / ARRAYS)
@@ -45,9 +44,7 @@ def written(model: TrainedModel, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_mlflow_loads_it_with_signature_and_example(
-    kind: str, trained: dict[str, Example], tmp_path: Path
-) -> None:
+def test_mlflow_loads_it(kind: str, trained: dict[str, Example], tmp_path: Path) -> None:
     example = trained[kind]
     loaded = mlflow.pyfunc.load_model(written(example.model, tmp_path))
     rows = example.rows["rows"] if "rows" in example.rows else pd.DataFrame(example.rows)
@@ -88,9 +85,8 @@ def closed_child(
 ) -> tuple[Tracker, str]:
     tracker = Tracker(uri=new_store(tmp_path), experiment="x")
     tracker.open_parent("x", tags={}, run_id=None)
-    run_id = tracker.open_child("ab", name="a trial", tags={})
     record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})
-    tracker.close_child(record, run_id=run_id, texts={}, model=model)
+    run_id = tracker.write(record, name="a trial", tags={}, texts={}, model=model)
     return tracker, run_id
 
 
@@ -125,9 +121,7 @@ def test_arrays_lie_on_the_disk_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seeded", [False, True])
-def test_a_model_without_noise_or_with_seeded_noise_is_private(
-    seeded: bool, tmp_path: Path
-) -> None:
+def test_a_model_without_fresh_noise_is_private(seeded: bool, tmp_path: Path) -> None:
     if seeded:
         folder = kept(tmp_path, noise=NoiseKind.SEEDED)
         tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)

@@ -1,4 +1,4 @@
-"""private_files: nobody but the owner, whatever was there, and nothing of others."""
+"""files: nobody but the owner, nothing of others, and nothing that never ends or is too large."""
 
 import os
 from collections.abc import Callable
@@ -8,13 +8,18 @@ import pytest
 
 from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import DESCRIPTION, write_model
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.page import write_report
 from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
 from labeldp.trainers.data.files import (
+    FileRefused,
     NotOurs,
+    check_unpacked,
+    memory_bytes,
     open_private,
+    open_regular,
     private_file,
     private_folder,
+    read_bytes,
     replacing,
 )
 from tests.platform.sweep.examples import a_record, mode
@@ -31,7 +36,7 @@ def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: 
     assert [mode(tmp_path / name) for name in modes] == [0o700, 0o600, 0o700, 0o400]
 
 
-def test_folders_that_hold_more_than_results_are_refused_and_left_alone(
+def test_folders_of_more_than_results_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared, home = tmp_path / "shared", tmp_path / "users" / "me"
@@ -107,9 +112,7 @@ def state(folder: Path) -> None:
         *((state, name) for name in ("states", "states/ab.state")),
     ],
 )
-def test_nothing_is_written_through_links(
-    write: Callable[[Path], None], name: str, tmp_path: Path
-) -> None:
+def test_no_write_follows_a_link(write: Callable[[Path], None], name: str, tmp_path: Path) -> None:
     (tmp_path / "victim").mkdir(mode=0o755)
     link = tmp_path / "results" / name
     link.parent.mkdir(parents=True)
@@ -145,9 +148,7 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
     assert mode(precious) == 0o600
 
 
-def test_drafts_can_not_be_foreseen_and_take_no_link_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drafts_have_secret_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page, victim = tmp_path / "page", tmp_path / "victim"
     victim.write_text("mine")
     drafts = []
@@ -178,3 +179,41 @@ def test_a_secret_that_somebody_else_chose_is_refused(tmp_path: Path) -> None:
         plant(tmp_path / "chosen", votes / "salt")
         with pytest.raises(VoteStoreUnusable, match=r"salt is a (hard )?link.*--results"):
             VoteStore(votes)
+
+
+@pytest.mark.timeout(20)
+def test_a_file_that_becomes_a_pipe_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    regular = tmp_path / "regular"
+    regular.write_text("x")
+    looked_up = os.stat
+    # What is there when one looks, and what is opened a moment later.
+    monkeypatch.setattr(os, "stat", lambda path, **_: looked_up(regular))
+    with pytest.raises(FileRefused, match="is a pipe"):
+        open_regular(tmp_path / "pipe")
+
+
+def test_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert read_bytes(file, most_bytes=5) == b"12345"
+    with pytest.raises(FileRefused, match=r"more than 4 bytes.* is it the right file"):
+        read_bytes(file, most_bytes=4)
+    # A file of holes: no disk holds it, and no memory.
+    os.truncate(file, memory_bytes() + 1)
+    with pytest.raises(FileRefused, match=r"this machine has [\d,]+ bytes of memory"):
+        open_regular(file)
+    check_unpacked(file, memory_bytes())
+    with pytest.raises(FileRefused, match="when unpacked"):
+        check_unpacked(file, memory_bytes() + 1)
+
+
+@pytest.mark.timeout(20)
+def test_a_file_that_hides_its_size_is_not_read_to_its_end() -> None:
+    pages = Path("/proc/self/pagemap")  # a regular file of 0 bytes that holds 256 GB
+    if not pages.exists():
+        pytest.skip("no such file in this system's /proc")
+    with pytest.raises(FileRefused, match="more than 1,000 bytes"):
+        read_bytes(pages, most_bytes=1000)

@@ -3,7 +3,7 @@
 import io
 import math
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ from labeldp.platform.records.results import (
 )
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.sweep import open_sweep
-from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
+from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
@@ -51,46 +51,35 @@ class Home:
 
 
 @pytest.fixture
-def plans() -> dict[str, PlannedTrial]:
-    return {trial.hash("f"): trial for trial in plan_trials(a_sweep())}
-
-
-@pytest.fixture
-def recorder(tmp_path: Path, plans: dict[str, PlannedTrial]) -> Iterator[Recorder]:
+def recorder(tmp_path: Path) -> Recorder:
     """A recorder of code `now` on machine `here`."""
-    uri = new_store(tmp_path)
-    tracker = Tracker(uri=uri, experiment="small")
+    tracker = Tracker(uri=new_store(tmp_path), experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    yield Recorder(
+    sweep: Any = SimpleNamespace(
         folder=ResultsFolder(tmp_path, sweep="small"),
         tracker=tracker,
-        plans=plans,
+        plans={trial.hash("f"): trial for trial in plan_trials(a_sweep())},
         made_by={"git_commit": "now", "environment": {"gpu": "here"}},
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
-        home=Home(),  # type: ignore[arg-type]
+        home=Home(),
         authority=b"",
-        features=MADE,
+        plan=SimpleNamespace(size=SimpleNamespace(num_labels=None)),
+        data=SimpleNamespace(public=SimpleNamespace(provenance=MADE)),
     )
+    return Recorder(sweep)
 
 
 def told(recorder: Recorder, digest: str) -> tuple[str, str]:
     """Commit and environment that tracking has for a trial."""
-    client = MlflowClient(tracking_uri=recorder.tracker.uri)
-    run_id = recorder.tracker.run_id(digest)
+    client = MlflowClient(tracking_uri=recorder.sweep.tracker.uri)
+    run_id = recorder.sweep.tracker.run_id(digest)
     file = Path(client.download_artifacts(run_id, "environment.txt"))
     return client.get_run(run_id).data.tags["git_commit"], file.read_text()
 
 
-class Trial:
-    """What Tune hands to a callback."""
-
-    def __init__(self, digest: str) -> None:
-        self.config = {"hash": digest}
-
-
 def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
     """Have a trial start and end, as Tune tells it."""
-    trial = Trial(digest)
+    trial = SimpleNamespace(config={"hash": digest})
     recorder.on_trial_start(0, [], trial)
     ended = {"finished": True, "reason": "", "metrics": METRICS, "seconds": 1.0}
     ended |= {"release_keys": ["r1"], **changes}
@@ -98,20 +87,16 @@ def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
     return recorder.records[digest]
 
 
-def test_a_trial_that_runs_now_keeps_code_and_machine(
-    recorder: Recorder, plans: dict[str, PlannedTrial]
-) -> None:
-    record = end(recorder, next(iter(plans)))
+def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> None:
+    record = end(recorder, next(iter(recorder.sweep.plans)))
     assert (record.git_commit, dict(record.environment)) == ("now", {"gpu": "here"})
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
 
 
-def test_gaussian_noise_alone_has_a_mu(
-    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = list(plans)[:2]
+def test_gaussian_noise_alone_has_a_mu(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = list(recorder.sweep.plans)[:2]
     assert "gaussian_mu" not in end(recorder, first).metrics  # Laplace noise
     charge = replace(a_charge(), event=GaussianEvent(noise_multiplier=4.0))
     monkeypatch.setattr(Home, "charges", lambda home, keys: [charge])
@@ -121,7 +106,7 @@ def test_gaussian_noise_alone_has_a_mu(
 
 
 def test_a_trial_that_was_not_audited_has_failed(
-    recorder: Recorder, plans: dict[str, PlannedTrial], monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
 
@@ -130,7 +115,7 @@ def test_a_trial_that_was_not_audited_has_failed(
 
     monkeypatch.setattr(Home, "begin", lambda home, authority, trial: begun.append(trial))
     monkeypatch.setattr(Home, "figures", unaudited)
-    first, second = list(plans)[:2]
+    first, second = list(recorder.sweep.plans)[:2]
     record = end(recorder, first)
     assert not record.finished and "was not audited" in record.reason and record.metrics == {}
     # Of one that failed by itself no figures are requested.
@@ -139,12 +124,12 @@ def test_a_trial_that_was_not_audited_has_failed(
     assert begun == [first, second]
 
 
-def test_nan_fails_the_trial_and_not_the_sweep(
-    recorder: Recorder, plans: dict[str, PlannedTrial]
-) -> None:
-    record = end(recorder, next(iter(plans)), metrics={**METRICS, "accuracy": math.nan})
+def test_nan_fails_the_trial_and_not_the_sweep(recorder: Recorder) -> None:
+    record = end(
+        recorder, next(iter(recorder.sweep.plans)), metrics={**METRICS, "accuracy": math.nan}
+    )
     assert not record.finished and record.reason == "metric accuracy is not a number"
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
 
 
 def git(folder: Path, *words: str) -> str:
@@ -153,9 +138,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_commit_is_that_of_the_code_and_of_no_repository_around_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "labeldp" / "__init__.py"
     inner = tmp_path / ".venv" / "site-packages" / "labeldp" / "__init__.py"
     for path in (package, inner):
@@ -198,9 +181,7 @@ def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "ab").iterdir()) == [DESCRIPTION, ARRAYS]
 
 
-def test_a_keeper_that_cannot_write_states_the_fix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Here:
         """An actor in this process."""
 

@@ -17,7 +17,6 @@ from labeldp.mechanisms.vault import LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.ledger import Account, account_of, read_folder
 from labeldp.platform.vault.vault_store import SqliteStore
-from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
 from labeldp.trainers.models.predictors import LinearPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
@@ -31,7 +30,6 @@ LAPLACE = LaplaceNoise(epsilon=2.0, num_classes=10)
 def a_vault(
     folder: Path, *, labels: NDArray[Any] = LABELS, salt: bytes | None = None
 ) -> LabelVault:
-    """Return the vault of a results folder."""
     ResultsFolder(folder, sweep="small")
     store = SqliteStore(folder / "vault.db", salt=salt)
     return LabelVault(labels=labels, num_classes=10, store=store)
@@ -44,18 +42,17 @@ def a_folder(
     noise: NoiseSource | None = None,
     readers: int = 1,
     fingerprint: str = FINGERPRINT,
-    labels: NDArray[Any] = LABELS,
     **facts: Any,
 ) -> list[str]:
     """Make a results folder whose `readers` trials read all releases; returns their keys."""
-    vault = a_vault(path, labels=labels)
+    vault = a_vault(path)
     keys = [vault.release(mechanism, noise=noise).key for mechanism in releases]
     folder = ResultsFolder(path, sweep="small")
     folder.identify(
         fingerprint=fingerprint,
         vault=SqliteStore(folder.store).id,
         path=str(path),
-        num_labels=len(labels),
+        num_labels=len(LABELS),
         held_out_labels=0,
     )
     for number in range(readers):
@@ -64,25 +61,16 @@ def a_folder(
 
 
 def account(*paths: Path) -> Account:
-    """Return what these folders cost together."""
     return account_of(read_folder(path) for path in paths)
 
 
 def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:
-    """Put a changed record into a results folder and return it."""
     changed = replace(record, **changes)
     ResultsFolder(path, sweep="small").keep(changed)
     return changed
 
 
-def keep_a_model(
-    results: Path,
-    record: TrialRecord,
-    *,
-    steps: Sequence[Step] = (AsTheyAre(columns=64),),
-    inputs: int = 64,
-    **changes: Any,
-) -> Path:
+def keep_a_model(results: Path, record: TrialRecord, **changes: Any) -> Path:
     """Put a model of ten classes into a results folder, as a trial keeps it; return its folder."""
     origin = Origin(
         method=str(record.config["method"]),
@@ -96,10 +84,10 @@ def keep_a_model(
         seed=int(record.config["seed"]),
         noise=record.noise,
     )
-    weights = np.random.default_rng(0).normal(size=(inputs + 1, 10))
+    weights = np.random.default_rng(0).normal(size=(64 + 1, 10))
     model = TrainedModel(
         predictor=LinearPredictor(weights=weights, pixels=None),
-        preprocessing=Preprocessing(steps=tuple(steps)),
+        preprocessing=Preprocessing(steps=(AsTheyAre(columns=64),)),
         origin=replace(origin, **changes),
     )
     folder = results / "models" / record.hash

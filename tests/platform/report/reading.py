@@ -7,7 +7,6 @@ class Page(HTMLParser):
     """A page, taken apart."""
 
     def __init__(self, source: str) -> None:
-        """Read it."""
         super().__init__()
         self.tables: list[list[list[str]]] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
@@ -17,7 +16,6 @@ class Page(HTMLParser):
         self.text = " ".join(" ".join(self._words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element."""
         self.tags.append((tag, dict(attrs)))
         self._silent += tag in ("style", "script")
         if tag == "table":
@@ -29,21 +27,13 @@ class Page(HTMLParser):
             self._in_cell = True
 
     def handle_endtag(self, tag: str) -> None:
-        """Close one."""
         self._silent -= tag in ("style", "script")
         self._in_cell = self._in_cell and tag not in ("td", "th")
 
     def handle_data(self, data: str) -> None:
-        """Take words."""
         if self._silent:
             return
         self._words.append(data)
         if self._in_cell:
             cell = f"{self.tables[-1][-1][-1]} {data}"
             self.tables[-1][-1][-1] = " ".join(cell.split())
-
-    def column(self, title: str) -> list[str]:
-        """Return a column of the first table."""
-        heads, *rows = self.tables[0]
-        place = heads.index(title)
-        return [row[place] for row in rows]

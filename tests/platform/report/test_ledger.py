@@ -6,7 +6,6 @@ import json
 import math
 import shutil
 import sqlite3
-import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,8 +28,6 @@ from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
 from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
-    OF_ALL,
-    OF_PRIVATE,
     FolderLedger,
     LedgerLine,
     Total,
@@ -48,7 +45,7 @@ from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import a_record, mode
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
 GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
@@ -59,8 +56,6 @@ PLAN = {"learned_epsilon": 4.0, "learned_counts": 0.75, "learned_delta": 0.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(LaplaceNoise):
-    """Noise that may fall short, more probably than delta says."""
-
     epsilon: float = 0.25
     failure_probability: ClassVar[float] = 4e-5
 
@@ -80,7 +75,6 @@ def identify(path: Path, **facts: Any) -> None:
 
 
 def forget(path: Path, *names: str) -> None:
-    """Take facts out of a folder's `sweep.json`."""
     known = json.loads((path / "sweep.json").read_text())
     (path / "sweep.json").write_text(json.dumps({k: known[k] for k in known if k not in names}))
 
@@ -112,7 +106,7 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "empty").problems == ()
     a_vault(tmp_path / "mine").release(LAPLACE)
     found = read_folder(tmp_path / "mine")
-    assert (found.sweep, found.fingerprint, found.num_labels) == ("mine", "", None)
+    assert (found.sweep, found.fingerprint, found.identity.all_labels) == ("mine", "", None)
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
     with pytest.raises(ResultsFolderError, match="holds no results"):
         read_folder(tmp_path)
@@ -206,9 +200,7 @@ def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0
     return path
 
 
-def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
-    tmp_path: Path,
-) -> None:
+def test_a_sweep_that_learned_counts_as_its_dearest_way(tmp_path: Path) -> None:
     outdone, paid = learned(tmp_path / "a", 4.0, LAPLACE), learned(tmp_path / "b", 2.0, LAPLACE)
     found = account(outdone, paid)
     assert (found.together.epsilon, found.apart.epsilon, found.together.releases) == (6.0, 4.0, 2)
@@ -224,9 +216,7 @@ def test_a_sweep_that_learned_counts_as_the_dearest_way_that_it_could_have_gone(
     assert account(learned(tmp_path / "e", 4.0)).together.epsilon == 0.0, "nothing asked yet"
 
 
-def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(
-    tmp_path: Path,
-) -> None:
+def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(tmp_path: Path) -> None:
     learned(tmp_path / "a", 4.0, LAPLACE)
     copied(tmp_path / "a", tmp_path / "b")
     assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 4.0
@@ -288,12 +278,11 @@ def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> 
     plan = SweepIdentity(learned_epsilon=4.0, learned_counts=0.0, learned_delta=0.0)
     lines = [a_line("r", PureEvent(epsilon=1.0))]
     found = sweep_totals(lines, plan, delta=1e-5)
-    assert set(found) == {*OF_ALL, *OF_PRIVATE}
     assert (found["epsilon_releases"], found["epsilon_total"]) == (1.0, 4.0)
     assert (found["epsilon_selection"], found["epsilon_private"]) == (3.0, 4.0)
     cheap = sweep_totals(lines, replace(plan, learned_epsilon=0.5), delta=1e-5)
     assert (cheap["epsilon_total"], cheap["epsilon_selection"]) == (1.0, 0.0)
-    # A smaller sum at a larger delta is no bound at the smaller one.
+    # A smaller sum at a larger delta does not bound the smaller one.
     approximate = replace(plan, learned_epsilon=0.5, learned_delta=1e-6)
     assert sweep_totals(lines, approximate, delta=1e-5)["delta"] == 1e-6
     bare = sweep_totals([*lines, a_line("b", PureEvent(epsilon=math.inf))], plan, delta=1e-5)
@@ -302,9 +291,7 @@ def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> 
 
 
 @pytest.mark.parametrize("releases", [[SMALL], [SMALL, NOTHING]])
-def test_report_ledger_and_python_say_the_same_of_a_sweep_that_learned(
-    tmp_path: Path, releases: list[Any]
-) -> None:
+def test_report_ledger_and_python_state_one_price(tmp_path: Path, releases: list[Any]) -> None:
     a_folder(tmp_path, releases=releases)
     identify(tmp_path, **PLAN, learned_releases=True)
     folder = read_folder(tmp_path)
@@ -370,7 +357,7 @@ def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
     assert plan_of(folder.identity) == Total(epsilon=4.0, epsilon_private=4.0)
     assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
     assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
-    # Another way of the search draws Gaussian noise: what this one paid is no pure promise.
+    # Another way of the search draws Gaussian noise: what this one paid is not pure.
     identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)
     folder = read_folder(search)
     found = price_of(folder, folder.trial("b0"))
@@ -398,9 +385,7 @@ def test_a_trial_that_was_stopped_says_that_the_sweep_learned(search: Path) -> N
 
 
 @pytest.mark.parametrize("num_labels", [None, 0])
-def test_without_the_number_of_training_labels_all_releases_are_charged(
-    num_labels: int | None, search: Path
-) -> None:
+def test_without_the_number_of_labels_all_is_charged(num_labels: int | None, search: Path) -> None:
     """Two searches at 2 and .5 together, and the plan of all of it, not of its counts alone."""
     forget(search, "num_labels")
     if num_labels is not None:
@@ -413,8 +398,6 @@ def test_without_the_number_of_training_labels_all_releases_are_charged(
 
 @dataclass(frozen=True, kw_only=True)
 class OfSecretProjectX:
-    """A mechanism of a user's own."""
-
     note: str = "s3cr3t-4711"
     epsilon: float = 1.0
     failure_probability: ClassVar[float] = 0.0
@@ -501,21 +484,14 @@ def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
     a_vault(tmp_path).release(NoNoise(num_classes=10))
     table = tmp_path / "table.csv"
     ledger_report([str(tmp_path)], csv=str(table))
-    assert stat.S_IMODE(table.stat().st_mode) == 0o600
+    assert mode(table) == 0o600
     first, second = csv.DictReader(io.StringIO(table.read_text()))
     expected: dict[str, Any] = {
-        "sweep": "small",
-        "line": "1",
-        "what": "release of Laplace noise",
-        "noise": "plain",
-        "epsilon": "2.0",
-        "labels": "60",
-        "trials": "0000000000000000; 0000000000000001",
-        "configurations": "'=1+1",
-        "who_may_see_it": "anybody",
-        "counted": "1",
+        **{"sweep": "small", "line": "1", "what": "release of Laplace noise", "noise": "plain"},
+        **{"epsilon": "2.0", "labels": "60", "configurations": "'=1+1", "counted": "1"},
+        **{"trials": "0000000000000000; 0000000000000001", "who_may_see_it": "anybody"},
     }
-    assert {name: first[name] for name in expected} == expected
+    assert first.items() >= expected.items()
     assert (second["noise"], second["epsilon"]) == ("none", "inf")
     assert second["who_may_see_it"] == "the owner of the labels only"
 
@@ -545,7 +521,7 @@ def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) ->
     assert seeded["noise"] == "seeded" and "8124377" not in json.dumps(seeded)
 
 
-def test_mechanisms_of_other_packages_are_described_by_their_price(
+def test_other_mechanisms_are_known_by_their_price(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OfSecretProjectX, "failure_probability", 4e-6)

@@ -79,6 +79,9 @@ def test_names_are_shown_and_never_run() -> None:
     assert not [name for _, attributes in found.tags for name in attributes if name[:2] == "on"]
 
 
+BARE = {"releases": 5, "epsilon_total": math.inf, "delta": 1e-5}
+
+
 @pytest.mark.parametrize(
     ("records", "facts", "words"),
     [
@@ -93,17 +96,12 @@ def test_names_are_shown_and_never_run() -> None:
         ),
         (
             comparison(),
-            {
-                "ledger": {
-                    **{"releases": 5, "epsilon_total": math.inf, "delta": 1e-5},
-                    "epsilon_private": 46.2,
-                }
-            },
+            {"ledger": {**BARE, "epsilon_private": 46.2}},
             "5 releases. Those with noise add up to epsilon 46.2 at delta 1e-5",
         ),
     ],
 )
-def test_any_records_make_a_page(
+def test_all_records_are_shown(
     records: list[TrialRecord], facts: dict[str, Any], words: str
 ) -> None:
     found = made(records, **facts)
@@ -168,9 +166,8 @@ def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> No
     found = front(candidates)
     assert {(p.epsilon, p.accuracy) for p in found} == expected
     assert len(found) == len(expected)
-    assert all(
-        a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in itertools.pairwise(found)
-    )
+    for a, b in itertools.pairwise(found):
+        assert a.epsilon < b.epsilon and a.accuracy < b.accuracy
 
 
 def test_epsilons_that_differ_in_their_last_digits_are_one_on_the_front() -> None:
@@ -241,7 +238,6 @@ def panels(records: Sequence[TrialRecord], **how: Any) -> list[Axes]:
 
 
 def markers(axes: Axes) -> list[tuple[float, float]]:
-    """Places of the points' markers."""
     lines = (line for line in axes.get_lines() if line.get_markersize() == 9)
     places: list[Any] = [place for line in lines for place in np.asarray(line.get_xydata())]
     return [(float(x), float(y)) for x, y in places]
@@ -291,6 +287,6 @@ def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
     shows, (curve,) = curves(*seeds)
     assert shows == "accuracy" and curve.heights == pytest.approx([10, 50])
     assert curves(of_curves(a_record(), [math.nan, math.nan]))[0] == "loss"
-    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is no line"
+    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is not a line"
     _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
     assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)

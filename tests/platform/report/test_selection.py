@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.randomized_response import NoNoise
@@ -14,15 +15,9 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
 from labeldp.platform.report.selection import BEST, NotPublishable, Reservation, selected
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
-
-ESTIMATE = {
-    "accuracy_estimated_error": 0.01,
-    "accuracy_estimated_sampling_error": 0.01,
-    "accuracy_estimated_count_scale": 0.0,
-}
 
 
 @pytest.fixture
@@ -36,7 +31,8 @@ def sweep(tmp_path: Path) -> FolderLedger:
     )
 
     def keep(digest: str, key: str, epsilon: float, accuracy: float, estimate: float) -> None:
-        figures = {**ESTIMATE, "accuracy": accuracy, "accuracy_estimated": estimate}
+        found = AccuracyEstimate(accuracy=estimate, sampling_error=0.01)
+        figures = {**figures_of(found), "accuracy": accuracy}
         folder.keep(a_record(digest, release_keys=(key,), epsilon=epsilon, figures=figures))
 
     keep("0a", cheap, 0.5, 0.7, 0.9)
@@ -55,32 +51,23 @@ def test_the_best_is_the_most_accurate_that_is_private(sweep: FolderLedger) -> N
     assert (found.among, found.together.epsilon) == (4, 2.5)
 
 
-def test_whether_another_trial_failed_changes_nothing_of_what_the_choice_costs(
-    tmp_path: Path,
-) -> None:
+def test_another_trials_failure_changes_no_price_of_a_choice(tmp_path: Path) -> None:
     """A at .5, B at 6: A is published at 6.5 whether B finishes badly, fails or is cut off."""
     found = []
     for ending in ("finished", "failed", "cut off"):
         place = tmp_path / ending
         a_folder(place, releases=[], readers=0)
         vault, folder = a_vault(place), ResultsFolder(place, sweep="small")
-        first, second, bare, seeded = (
-            vault.release(mechanism, noise=noise).key
-            for mechanism, noise in (
-                (replace(LAPLACE, epsilon=0.5), None),
-                (replace(LAPLACE, epsilon=6.0), None),
-                (NoNoise(num_classes=10), None),
-                (replace(LAPLACE, epsilon=3.0), SeededNoise(seed=7)),
-            )
-        )
-        assert bare and seeded  # of trials that are never chosen: these cost the choice nothing
+        first = vault.release(replace(LAPLACE, epsilon=0.5)).key
+        second = vault.release(replace(LAPLACE, epsilon=6.0)).key
+        # Of trials that are never chosen: these cost the choice nothing.
+        vault.release(NoNoise(num_classes=10))
+        vault.release(replace(LAPLACE, epsilon=3.0), noise=SeededNoise(seed=7))
         folder.keep(a_record("0a", release_keys=(first,), epsilon=0.5, accuracy=0.9))
         if ending != "cut off":
-            facts = {"accuracy": 0.2} if ending == "finished" else {"reason": "it diverged"}
             finished = ending == "finished"
-            folder.keep(
-                a_record("1a", release_keys=(second,), epsilon=6.0, finished=finished, **facts)
-            )
+            facts = {"accuracy": 0.2, "epsilon": 6.0} if finished else {"reason": "it diverged"}
+            folder.keep(a_record("1a", release_keys=(second,), finished=finished, **facts))
         chosen = selected(read_folder(place), BEST)
         assert (chosen.record.hash, chosen.cost.epsilon) == ("0a", 0.5)
         found.append(chosen.together.epsilon)
@@ -115,10 +102,7 @@ def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> 
 
 @pytest.mark.parametrize(
     ("trial", "needed", "words"),
-    [
-        ("2a", Reservation.NON_PRIVATE, "not private"),
-        ("3a", Reservation.FAILED, "it failed"),
-    ],
+    [("2a", Reservation.NON_PRIVATE, "not private"), ("3a", Reservation.FAILED, "it failed")],
 )
 def test_trials_without_privacy_or_end_need_confirmation(
     trial: str, needed: Reservation, words: str, sweep: FolderLedger

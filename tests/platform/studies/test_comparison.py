@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
 from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
@@ -31,15 +30,22 @@ from labeldp.platform.sweep.plan import check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_votes, infer_attribute
 from labeldp.trainers.models.schedules import Flip
 from labeldp.trainers.settings.base import FeatureSet
 from tests.faults.without_cluster import without_cluster
+from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
 from tests.source_tree import ROOT
-from tests.trainers.methods.test_attribute_inference import write_adult
 
 PATE = "PATE with probes"
 SWEEP = comparison("digits")
+
+
+def preset(sweep: str, name: str) -> list[PlannedTrial]:
+    loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
+    return plan_trials(resized(loaded, loaded.presets[name]))
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +53,12 @@ def trials() -> list[PlannedTrial]:
     return plan_trials(SWEEP)
 
 
-def test_each_trial_costs_the_epsilon_that_it_is_compared_at(trials: list[PlannedTrial]) -> None:
-    private = [trial for trial in trials if trial.variant not in ("no privacy", PATE)]
+@pytest.mark.parametrize("sweep", ["digits", "compare_cifar10", "compare_cifar100"])
+def test_each_trial_costs_the_epsilon_that_it_is_compared_at(sweep: str) -> None:
+    trials = plan_trials(SWEEP) if sweep == "digits" else preset(sweep, "network")
+    assert {trial.config.seed for trial in trials} == set(range(REPETITIONS))
+    others = (PATE, "no privacy")
+    private = [trial for trial in trials if not trial.variant.startswith(others)]
     costs = cost_of(private, num_classes=10)
     for trial, epsilon in zip(private, costs.epsilons, strict=True):
         assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
@@ -66,9 +76,7 @@ def test_pates_noise_is_what_the_epsilons_ask_for(trials: list[PlannedTrial]) ->
         assert price > 1.1 * epsilon if epsilon >= 0.1 else price == pytest.approx(epsilon)
 
 
-def test_each_repetition_draws_and_pays_for_releases_of_its_own(
-    trials: list[PlannedTrial],
-) -> None:
+def test_each_repetition_draws_and_pays_for_releases_of_its_own(trials: list[PlannedTrial]) -> None:
     for name in {trial.variant for trial in trials}:
         of_line = [trial for trial in trials if trial.variant == name]
         first = [trial for trial in of_line if trial.config.seed == 0]
@@ -84,56 +92,66 @@ def test_an_epsilon_on_the_command_line_is_pates_too() -> None:
         plan_trials(SWEEP, {"trainer.epocs": 3})
 
 
-@pytest.fixture(scope="module", params=["compare_cifar10", "compare_cifar100"])
-def networks(request: pytest.FixtureRequest) -> list[PlannedTrial]:
-    sweep = load_sweep(str(ROOT / "sweeps" / f"{request.param}.py"))
-    return plan_trials(resized(sweep, sweep.presets["network"]))
-
-
-def test_each_line_meets_its_epsilons_and_costs_them(networks: list[PlannedTrial]) -> None:
-    private = [trial for trial in networks if not trial.variant.startswith("no privacy")]
-    assert len(networks) == len(private) + 2
-    found: dict[str, list[float]] = {}
-    costs = cost_of(private, num_classes=10)
-    for trial, epsilon in zip(private, costs.epsilons, strict=True):
-        assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
-        found.setdefault(trial.variant, []).append(trial.config.trainer.epsilon)
-    single = [1.0, 2.0, 4.0]
-    assert found == {
-        "moment labels in stages": [0.1, 0.2, 0.5, 1.0, 2.0] * REPETITIONS,
-        "moment labels": [0.5, 1.0],
-        "subset selection": single,
-        "optimal channels in 2 stages": single,
-        "moment prior + optimal channel": single,
-        "ALIBI, randomized response": single,
-        "ALIBI, randomized response, full width": [2.0, 4.0],
-        "ALIBI": single,
-        "ALIBI + moment prior": single,
-        "LP-2ST": single,
-    }
-    assert {trial.config.seed for trial in networks} == set(range(REPETITIONS))
-
-
 def test_digits_are_not_mirrored_and_a_night_has_full_width() -> None:
-    def trials(sweep: str, preset: str) -> list[PlannedTrial]:
-        loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
-        return plan_trials(resized(loaded, loaded.presets[preset]))
-
-    digits = {trial.config.trainer.recipe.flip for trial in trials("compare_mnist", "network")}
-    clothes = trials("compare_fashion_mnist", "network")
+    digits = {trial.config.trainer.recipe.flip for trial in preset("compare_mnist", "network")}
+    clothes = preset("compare_fashion_mnist", "network")
     assert digits == {Flip.NONE} != {trial.config.trainer.recipe.flip for trial in clothes}
-    night = trials("compare_cifar100", "night")
+    night = preset("compare_cifar100", "night")
     assert {trial.config.trainer.width for trial in night} == {64}
     plain = [trial for trial in night if trial.variant == "subset selection"]
     assert {trial.config.trainer.epochs for trial in plain} == {30} and len(plain) == 3
 
 
-def test_no_features_of_features(networks: list[PlannedTrial]) -> None:
-    trial = networks[0]
+def test_no_features_of_features() -> None:
+    trial = preset("compare_cifar10", "network")[0]
     data = replace(trial.config.data, features=FeatureSet.PATCHES)
     changed = replace(trial, config=replace(trial.config, data=data))
     with pytest.raises(ValueError, match=r"features is random_patches, but data\.features=patches"):
         check_priors([changed], examples=50_000, num_classes=10)
+
+
+# attribute_inference: the attack against hand-made votes, and on a small file like Adult.
+
+
+def test_the_rule_and_the_ranking_by_hand() -> None:
+    phd = np.array([[60, 40], [30, 70], [10, 90]])  # consensus .6, .7, .9
+    others = np.array([[80, 20], [5, 95], [75, 25], [90, 10]])  # .8, .95, .75, .9
+    found = infer_attribute(phd, others)
+    assert found.consensus_phd == pytest.approx(1 / 3)
+    assert found.consensus_others == pytest.approx(3 / 4)  # .75 itself is low
+    assert found.balanced_accuracy == pytest.approx((2 / 3 + 3 / 4) / 2)
+    # pairs with the PhD holder below: 4 + 4 + 1 of 12, and one tie
+    assert found.auc == pytest.approx((9 + 0.5) / 12)
+
+
+def write_adult(folder: Path, *, rows: int = 400) -> None:
+    """People whose income follows their age; PhD holders work long hours and earn anything."""
+    generator = np.random.default_rng(0)
+    folder.mkdir()
+    for name, end in (("adult.data", ""), ("adult.test", ".")):
+        lines = []
+        for _ in range(rows):
+            phd = generator.random() < 0.1
+            age = int(generator.integers(20, 70))
+            rich = generator.random() < 0.5 if phd else age > 45
+            lines.append(
+                f"{age}, Private, {generator.integers(10**5)}, {'Doctorate' if phd else 'HS-grad'},"
+                f" {16 if phd else 9}, Divorced, Sales, Unmarried, White, Female, 0, 0, "
+                f"{70 if phd else 40}, Cuba, {'>50K' if rich else '<=50K'}{end}"
+            )
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def test_bad_adult_files_and_votes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissing, match=r"adult\.data"):
+        adult_votes(tmp_path, AdultEnsemble())
+    write_adult(tmp_path / "adult", rows=30)
+    with pytest.raises(ValueError, match="teachers is 31, but Adult has 30"):
+        adult_votes(tmp_path / "adult", AdultEnsemble(teachers=31))
+    with pytest.raises(ValueError, match="the same K classes"):
+        infer_attribute(np.ones((2, 2)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"others \(0, 2\)"):
+        infer_attribute(np.ones((2, 2)), np.ones((0, 2)))
 
 
 # leakage_study: sweeps/vote_leakage.py at its smoke size, with and without each kind of data.
@@ -255,30 +273,20 @@ def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
         ({"audit.canary_block": 2}, "audit.canary_block is set"),
     ],
 )
-def test_canaries_that_cannot_be_shared(
-    overrides: dict[str, Any], word: str, tmp_path: Path
-) -> None:
+def test_unshareable_canaries(overrides: dict[str, Any], word: str, tmp_path: Path) -> None:
     options = SweepOptions(results=tmp_path / "out", overrides=overrides)
     with pytest.raises(ConfigurationError, match=word):
         run_blocks(a_sweep(), options, blocks=10)
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_share_budgets_and_time_and_their_counts_add_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_share_budgets_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Sweep, SweepOptions]] = []
 
     def note(sweep: Sweep, options: SweepOptions) -> SweepOutcome:
         asked.append((sweep, options))
-        return an_outcome(
-            finished=1,
-            failed=1,
-            skipped=1,
-            over_budget=1,
-            left=2,
-            ledger=dict.fromkeys(LEDGER, 1.0),
-        )
+        counts = {"finished": 1, "failed": 1, "skipped": 1, "over_budget": 1, "left": 2}
+        return an_outcome(**counts, ledger=dict.fromkeys(LEDGER, 1.0))
 
     monkeypatch.setattr(block_check, "run_sweep", note)
     monkeypatch.setattr(block_check, "connected", lambda address: nullcontext())
@@ -296,22 +304,18 @@ def test_runs_share_budgets_and_time_and_their_counts_add_up(
     assert found.ledger == dict.fromkeys(LEDGER, 3.0)
 
 
-def test_the_sweep_runs(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
     monkeypatch.setattr(block_check, "connected", nullcontext)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
     sweep = replace(whole, variants=[v for v in whole.variants if v.name == "ALIBI"])
     runner: Callable[..., Any] = partial(run_blocks, blocks=2)
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
     arguments += ["audit.canaries=40", "trainer.epochs=2"]
     with without_cluster():
-        assert sweep_command.run(sweep, arguments, runner=runner) == 0
-    found = json.loads(capsys.readouterr().out)
+        code, out, _ = swept(sweep, *arguments, runner=runner)
+    found = json.loads(out)
+    assert code == 0
     assert found["experiment"] == "memorization"
     assert (found["trials"], found["finished"], found["failed"], found["skipped"]) == (3, 3, 0, 0)
     assert found["ledger"]["releases"] == 3 and found["ledger"]["epsilon_total"] == 3 * 8.0

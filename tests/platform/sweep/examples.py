@@ -1,4 +1,4 @@
-"""What several tests of platform need: records of trials, lines of a ledger, a small sweep."""
+"""Examples for tests of platform: records of trials, lines of a ledger, a small sweep."""
 
 import stat
 from collections.abc import Mapping
@@ -40,7 +40,6 @@ def a_record(
     figures: Mapping[str, float] | None = None,
     **metrics: float,
 ) -> TrialRecord:
-    """Return the record of a trial with these differences from an ordinary one."""
     return TrialRecord(
         hash=digest,
         variant=variant,
@@ -59,7 +58,6 @@ def a_record(
 
 
 def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
-    """Return a line of a ledger: Laplace noise on all labels."""
     mechanism = {
         "name": "LaplaceNoise",
         "epsilon": epsilon,
@@ -76,12 +74,10 @@ def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
 
 
 def mode(path: Path) -> int:
-    """Return who may do what with a file."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
 def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
-    """Return a cluster of nodes with these cores and GPUs."""
     return Capacity(nodes=nodes, grows=grows)
 
 
@@ -102,7 +98,6 @@ def a_sweep(**changes: Any) -> Sweep:
 
 
 def an_outcome(**changes: Any) -> SweepOutcome:
-    """Return how a sweep of five trials ended: well, but for `changes`."""
     facts: dict[str, Any] = {
         "experiment": "small",
         "tracking_uri": "sqlite:///mlflow.db",
@@ -123,7 +118,6 @@ def an_outcome(**changes: Any) -> SweepOutcome:
 
 
 def from_yaml(text: str) -> TrialConfig:
-    """The configuration that `to_yaml` wrote."""
     flat: dict[str, Any] = {}
 
     def walk(prefix: str, values: dict[str, Any]) -> None:

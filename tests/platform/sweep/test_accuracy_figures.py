@@ -19,25 +19,17 @@ from labeldp.platform.sweep.accuracy_figures import (
     is_owners,
     refuse_lottery,
 )
-from tests.platform.api.labelled_rows import rows_and_labels
+from tests.trainers.small_data import small_table
 
 
 def test_figures_of_an_audited_fit_lie_where_they_belong() -> None:
-    assert all(
-        map(
-            is_owners,
-            [
-                "private/of_tomorrow",
-                "epsilon_m_of_tomorrow",
-                "vote_label_accuracy",
-                "epsilon_m_low",
-            ],
-        )
-    )
-    assert not any(map(is_owners, PUBLIC))
+    owners = ("private/of_tomorrow", "epsilon_m_of_tomorrow", "vote_label_accuracy")
+    assert all(map(is_owners, owners)) and not any(map(is_owners, PUBLIC))
+    data, labels = small_table()
+    settings = {"epochs": 1}
     model = LabelPrivateClassifier(
-        "alibi", epsilon=4.0, classes=3, canaries=100, settings={"epochs": 1}
-    ).fit(*rows_and_labels(400))
+        "alibi", epsilon=4.0, classes=3, canaries=100, settings=settings
+    ).fit(data.train_features.numpy(), labels)
     open_ones = {name for name, value in model.audit_.items() if isinstance(value, float)}
     kept = set(model.private_)
     assert "private/epsilon_release" in kept and "epsilon_release_ceiling" in open_ones
@@ -84,11 +76,8 @@ def test_trials_are_compared_by_any_figure_that_all_of_them_have() -> None:
 
 
 def test_finished_trials_differ_only_beyond_their_noise() -> None:
-    loud, clear, near = (
-        trials(0.28, 0.7, 1.06),
-        trials(0.04, 0.6, 0.75, 0.9),
-        trials(0.04, 0.85, 0.9),
-    )
+    loud, clear = trials(0.28, 0.7, 1.06), trials(0.04, 0.6, 0.75, 0.9)
+    near = trials(0.04, 0.85, 0.9)
     with pytest.raises(ValueError, match="name a trial"):
         refuse_lottery(loud, by=ChooseBy.ESTIMATED)
     refuse_lottery(loud, by=ChooseBy.TEST)

@@ -1,16 +1,22 @@
 """configuration: overrides, near misses, wrong types and values, hashes, canaries, keys."""
 
 import math
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
 
+from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
-from labeldp.platform.cli.config_keys import KeyFacts, all_keys, keys_of
+from labeldp.platform.cli.config_keys import keys_of
 from labeldp.platform.sweep.configuration import (
     METHODS,
+    AshaStop,
     AuditSettings,
     ConfigurationError,
+    OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
@@ -18,9 +24,11 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.platform.sweep.overrides import parse_overrides
-from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
-from labeldp.trainers.settings.methods import Noise
+from labeldp.trainers.settings.base import KeyRefused, allowed, fields_of
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
+from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig, WeakBranch
 from tests.platform.sweep.examples import from_yaml
 
 
@@ -103,56 +111,17 @@ def test_secure_noise_is_set_by_a_key_and_excludes_a_seed() -> None:
         ({}, NoiseKind.PLAIN),
     ],
 )
-def test_noise_on_labels_of_the_users_own_is_secure_unless_stated(
-    changes: dict[str, Any], kind: NoiseKind
-) -> None:
+def test_own_labels_have_secure_noise_by_default(changes: dict[str, Any], kind: NoiseKind) -> None:
     variants = (Variant(name="one", changes=changes),)
     (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
     assert trial.config.noise.kind is kind
 
 
-def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
-    assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
-    for changes, words in {
-        ("trainer.noise", "gaussian"): "unknown key 'trainer.lambda'",
-        ("trainer.epsilon", 4.0): "set one of them",
-        ("trainer.lambda", 0): "must be a finite number above 0",
-    }.items():
-        with pytest.raises(ConfigurationError, match=words):
-            with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})
-
-
-@pytest.mark.parametrize(("value", "epsilons"), [(0.5, [4.0]), ([1.0, 2.0], [2.0, 1.0])])
-def test_a_lambda_on_the_command_line_replaces_the_epsilons_of_a_line(
-    value: Any, epsilons: list[float]
-) -> None:
-    axis = {"trainer.epsilon": Grid(1.0, 8.0)}
-    variants = [
-        Variant(name="axis", space=axis),
-        Variant(name="fixed", changes={"trainer.epsilon": 8.1, "seed": 1}),
-        Variant(name="another", changes={"trainer.noise": Noise.GAUSSIAN}, space=axis),
-    ]
-    sweep = Sweep(name="one", base=TrialConfig(), variants=variants)
-    trials = plan_trials(sweep, {"trainer.lambda": value})
-    found = [(trial.variant, trial.config.trainer.epsilon) for trial in trials]
-    expected = [(name, each) for name in ("axis", "fixed") for each in epsilons]
-    assert found == [*expected, ("another", 1.0), ("another", 8.0)]
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"canaries": 4}, ["canaries is 4", "takes 5", "to prove 3"]),
-        ({"coin_canaries": 6}, ["coin_canaries is 6", "takes 7", "or 0"]),
-    ],
-)
-def test_settings_that_prove_nothing_are_refused(
-    settings: dict[str, Any], words: list[str]
-) -> None:
-    with pytest.raises(ValueError) as caught:
-        AuditSettings(**settings)
-    for word in words:
-        assert word in str(caught.value)
+def test_settings_that_prove_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^canaries is 4.* takes 5 .*to prove 3"):
+        AuditSettings(canaries=4)
+    with pytest.raises(ValueError, match=r"coin_canaries is 6.*takes 7.*or 0"):
+        AuditSettings(coin_canaries=6)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +136,7 @@ def test_settings_that_prove_nothing_are_refused(
         (1_000_000, 10, 1_000, 1_000),
     ],
 )
-def test_a_share_of_the_labels_is_spoiled_by_default(
+def test_canaries_are_a_share_by_default(
     labels: int, classes: int, canaries: int, coins: int
 ) -> None:
     found = AuditSettings().settled(num_labels=labels, num_classes=classes)
@@ -188,25 +157,143 @@ def test_stated_canaries_stay_and_the_share_sets_the_rest() -> None:
         assert (found.canaries, found.coin_canaries) == settled
 
 
-@pytest.fixture(scope="module")
-def listed() -> list[KeyFacts]:
-    return all_keys()
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_every_key_of_every_method_is_listed_with_a_meaning(method: str) -> None:
     found = keys_of(method)
-    assert [facts.key for facts in found] == list(
-        flatten(with_changes(TrialConfig(), {"method": method}))
-    )
-    for facts in found:
-        assert facts.meaning.strip(), f"{facts.key} says nothing of itself"
-        assert facts.type and facts.default
+    keys = flatten(with_changes(TrialConfig(), {"method": method}))
+    assert [facts.key for facts in found] == list(keys)
+    assert all(facts.meaning.strip() and facts.type and facts.default for facts in found)
 
 
-def test_defaults_are_written_as_they_are_taken(listed: list[KeyFacts]) -> None:
-    """Each default, typed as it is shown, changes nothing."""
+def test_defaults_are_written_as_they_are_taken() -> None:
     for method in METHODS:
         base = with_changes(TrialConfig(), {"method": method})
         typed = [f"{facts.key}={facts.default}" for facts in keys_of(method)[1:]]
         assert with_changes(base, parse_overrides(typed)) == base
+
+
+# Every key refuses other types, and values beyond its bounds, in one plain sentence.
+
+
+def sections(value: Any) -> dict[type, Any]:
+    found = {type(value): value}
+    for entry in fields(value):
+        if is_dataclass(below := getattr(value, entry.name)):
+            found |= sections(below)
+    return found
+
+
+ALL: dict[type, Any] = {AshaStop: AshaStop(), OptunaSearch: OptunaSearch()}
+ALL |= {SelfSupervisedConfig: SelfSupervisedConfig()}
+for each in METHODS:
+    ALL |= sections(TrialConfig(method=each, trainer=METHODS[each]()))
+
+
+def test_settings_load_no_framework() -> None:
+    slow = "{'mlflow', 'pandas', 'ray', 'sklearn', 'torch'}"
+    code = "import sys, labeldp.platform.sweep.configuration, labeldp.platform.cli.config_keys"
+    code += f"; assert not {slow} & set(sys.modules), sys.modules.keys() & {slow}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("section", ALL.values(), ids=lambda each: type(each).__name__)
+def test_other_types_and_values_beyond_bounds_are_refused(section: Any) -> None:
+    """No text is read as a number, no `True` as 1; what a bound excludes is refused, by name."""
+    for name, field in fields_of(type(section)).items():
+        values = allowed(field)
+        bad: list[Any] = [object(), {"x": 1}]
+        if "number" in values.type:
+            bad += [True, "0.5", float("nan")]
+            bounds: dict[str, list[float]] = {"above 0": [0, -1], "at least 0": [-1]}
+            bounds |= {"at least 1": [0], "at least 2": [1]}
+            bounds |= {"strictly between 0 and 1": [0, 1], "at least 0 and below 1": [-0.1, 1]}
+            bounds |= {"at least 0 and at most 1": [-0.1, 1.1], "above 0 and at most 1": [0, 1.1]}
+            bad += [float("inf")] + bounds[values.bounds]
+        if values.type.startswith("true"):
+            bad += [1, "yes"]
+        if "null" not in values.type:
+            bad += [None]
+        if name == "trainer":  # of any method
+            bad = [None]
+        for value in bad:
+            with pytest.raises(ValueError, match=rf"{name} |TrialConfig|takes") as refused:
+                replace(section, **{name: value})
+            assert "\n" not in str(refused.value) and "ydantic" not in str(refused.value)
+
+
+def test_a_whole_number_is_that_number_and_a_wrong_key_is_named() -> None:
+    assert isinstance(FixMatchConfig(threshold=0).threshold, float)
+    by_name: dict[str, Any] = {"weak_branch": "without_gradient"}
+    assert FixMatchConfig(**by_name).weak_branch is WeakBranch.WITHOUT_GRADIENT
+    for changes, message in {
+        ("weak_branch", "both"): "weak_branch is 'both'; it must be joint or without_grad",
+        ("threshhold", 0.5): "threshhold is not a setting of FixMatchConfig; did you mean thresh",
+        ("threshold", 1.0): "threshold is 1.0; it must be a finite number, at least 0 and below 1",
+        ("box", -1): "box is -1; it must be a whole number, at least 0, or null",
+    }.items():
+        wrong: dict[str, Any] = dict([changes])
+        with pytest.raises(KeyRefused, match=message):
+            FixMatchConfig(**wrong)
+
+
+# PATE's settings: noise that costs the epsilon that is asked for, whatever else is given.
+
+BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=300)
+
+
+def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
+    chain = settings.planned_charge(num_classes=num_classes, seed=0).chain()
+    return epsilon_of_prices(chain, delta=delta_of_total(chain, delta=settings.delta))
+
+
+@pytest.mark.parametrize("aggregator", AggregatorKind)
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+def test_a_trial_costs_the_requested_epsilon(aggregator: AggregatorKind, epsilon: float) -> None:
+    asked = replace(BASE, aggregator=aggregator, epsilon=epsilon)
+    assert paid(asked) == pytest.approx(epsilon, rel=1e-6) and paid(asked) <= epsilon
+    written = asked.calibrated()
+    assert written.sigma2 is not None and written.calibrated() == written
+    plans = (each.planned_charge(num_classes=10, seed=0) for each in (written, asked))
+    assert next(plans) == next(plans)
+
+
+@pytest.mark.parametrize("aggregator", AggregatorKind)
+def test_labels_on_few_queries_need_less_noise(aggregator: AggregatorKind) -> None:
+    asked = replace(BASE, aggregator=aggregator, epsilon=0.5)
+    nearest = replace(BASE.ensemble, kind=TeacherKind.NEIGHBORS)
+    every, few = (
+        replace(asked, ensemble=replace(nearest, queries_per_label=most)) for most in (None, 10)
+    )
+    assert paid(every) == pytest.approx(0.5, rel=1e-6) and paid(few) <= 0.5
+    assert paid(few) == pytest.approx(0.5, rel=1e-6)
+    # The same as for the ensemble where a label votes on all, and sqrt(300 / 10) of it or less.
+    noise, less = every.calibrated().sigma2, few.calibrated().sigma2
+    assert noise == asked.calibrated().sigma2 and noise is not None and less is not None
+    assert less < 0.4 * noise
+
+
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+@pytest.mark.parametrize("num_classes", [2, 10, 100])
+def test_the_prior_is_paid_out_of_it(source: PriorSource, num_classes: int) -> None:
+    asked = replace(BASE, epsilon=1.0, prior=PriorSettings(source=source))
+    assert paid(asked, num_classes=num_classes) == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "given", [{"sigma1": 800.0}, {"sigma2": 100.0}, {"threshold": 200.0}, {"delta": 1e-7}]
+)
+def test_given_values_stay_and_the_rest_is_calibrated(given: dict[str, Any]) -> None:
+    found = replace(BASE, epsilon=2.0, **given).calibrated()
+    assert {name: getattr(found, name) for name in given} == given
+    assert paid(found) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_noise_that_costs_another_epsilon_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"with sigma2=20 300 answers .* cost .* whatever sigma1"):
+        replace(BASE, epsilon=1.0, sigma2=20.0).calibrated()
+    both = replace(BASE, sigma1=400.0, sigma2=100.0)
+    assert both.calibrated().epsilon is None and both.publishes
+    with pytest.raises(ValueError, match=r"or sigma1, sigma2, and not both: trainer\.sigma1=null"):
+        replace(both, epsilon=5.0).calibrated()
+    with pytest.raises(ValueError, match="publish_cost is True and epsilon is 1"):
+        replace(BASE, epsilon=1.0, publish_cost=True).calibrated()

@@ -1,7 +1,7 @@
 """cost: what a sweep costs before it starts, against sums by hand, and the budget."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -92,7 +92,7 @@ AGIBI: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("failing", [4e-6, 8e-6, 2e-5])
-def test_a_trial_is_priced_at_the_delta_of_its_record(
+def test_a_trial_is_priced_at_its_own_delta(
     failing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GaussianNoise, "failure_probability", failing)
@@ -138,9 +138,7 @@ def test_plan_start_and_vault_hold_a_budget_at_its_own_delta(budget: Budget, gra
             ask()
 
 
-def test_failure_probabilities_reduce_the_delta_of_a_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_failure_probabilities_take_a_budgets_delta(monkeypatch: pytest.MonkeyPatch) -> None:
     paid = PlannedCharge(event=PureEvent(epsilon=1.0), failure_probability=1e-6, release="r")
     planned = SweepCost(
         epsilons=(1.0,), releases=1, epsilon_total=1.0, delta=2e-6, trials=1, trained=[paid]
@@ -175,11 +173,7 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
             budget_of(stated, bad, delta=1e-5)
 
 
-# --- beside the releases of earlier starts --------------------------------------------------------
-
-
 def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
-    """Lines of a ledger: one release of each of these mechanisms."""
     vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
     for mechanism in mechanisms:
         vault.release(mechanism)
@@ -187,11 +181,7 @@ def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
 
 
 def check_left(
-    trials: Sequence[PlannedTrial],
-    charges: Sequence[Charge],
-    budget: Budget | None,
-    held_out: int = 0,
-    read: Collection[str] = (),
+    trials: Any, charges: Any, budget: Budget | None, held_out: int = 0, read: Any = ()
 ) -> None:
     size = DataSize(num_classes=10, num_labels=40, held_out=held_out, has_test_split=True)
     check_what_is_left(trials, charges, size, budget=budget, read=read)
@@ -220,9 +210,6 @@ def test_releases_that_a_search_may_request_are_counted_each() -> None:
     check_left(search, charges, Budget(epsilon=1.0 + 5 * 0.5))
     with pytest.raises(BudgetExceeded, match=r"5 releases that are new.*would make it 3\.5"):
         check_left(search, charges, Budget(epsilon=3.4))
-
-
-# --- estimates of accuracy on held-out labels -----------------------------------------------------
 
 
 def counted(*epsilons: float, **changes: Any) -> list[PlannedTrial]:

@@ -30,11 +30,7 @@ KEYS = sorted(flatten(TrialConfig()))
 
 
 settings.register_profile(
-    "fuzz",
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
+    "fuzz", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 FUZZ = settings.get_profile("fuzz")
 VERBS = {
@@ -135,7 +131,6 @@ def test_arguments(sandbox: Sandbox, argument: str) -> None:
 
 
 def damaged(content: bytes) -> st.SearchStrategy[bytes]:
-    """Return a strategy for what a good file may become."""
     places = st.integers(0, len(content) - 1)
     return (
         st.builds(lambda end: content[:end], places)

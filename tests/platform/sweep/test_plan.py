@@ -63,7 +63,6 @@ def options(folder: Path, **settings: Any) -> SweepOptions:
 
 
 def started(sweep: Sweep, options: SweepOptions) -> Plan:
-    """The plan that a start accepts."""
     return check(sweep, options)[0]
 
 
@@ -144,20 +143,17 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
 
 
-def priced(
-    axes: dict[str, Axis], held_out: int = 100, **changes: Any
-) -> tuple[Sequence[PlannedTrial], Sequence[Search], float | None]:
+def priced(axes: dict[str, Axis]) -> tuple[Sequence[PlannedTrial], float | None]:
     sweep = Sweep(name="s", base=TrialConfig(), space=axes)
-    sweep = replace(sweep, **changes)
-    listed = [] if sweep.search else plan_trials(sweep)
-    size = a_size(held_out, classes=3)
-    return with_count_price(sweep, listed, NOWHERE, size, by=ChooseBy.ESTIMATED)
+    by, size = ChooseBy.ESTIMATED, a_size(100, classes=3)
+    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), NOWHERE, size, by=by)
+    return trials, epsilon
 
 
 def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
-    assert priced({"trainer.epsilon": Grid(0.2, 2.0)})[2] == 0.2
+    assert priced({"trainer.epsilon": Grid(0.2, 2.0)})[1] == 0.2
     rates: dict[str, Axis] = {"trainer.learning_rate": Grid(*(0.01 * n for n in range(1, 9)))}
-    trials, _, epsilon = priced(rates)  # eight trials on one release of epsilon 1
+    trials, epsilon = priced(rates)  # eight trials on one release of epsilon 1
     assert epsilon == 0.12
     assert cost_of(trials, num_classes=3, with_estimates=True).epsilon_total == 1.0
     bare = plan_trials(Sweep(name="s", base=with_changes(TrialConfig(), {"trainer.noise": "none"})))
@@ -204,7 +200,7 @@ INTERACTIVE = {
         ("trainer.student.network.learning_rate", RATE, INTERACTIVE, True),
     ],
 )
-def test_axes_that_decide_a_release_touch_it(
+def test_axes_touch_a_release(
     key: str, axis: Axis, settings: dict[str, Any], touched: bool
 ) -> None:
     assert touches_releases(a_search({key: axis}, **settings), a_size()) is touched
@@ -262,9 +258,7 @@ def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
     assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
 
 
-def test_a_failure_probability_costs_as_much_at_a_smaller_epsilon(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failure_costs_as_much_at_a_small_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
     monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
     found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
@@ -272,9 +266,7 @@ def test_a_failure_probability_costs_as_much_at_a_smaller_epsilon(
     assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
 
 
-def test_decisions_that_are_dearer_once_may_be_cheaper_often(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_dear_decisions_may_be_cheaper_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
     steep, flat = (
         events_of(

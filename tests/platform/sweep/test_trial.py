@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 import torch
 from numpy.typing import NDArray
 from ray import tune
+from ray.tune.error import TuneError
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.platform.records.checkpoints import Keeper
+from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
@@ -32,27 +37,29 @@ from labeldp.platform.sweep.trial import (
     run_trial,
     tune_trial,
 )
+from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
-from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
+from tests.faults.without_cluster import Here
+from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings
-from tests.trainers.small_data import small_table
+from tests.trainers.small_data import ON_CPU, small_table
 
 TWO_STAGES = TrialConfig(
     method="lp_mst",
     trainer=LpMstConfig(epochs=4, width=8, epsilon=2.0),
-    performance=Performance(device=Device.CPU),
+    performance=ON_CPU,
 )
 ESTIMATED = TrialConfig(
     trainer=AlibiConfig(
         epochs=3, width=16, epsilon=2.0, noise=Noise.RANDOMIZED_RESPONSE, learning_rate=0.1
     ),
     evaluation=EvaluationSettings(epsilon=1.5),
-    performance=Performance(device=Device.CPU),
+    performance=ON_CPU,
 )
 
 
@@ -86,8 +93,6 @@ def digits() -> LabelledData:
 
 
 class States(Checkpoints):
-    """Keeps every state and model in memory."""
-
     def __init__(self, *, due: bool = True) -> None:
         self.digest = "ab"
         self.kept: list[Mapping[str, Any]] = []
@@ -145,9 +150,7 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
     assert due or len(states.kept) == 1, "the epoch that requested is kept"
 
 
-def test_a_state_that_grew_from_releases_of_another_ledger_is_not_resumed(
-    digits: LabelledData,
-) -> None:
+def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData) -> None:
     states = States()
     for shift in range(2):
         home = home_of(replace(digits, train_labels=(digits.train_labels + shift) % 10))
@@ -156,9 +159,7 @@ def test_a_state_that_grew_from_releases_of_another_ledger_is_not_resumed(
     assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
 
 
-def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
-    digits: LabelledData,
-) -> None:
+def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
     home, states, seen = home_of(digits), States(), list[tuple[float, bool]]()
@@ -186,9 +187,7 @@ def test_a_trial_stops_at_a_rung_and_stays_stopped_when_it_starts_again(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_measured_model_is_kept_unless_models_are_off(
-    digits: LabelledData, keep: bool, tmp_path: Path
-) -> None:
+def test_the_measured_model_is_kept(digits: LabelledData, keep: bool, tmp_path: Path) -> None:
     states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})
     outcome = run(digits, home_of(digits), config, checkpoints=states)
     assert len(states.models) == keep
@@ -212,7 +211,7 @@ def test_a_trial_without_test_labels_estimates_its_accuracy(estimate: Estimate) 
     data = no_test_split()
     config = with_changes(ESTIMATED, {"evaluation.estimate": estimate})
     client = Labels(home_of(data))
-    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda figures, rung: None)
+    outcome = run_trial(config, data=data.public, vault=client, on_epoch=lambda *_: None)
     metrics = outcome.metrics
     assert "accuracy" not in metrics
     assert not any(np.isnan(value) for value in metrics.values())
@@ -248,22 +247,80 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
     error: BaseException, over: bool, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[dict[str, Any]] = []
-
-    def fail(*arguments: Any, **settings: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(trial_module, "run_trial", fail)
+    monkeypatch.setattr(trial_module, "run_trial", failing(error))
     monkeypatch.setattr(tune, "report", reported.append)
-    nothing: Any = SimpleNamespace()
-    tune_trial(
-        {"hash": "ab"},
-        plans={"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})},
-        searches=(),
-        data=nothing,
-        home=nothing,
-        keeper=nothing,
-        cpus=torch.get_num_threads(),
-    )
+    nothing: Any = dict.fromkeys(("data", "home", "keeper"))
+    plans = {"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}
+    cpus = torch.get_num_threads()
+    tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
     (end,) = (each["end"] for each in reported)
     assert (end["finished"], end["over_budget"]) == (False, over)
     assert end["reason"].startswith(reason) and "\n" not in end["reason"]
+
+
+# trial_runs: early stops, and errors that end Tune. Sweeps run elsewhere.
+
+
+def failing(error: BaseException) -> Any:
+    def fail(*given: object, **settings: object) -> None:
+        raise error
+
+    return fail
+
+
+def recorder(**parts: Any) -> Recorder:
+    folder = SimpleNamespace(path=Path("/results/small"))
+    sweep: Any = SimpleNamespace(folder=folder, skipped={}, **parts)
+    return Recorder(sweep)
+
+
+def test_a_full_disk_is_reported_with_the_folder_and_the_fix() -> None:
+    tuner: Any = SimpleNamespace(fit=failing(OSError("no space")))
+    with pytest.raises(ResultsFolderError, match=r"/results/small can't be .*\(no space\).*resume"):
+        _fit(tuner, recorder())
+
+
+def test_the_error_that_broke_the_driver_is_raised_and_not_its_text_in_tune() -> None:
+    refused = ValueError("no such setting")
+    tuner: Any = SimpleNamespace(fit=failing(TuneError("a text")))
+    driver = recorder(book=SimpleNamespace(next=failing(refused)))
+    with pytest.raises(ValueError, match="no such setting"):
+        HandOut(driver).suggest("x")
+    with pytest.raises(ValueError, match="no such setting") as caught:
+        _fit(tuner, driver)
+    assert caught.value is refused
+
+
+def scheduler(
+    monkeypatch: pytest.MonkeyPatch, by: ChooseBy = ChooseBy.TEST
+) -> tuple[AshaByGroup, EarlyStops]:
+    """One of two trials continues; the first letter of a hash is its group."""
+    monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
+    rule = AshaStop(grace_epochs=2, keep_one_in=2)
+    stops = EarlyStops(rule=rule, by=by, keeper=Here(Keeper("", "")))
+    return AshaByGroup(stops, group_of=lambda each: each[0], most_epochs=30), stops
+
+
+def tell(judge: AshaByGroup, digest: str, accuracy: float) -> None:
+    result: dict[str, Any] = {"rung/epoch": 2, "rung/accuracy": accuracy}
+    trial = SimpleNamespace(config={"hash": digest}, trial_id=f"of Tune's {digest}")
+    assert judge.on_trial_result(None, trial, result) == "CONTINUE"
+
+
+def test_the_worse_half_is_stopped_within_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, board = scheduler(monkeypatch)
+    for digest, accuracy in (("a1", 0.5), ("a2", 0.6), ("a3", 0.4), ("b1", 0.1)):
+        tell(judge, digest, accuracy)
+    assert [name for name in ("a1", "a2", "a3", "b1") if board.stopped(name)] == ["a3"]
+
+
+@pytest.mark.parametrize(("by", "stopped"), [(ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)])
+def test_trials_of_an_earlier_start_are_compared_with(
+    by: ChooseBy, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example's curve has .9 after its second epoch, and no estimate."""
+    judge, board = scheduler(monkeypatch, by)
+    judge.recall(a_record("a1"))
+    judge.recall(a_record("b1"))
+    tell(judge, "a2", 0.5)
+    assert board.stopped("a2") is stopped and not board.stopped("a1")

@@ -10,6 +10,8 @@ DRIVER = b"the driver's token"
 
 def home_settings(folder: Path | None, **changes: Any) -> dict[str, Any]:
     """Return all that a home takes besides its labels; without a folder it keeps nothing."""
+    if folder is not None:
+        folder.mkdir(exist_ok=True)
     return {
         "audit": AuditSettings(canaries=50, coin_canaries=0),
         "coin_seed": None,

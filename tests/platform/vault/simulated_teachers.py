@@ -24,9 +24,7 @@ def shards_of(teachers: int) -> list[Shard]:
     ]
 
 
-def simulated(
-    teachers: Sequence[int], shards: Sequence[Shard], data: Any = "public data"
-) -> NDArray[np.uint8]:
+def simulated(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:
     """Vote at once."""
     assert data == "public data"
     assert [shard.labels[0] for shard in shards] == [t % CLASSES for t in teachers]

@@ -24,7 +24,6 @@ from labeldp.mechanisms.pate.releases import (
     private_costs,
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.records.results import read_json
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import label_home
@@ -45,7 +44,6 @@ TRIAL = "ab12"
 def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) -> LabelHome:
     """A home that has begun a trial; without canaries unless the changes plant some."""
     own = {"audit": AuditSettings(canaries=0, coin_canaries=0), "fingerprint": DATA.fingerprint}
-    folder.mkdir(exist_ok=True)
     home = LabelHome(
         SecretLabels(training=labels, held_out=LABELS[:20], num_classes=3),
         **home_settings(folder, **{**own, **changes}),
@@ -55,7 +53,6 @@ def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) 
 
 
 def train(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> NDArray[np.uint8]:
-    """Train the ensemble here and now, and journal its votes."""
     ids = list(range(ENSEMBLE.teachers))
     votes = TeacherVotes(config=ENSEMBLE)(ids, home.shards(DRIVER, ENSEMBLE), DATA)
     journal = home.journal(ensemble)()
@@ -101,7 +98,7 @@ def test_ensembles_that_happen_to_vote_alike_share_no_answers(tmp_path: Path) ->
     assert again.keys == two.keys
 
 
-def test_rounds_and_ensembles_have_votes_and_answers_of_their_own(
+def test_rounds_and_ensembles_share_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, other = a_home(tmp_path), replace(ENSEMBLE, seed=2)
@@ -155,14 +152,6 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     # Both prices are of the same things: the answers, and the bound that is released about them.
     answers_alone = epsilon_of_counts([REQUEST], delta=1e-5)
     assert figures["epsilon_of_counts"] > max(answers_alone, home.epsilon(reply.keys, 1e-5)[0])
-    seen = reply.values[:, 1] >= 0
-    (path,) = (tmp_path / "private" / "consensus").iterdir()
-    consensus = read_json(path)
-    assert path.stem == TRIAL and sum(consensus["answered"]) == 40
-    assert sum(consensus["refused"]) == seen.sum() - 40
-    shares = votes[seen].max(1) / ENSEMBLE.teachers
-    together = np.add(consensus["answered"], consensus["refused"])
-    np.testing.assert_array_equal(together, np.histogram(shares, len(together), (0, 1))[0])
 
 
 def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,9 +248,7 @@ def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
     assert right > (votes.argmax(1) == home._planted[positions]).mean()
 
 
-def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_proven_cost_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, capped_home = a_home(tmp_path), a_home(tmp_path / "capped")
     train(home)
     train(capped_home)
@@ -283,9 +270,7 @@ def test_the_cost_is_published_only_where_that_is_wanted_and_proven(
     assert [charge.mechanism["name"] for charge in home.ledger()] == ["PateAnswers"] * 2
 
 
-def test_votes_are_found_by_all_that_decides_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_votes_have_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> str:
         return str(home.journal(ensemble)().folder)
 

@@ -60,11 +60,7 @@ NO_ATTACK = {
 
 
 def planted(
-    labels: NDArray[np.int64] = LABELS,
-    *,
-    num_classes: int = 10,
-    secret: bytes = b"a secret",
-    **settings: Any,
+    labels: Any = LABELS, num_classes: int = 10, secret: bytes = b"a secret", **settings: Any
 ) -> PlantedCanaries:
     audit = AuditSettings(**{"canaries": 100, "coin_canaries": 100, **settings})
     return PlantedCanaries.draw(labels, num_classes=num_classes, settings=audit, secret=secret)
@@ -78,7 +74,6 @@ def audited(
 
 
 def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> NDArray[np.float64]:
-    """Rows that give `mass` to one label and share the rest."""
     rows = np.full((len(labels), num_classes), (1 - mass) / (num_classes - 1))
     rows[np.arange(len(labels)), labels] = mass
     return rows
@@ -87,9 +82,6 @@ def confident_in(labels: NDArray[np.int64], num_classes: int, mass: float) -> ND
 def start(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **extra: Any) -> LabelHome:
     secrets = SecretLabels(training=labels, num_classes=10)
     return LabelHome(secrets, **home_settings(folder, **{"audit": HUNDREDS, **extra}))
-
-
-# What is planted
 
 
 def test_coins_are_fair_and_tell_nothing_about_anything_public() -> None:
@@ -124,19 +116,13 @@ def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
     assert (first.coins.positions != other.coins.positions).any()
     assert first.mislabeled is not None and other.mislabeled is not None
     assert (first.mislabeled.positions == other.mislabeled.positions).all()
-    assert (first.mislabeled.positions != chosen(canary_seed=5)).any()
+    assert (first.positions[:100] != planted(canary_seed=5).positions[:100]).any()
     without = planted(coin_canaries=0)
     assert without.coins is None and len(without.positions) == 100
     # Blocks share no canary.
     blocks = [planted(canaries=30, coin_canaries=0, canary_block=block) for block in range(10)]
     assert len(np.unique(np.concatenate([block.positions for block in blocks]))) == 300
     assert (blocks[0].positions == planted(canaries=30, coin_canaries=0).positions).all()
-
-
-def chosen(**settings: Any) -> NDArray[np.intp]:
-    mislabeled = planted(**settings).mislabeled
-    assert mislabeled is not None
-    return mislabeled.positions
 
 
 @pytest.mark.parametrize("num_classes", [2, 10])
@@ -161,9 +147,6 @@ def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
         coins = planted(labels, coin_canaries=300).coins
         assert coins is not None
         assert coins.coins.tolist() == stream(b"coins") != stream(b"places")
-
-
-# Figures
 
 
 def test_a_model_that_remembers_everything_reaches_the_ceiling() -> None:
@@ -293,8 +276,6 @@ def test_curves_of_releases() -> None:
     assert curve_of([normal, charge(decided, "PateAnswers")], delta=1e-5) is None
 
 
-# The release that a model is made of
-
 CLASSES = 4
 FEW = np.random.default_rng(0).integers(CLASSES, size=600)
 LOCAL: list[PerLabel] = [
@@ -375,9 +356,6 @@ def test_figures_of_a_model_that_is_the_release_itself() -> None:
     assert all(math.isfinite(value) for value in figures.values())
 
 
-# What is kept, and what leaves
-
-
 def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None:
     home = start(tmp_path)
     positions = home.canary_positions()
@@ -413,9 +391,6 @@ def test_trials_get_positions_and_no_label_and_no_figure(tmp_path: Path) -> None
     # Positions alone do not depend on the labels that sit there, for who has the secret as well.
     shuffled = planted(np.random.default_rng(9).permutation(LABELS))
     assert (shuffled.positions == planted().positions).all()
-
-
-# Bad input
 
 
 def test_more_canaries_than_examples_are_refused() -> None:

@@ -1,6 +1,6 @@
 """label_home: what a home locks away and hands out, and no label by asking cleverly."""
 
-import stat
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
@@ -23,10 +25,12 @@ from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
-from labeldp.platform.vault.home_proxy import HomeActor
+from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, VaultLost, ask
+from labeldp.platform.vault.home_proxy import start as start_actor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.settings.pate import EnsembleConfig
+from tests.platform.sweep.examples import mode
 from tests.platform.vault.homes import DRIVER, home_settings
 
 TRIAL = "0123456789abcdef"
@@ -45,9 +49,6 @@ def rr(epsilon: float) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=10)
 
 
-# Labels
-
-
 def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
     small = home_proxy._small(TRAINING, 10)
     assert small.dtype == np.uint8 and (small == TRAINING).all()
@@ -63,7 +64,6 @@ def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
     refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
     with pytest.raises(ValueError, match="classes"):
         refused.call("num_labels", ())
-    (tmp_path / "made").mkdir()
     made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
     assert made.call("num_labels", ()) == 300
     with pytest.raises(AttributeError, match="a home has no '_findings'"):
@@ -103,9 +103,6 @@ def test_coins_are_a_secret_of_the_store_unless_a_seed_is_given(tmp_path: Path) 
     assert planted(MemoryStore(), 7) == drawn.plant(TRAINING).tolist()
 
 
-# Releases, and what a trial pays for
-
-
 def test_held_out_labels_pay_apart_from_those_to_train_on(tmp_path: Path) -> None:
     home = start(tmp_path)
     release = home.release(LAPLACE, (), None, OsEntropy())
@@ -129,7 +126,6 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
     some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
     assert some.indices is not None and some.indices.tolist() == [7, 2]
     assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
-    (tmp_path / "none").mkdir()
     none = LabelHome(replace(SECRETS, held_out=None), **home_settings(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
@@ -153,9 +149,7 @@ def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> Non
         trial.epsilon(delta=1e-5)
 
 
-def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(
-    tmp_path: Path,
-) -> None:
+def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_path: Path) -> None:
     trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
     prior = np.full((10, 10), 0.1)
     some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
@@ -197,9 +191,6 @@ def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> N
     assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
 
 
-# Audits
-
-
 def some_rows(seed: int = 0, canaries: int = 50) -> NDArray[np.float64]:
     return np.random.default_rng(seed).dirichlet(np.ones(10), size=canaries)
 
@@ -212,7 +203,6 @@ def crafted(canary: int, label: int) -> NDArray[np.float64]:
 
 
 def planted_labels(home: LabelHome) -> NDArray[np.int64]:
-    """The labels of the first ten canaries."""
     assert home._canaries.mislabeled is not None
     return home._canaries.mislabeled.labels[:10]
 
@@ -273,7 +263,6 @@ def test_figures_and_shards_take_the_drivers_token(tmp_path: Path) -> None:
                 getattr(home, name)(token, *arguments)
     shards = home.shards(DRIVER, ensemble)
     assert all((each.labels == home._planted[each.indices]).all() for each in shards)
-    (tmp_path / "without").mkdir()
     without = start(tmp_path / "without", authority=None)
     with pytest.raises(ValueError, match="the driver's"):
         without.shards(b"", ensemble)
@@ -295,8 +284,7 @@ def test_a_trial_is_audited_once_also_by_a_home_that_is_made_again(tmp_path: Pat
             again.audit(TRIAL, some_rows(), 0.9, [], 0.0)
         assert again.figures(DRIVER, TRIAL, []) == figures
     path = tmp_path / "private" / "figures" / f"{TRIAL}.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     # A damaged page is named; when the driver begins the trial again, it is audited again.
     path.write_text(path.read_text()[:20])
     with pytest.raises(ValueError, match=rf"{TRIAL}\.json can't be read.*--resume auto"):
@@ -331,9 +319,7 @@ def test_a_trial_is_audited_with_the_releases_that_it_read_at_its_delta(tmp_path
 
 
 @pytest.mark.parametrize("trial", ["", "../../abc", "ABC", "a/b", "0" * 65, TRIAL[::-1]])
-def test_no_audit_without_the_hash_of_a_trial_that_the_driver_began(
-    tmp_path: Path, trial: str
-) -> None:
+def test_no_audit_without_a_trial_that_began(tmp_path: Path, trial: str) -> None:
     home = start(tmp_path)
     words = "was not begun by the driver" if len(trial) == 16 else "names its audits and answers"
     with pytest.raises(ValueError, match=words):
@@ -348,8 +334,7 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     home.audit(TRIAL, confidences, 0.95, [], 0.0)
     path = evidence_path(tmp_path, TRIAL)
     assert path == tmp_path / "private" / "evidence" / f"{TRIAL}.npz"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     kept = AttackEvidence.read(path)
     assert kept is not None
     assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))
@@ -372,3 +357,91 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     path.parent.symlink_to(away)
     with pytest.raises(NotOurs, match="evidence is a link"):
         kept.write(path)
+
+
+# home_proxy: it returns the home's answer, in time or not at all.
+
+
+class Call:
+    def remote(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return name, arguments
+
+
+def test_a_call_travels_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
+    proxy = pickle.loads(pickle.dumps(HomeProxy(SimpleNamespace(call=Call()))))
+    assert proxy.epsilon(["k"], 0.0) == ("epsilon", (["k"], 0.0))
+    with pytest.raises(AttributeError, match="_truth"):
+        _ = proxy._truth
+
+
+def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, sent, killed = dict[str, Any](), list[SecretLabels](), list[Any]()
+
+    class Actor(HomeActor):
+        def __init__(self, labels: SecretLabels, **settings: Any) -> None:
+            super().__init__(labels, **settings)
+            sent.append(labels)
+            self.call: Any = SimpleNamespace(remote=super().call)
+
+    def remote(kind: type) -> Any:
+        assert kind is HomeActor
+        return SimpleNamespace(
+            options=lambda **given: options.update(given) or SimpleNamespace(remote=Actor)
+        )
+
+    context = SimpleNamespace(get_node_id=lambda: "ab" * 28)
+    for name, value in {
+        "remote": remote,
+        "get": lambda reference, timeout: reference,
+        "get_runtime_context": lambda: context,
+        "kill": killed.append,
+    }.items():
+        monkeypatch.setattr(ray, name, value)
+    training, held_out = np.arange(300) % 10, np.arange(40) % 10
+    for apart in (held_out, None):
+        labels = SecretLabels(training=training, held_out=apart, num_classes=10)
+        home = start_actor(labels, **home_settings(None, budget=Budget(epsilon=3.0)))
+        assert home.num_labels() == 300
+        # One byte each, in the request that makes the actor.
+        assert sent[-1].training.dtype == np.uint8 and (sent[-1].training == training).all()
+    assert sent[0].held_out is not None and sent[0].held_out.dtype == np.uint8
+    assert (sent[0].held_out == held_out).all() and sent[1].held_out is None
+    with pytest.raises(BudgetExceeded):
+        home.release(rr(4.0), (), None, OsEntropy())
+    with pytest.raises(ValueError, match="classes"):  # a refusal comes before any trial
+        start_actor(replace(labels, num_classes=5), **home_settings(None))
+    where = options.pop("scheduling_strategy")
+    assert (where.node_id, where.soft) == ("ab" * 28, False), "where its store is"
+    # It takes no core from trials, and comes back with the request under way.
+    assert options == {"num_cpus": 0, "max_restarts": 5, "max_task_retries": 5}
+    home.end()
+    assert [type(actor) for actor in killed] == [Actor]
+
+
+def task_error(cause: Exception) -> Exception:
+    make: Any = ray.exceptions.RayTaskError
+    error: Exception = make("f", "trace", cause)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (ray.exceptions.GetTimeoutError("late"), VaultLost, "did not answer within 300 s"),
+        (ray.exceptions.RayActorError(), VaultLost, "died more than 5 times.*--resume auto"),
+        # A refusal is raised as it was; all else is Ray's.
+        (task_error(ValueError("over the budget")), ValueError, r"^over the budget$"),
+        (task_error(KeyError("a bug")), ray.exceptions.RayTaskError, "trace"),
+    ],
+)
+def test_a_lost_home(
+    error: Exception, kind: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def get(reference: Any, timeout: float) -> Any:
+        assert timeout == home_proxy.TIME_LIMIT_SECONDS
+        raise error
+
+    monkeypatch.setattr(ray, "get", get)
+    with pytest.raises(kind, match=words):
+        ask("a reference")

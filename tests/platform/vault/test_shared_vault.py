@@ -35,21 +35,9 @@ from tests.platform.vault.homes import DRIVER, home_settings
 LABELS = np.arange(6) % 2
 
 
-def ask(
-    shared: SharedVault,
-    *,
-    labels: NDArray[np.int64] = LABELS,
-    rows: str = "these",
-    people: Any = None,
-) -> Release:
-    """Release labels once more, as a fit would."""
-    side = PublicSide(
-        rows=rows,
-        classes="[0, 1]",
-        num_labels=len(labels),
-        people=None if people is None else np.array(people),
-    )
-
+def ask(shared: SharedVault, labels: Any = LABELS, rows: str = "", people: Any = None) -> Release:
+    people = None if people is None else np.array(people)
+    side = PublicSide(rows=rows, classes="[0, 1]", num_labels=len(labels), people=people)
     vault = LabelVault(labels=labels, num_classes=2, store=shared.store(side))
     return vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
 
@@ -108,9 +96,7 @@ def test_who_releases_alone_keeps_others_out(shared: SharedVault) -> None:
     assert entered.is_set()
 
 
-def test_epsilon_holds_at_the_delta_that_was_requested(
-    shared: SharedVault, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_epsilon_holds_at_its_delta(shared: SharedVault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
     ask(shared)
     ask(shared, rows="others")
@@ -158,9 +144,6 @@ def test_the_same_features_under_other_names_are_the_same_people(shared: SharedV
     assert shared.epsilon() == 6.0
 
 
-# On disk
-
-
 def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
     folder = tmp_path / "vault"
     first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])
@@ -179,9 +162,7 @@ def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
         SharedVault(tmp_path / "file")
 
 
-def test_a_vault_in_memory_stays_in_its_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_memory_vaults_stay_in_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, kept = SharedVault(), SharedVault(tmp_path / "vault")
     assert copy.deepcopy(here) is here
     with pytest.raises(TypeError, match="give it a folder"):
@@ -225,34 +206,20 @@ def test_a_copy_on_disk_is_refused_until_the_user_answers_for_it(tmp_path: Path)
     assert SharedVault(tmp_path / "copy", moved=True).epsilon() == 1.0
 
 
-# One fit
-
 CLASSES = 3
 MANY = (np.arange(600) // 7 % CLASSES).astype(np.int64)
 MECHANISM = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
 AUDIT = AuditSettings(canaries=100, coin_canaries=100)
 
 
-def near(
-    shared: SharedVault | None = None,
-    *,
-    labels: NDArray[np.int64] = MANY,
-    audit: AuditSettings | None = None,
-    noise: NoiseSource | None = None,
-    fingerprint: str = "f",
-) -> FitLabels:
-    return FitLabels(
-        SecretLabels(training=labels, num_classes=CLASSES),
-        audit=audit,
-        fingerprint=fingerprint,
-        side=PublicSide(rows="r", classes="c", num_labels=len(labels)),
-        shared=shared or SharedVault(),
-        noise=noise or OsEntropy(),
-    )
+def near(shared: SharedVault | None = None, labels: Any = MANY, **changes: Any) -> FitLabels:
+    given = {"audit": None, "noise": OsEntropy(), "fingerprint": "f", **changes}
+    side = PublicSide(rows="r", classes="c", num_labels=len(labels))
+    secrets = SecretLabels(training=labels, num_classes=CLASSES)
+    return FitLabels(secrets, side=side, shared=shared or SharedVault(), **given)
 
 
 def knowing(labels: NDArray[np.int64]) -> Any:
-    """A model that is sure of these labels."""
     return lambda places: np.eye(CLASSES, dtype=np.float32)[labels[places]]
 
 
@@ -347,9 +314,7 @@ CPU = Performance(device=Device.CPU)
 
 
 @pytest.mark.parametrize("config", [PATE, NEAREST], ids=["probes", "nearest labels"])
-def test_teachers_are_trained_here_and_answers_are_charged(
-    config: PateConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_are_charged(config: PateConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     train, trained = TeacherVotes.__call__, list[Any]()
 
     def spy(self: TeacherVotes, *batch: Any) -> NDArray[np.uint8]:
@@ -363,7 +328,7 @@ def test_teachers_are_trained_here_and_answers_are_charged(
     trainer.epoch()
     votes = labels.home.journal(config.ensemble)().folder
     assert votes.exists()
-    for each in (labels, labels, near()):  # once more, and where nothing is kept, is no matter
+    for each in (labels, labels, near()):  # a second end, or one without files, is harmless
         each.home.end()
     assert not votes.exists()
     assert told == ["20 of 20 teachers"] and trained == [(CPU, list(range(20)))]

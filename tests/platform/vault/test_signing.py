@@ -17,18 +17,16 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, sign_folder
 from tests.faults.without_cluster import without_cluster
+from tests.platform.api.test_two_parties import COLUMNS
 from tests.platform.cli.asked import answer as ran
-from tests.platform.cli.asked import refusal, words
+from tests.platform.cli.asked import refusal, swept, words
 from tests.platform.report.folders import a_folder, a_vault
 from tests.source_tree import ROOT
-
-Capture = pytest.CaptureFixture[str]
 
 
 def write_key(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> Path:
@@ -49,9 +47,9 @@ def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return public.public_bytes_raw().hex()
 
 
-def results(folder: Path, epsilons: tuple[float, ...] = (1.0, 2.0, 3.0)) -> Path:
+def results(folder: Path) -> Path:
     """A results folder of three releases and a trial, signed as a sweep's end does."""
-    releases = [LaplaceNoise(epsilon=epsilon, num_classes=10) for epsilon in epsilons]
+    releases = [LaplaceNoise(epsilon=epsilon, num_classes=10) for epsilon in (1.0, 2.0, 3.0)]
     a_folder(folder, releases=releases)
     sign_folder(folder, records=True)
     return folder
@@ -102,61 +100,49 @@ TRIAL = f"trials/{0:016x}.json"
         (in_file(SIGNATURE, '"signature": "', '"signature": "00'), f"{SIGNATURE} was edited"),
     ],
 )  # fmt: skip
-def test_whatever_is_edited_is_named(
-    attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str, capsys: Capture
+def test_an_edit_is_named(
+    attack: Callable[[Path], object], problem: str, tmp_path: Path, owner: str
 ) -> None:
     folder = results(tmp_path / "results")
-    found = ran(capsys, "verify", str(folder), "--key", str(tmp_path / "owner.pub"))
+    found = ran("verify", str(folder), "--key", str(tmp_path / "owner.pub"))
     assert found["ok"] and found["signed_by"] == owner and found["entries"] == 5
-    assert f"signed at {found['made']} by key {owner}" in words(capsys, "verify", str(folder))
+    assert f"signed at {found['made']} by key {owner}" in words("verify", str(folder))
     (folder / "report.html").write_text("pages are made of records, at any time")
     attack(folder)
-    assert problem in words(capsys, "verify", str(folder), "--key", owner, code=1)
+    assert problem in words("verify", str(folder), "--key", owner, code=1)
     if SIGNATURE not in problem and "added" not in problem:
         with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed again"):
             sign_folder(folder, records=True)
 
 
 def test_signatures_of_other_folders_and_of_other_keys_are_refused(
-    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = results(tmp_path / "first"), results(tmp_path / "second")
     shutil.copy(second / SIGNATURE, first / SIGNATURE)  # equal sweeps, but not the same vault
-    assert len(ran(capsys, "verify", str(first), code=1)["edited"]) >= 3
+    assert len(ran("verify", str(first), code=1)["edited"]) >= 3
     in_ledger("DELETE FROM charges WHERE position = 3")(second)
     thief = write_key(tmp_path / "thief.pem", Ed25519PrivateKey.generate())
     monkeypatch.setenv(VARIABLE, str(thief))
     (second / SIGNATURE).unlink()
     sign_folder(second, records=True)
-    assert "compare the key with the owner's" in words(capsys, "verify", str(second))
-    found = ran(capsys, "verify", str(second), "--key", owner, code=1)
+    assert "compare the key with the owner's" in words("verify", str(second))
+    found = ran("verify", str(second), "--key", owner, code=1)
     assert found["damaged"] == [SIGNATURE] and f"not by {owner}" in found["problems"][0]
     (first / SIGNATURE).unlink()
-    assert f"has no {SIGNATURE}" in refusal(capsys, "verify", str(first))
-    assert "--key is zz" in refusal(capsys, "verify", str(second), "--key", "zz")
+    assert f"has no {SIGNATURE}" in refusal("verify", str(first))
+    assert "--key is zz" in refusal("verify", str(second), "--key", "zz")
 
 
-def test_folders_are_signed_as_they_are_written(
-    tmp_path: Path, owner: str, capsys: Capture
-) -> None:
+def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
     publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
     features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
     labels = features[["id"]].assign(bought=["no", "yes"] * 20)
-    facts: dict[str, Any] = {
-        "id_column": "id",
-        "method": "subset",
-        "classes": ["no", "yes"],
-        "epsilon": 1.0,
-    }
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
     request = write_request(features, tmp_path / "request", **facts)
     vault = SharedVault(tmp_path / "vault")
-    given: dict[str, Any] = {
-        "id_column": "id",
-        "label_column": "bought",
-        "epsilon": 1.0,
-        "vault": vault,
-    }
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     answer(labels, request, tmp_path / "release", **given)
     halves = [tmp_path / "parts" / name for name in "ab"]
     for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
@@ -174,31 +160,27 @@ def test_folders_are_signed_as_they_are_written(
         ("vault", fit),
     ):
         place = tmp_path / folder
-        assert ran(capsys, "verify", str(place), "--key", owner)["ok"]
+        assert ran("verify", str(place), "--key", owner)["ok"]
         with (place / name).open("ab") as file:
             file.write(b" ")
-        assert f"{name} was edited" in words(capsys, "verify", str(place), code=1)
+        assert f"{name} was edited" in words("verify", str(place), code=1)
     lines = json.loads((tmp_path / "vault" / SIGNATURE).read_text())["entries"]
     assert sum(" line 1" in name for name in lines) == 2  # of the release, and of the fit
     (tmp_path / "public" / "link").symlink_to(tmp_path / "owner.pem")
-    assert "link was added" in words(capsys, "verify", str(tmp_path / "public"), code=1)
+    assert "link was added" in words("verify", str(tmp_path / "public"), code=1)
 
 
-def test_a_sweep_signs_its_folder_at_the_end(
-    tmp_path: Path, owner: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None:
     settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
     arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
     with without_cluster():
-        assert sweep_command.run(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), arguments) == 0
-    capsys.readouterr()
-    assert ran(capsys, "verify", str(tmp_path / "results"), "--key", owner)["ok"]
+        swept(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), *arguments)
+    assert ran("verify", str(tmp_path / "results"), "--key", owner)["ok"]
     names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
     assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)
 
 
-def test_a_key_that_can_not_sign_is_refused_before_a_release(
+def test_a_bad_key_is_refused_before_a_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = write_key(tmp_path / "other.pem", X25519PrivateKey.generate())

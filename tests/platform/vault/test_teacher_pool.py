@@ -65,18 +65,11 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
         (Resources(cpus=1, gpus=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
     ],
 )
-def test_a_pool_is_as_large_as_the_nodes_hold(
-    each: Resources, cluster: Capacity, actors: int
-) -> None:
+def test_a_pool_fills_the_nodes(each: Resources, cluster: Capacity, actors: int) -> None:
     assert pool_size(each, cluster) == actors
 
 
-# Without Ray
-
-
 class Answer:
-    """The reference to a call's result."""
-
     def __init__(self, value: Any, *, of_a_start: bool = False) -> None:
         self.value, self.of_a_start = value, of_a_start
 
@@ -185,9 +178,7 @@ def test_failed_batches_are_tried_again_and_are_always_the_same_ones(simulate: A
     assert fake.made == 2 + 3, "an actor that died is replaced"
 
 
-def test_a_batch_is_tried_thrice_then_given_up_and_the_others_kept(
-    simulate: Any, tmp_path: Path
-) -> None:
+def test_a_batch_is_given_up_and_others_kept(simulate: Any, tmp_path: Path) -> None:
     named = r"2 of 6 teachers could .*; teacher 2 failed 3 times.*RuntimeError: .*bewitched.* of 4 "
     with pytest.raises(EnsembleIncomplete, match=named):
         simulate({2: [failed() for _ in range(TRIES)]})
@@ -207,9 +198,6 @@ def test_actors_that_die_as_they_start_are_made_again_but_not_for_ever(simulate:
     assert simulate({}, stillborn=TRIES).made > TRIES  # of two, neither failed so often
     with pytest.raises(EnsembleIncomplete, match=f"died {TRIES} times as it started"):
         simulate({}, stillborn=99)
-
-
-# On Ray
 
 
 @pytest.fixture(scope="module")
@@ -250,9 +238,7 @@ def test_every_teacher_votes_once_and_never_again(
 
 
 @pytest.mark.ray_cluster
-def test_actors_that_do_not_start(
-    cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EnsembleIncomplete, match="died 3 times as it started"):
         train(tmp_path, Unloadable(), actors=1)
     with monkeypatch.context() as hurried:
@@ -264,18 +250,13 @@ def test_actors_that_do_not_start(
     assert train(tmp_path, actors=5, each=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
 
 
-# A member
-
-
 def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:
     """The label of each shard for the first query, the teacher's number for the second."""
     rows = [(shard.labels[0], id) for id, shard in zip(teachers, shards, strict=True)]
     return np.array(rows, dtype=np.uint8) + np.uint8(data)
 
 
-def test_a_batch_is_trained_on_its_own_shards_and_the_data_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_is_trained_on_its_own_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
         actor = TeacherActor(vote, 100, threads=before + 1)

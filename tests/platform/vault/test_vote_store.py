@@ -2,7 +2,6 @@
 
 import resource
 import signal
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore, VoteStoreUnusable
+from tests.platform.sweep.examples import mode
 
 VOTES = np.random.default_rng(0).integers(0, 3, size=(6, 40)).astype(np.uint8)
 LABELS = np.array([0, 1, 2, 0])
@@ -42,9 +42,7 @@ def test_votes_come_back_in_order_whatever_the_order_of_writing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 60, 200, 500])
-def test_a_file_that_was_cut_off_or_changed_is_dropped_and_the_rest_kept(
-    cut: int, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_dropped_and_the_rest_kept(cut: int, tmp_path: Path) -> None:
     folder = tmp_path / "v"
     fill(folder, [0, 1], [2, 3])
     path = folder / "2.npz"
@@ -98,9 +96,7 @@ def test_a_full_disk_is_named_and_what_was_kept_stays_readable(tmp_path: Path) -
         (np.full((2, 40), 3, dtype=np.uint8), "class 3 of 3"),
     ],
 )
-def test_votes_that_do_not_fit_are_refused(
-    votes: NDArray[np.uint8], words: str, tmp_path: Path
-) -> None:
+def test_misfit_votes_are_refused(votes: NDArray[np.uint8], words: str, tmp_path: Path) -> None:
     journal = a_journal(tmp_path / "v")
     with journal.writing(), pytest.raises(ValueError, match=words):
         journal.append([0, 1], votes)
@@ -110,9 +106,9 @@ def test_votes_that_do_not_fit_are_refused(
 def test_votes_are_their_owners_alone(tmp_path: Path) -> None:
     store = VoteStore(tmp_path / "votes")
     fill(store.path("k"), [0])
-    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert mode(store.folder) == 0o700
     for file in store.folder.rglob("*"):
-        assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600), file
+        assert mode(file) == (0o700 if file.is_dir() else 0o600), file
 
 
 def test_addresses_tell_labels_and_settings_apart_and_folders_too(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """data: what loading gives, that labels stay apart, limits, refusals, the real sets."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,9 +125,7 @@ def test_unknown_names_and_arguments_that_do_not_fit() -> None:
         ("adult", (32_561, 108), 16_281, [], []),
     ],
 )
-def test_real_sets(
-    name: str, train: tuple[int, ...], test: int, mean: list[float], std: list[float]
-) -> None:
+def test_real_sets(name: str, train: tuple[int, ...], test: int, mean: Any, std: Any) -> None:
     root = real_data_root(name)
     data = load(name, root=root)
     assert tuple(data.public.train_features.shape) == train
@@ -147,13 +146,8 @@ def test_real_sets(
 def test_a_view_of_a_table_with_labels_in_it_takes_no_label_along() -> None:
     table = torch.arange(60, dtype=torch.float32).view(12, 5)
     table[:, 4] = 1234567.0  # where the labels are
-    data = PublicData(
-        name="mine",
-        num_classes=2,
-        train_features=table[:8, :4],
-        test_features=table[8:, :4],
-        test_labels=np.array([0, 1, 0, 1]),
-    )
+    parts = {"train_features": table[:8, :4], "test_features": table[8:, :4]}
+    data = public(**parts, test_labels=np.array([0, 1, 0, 1]))
     assert (data.train_features == table[:8, :4]).all()
     assert np.float32(1234567.0).tobytes() in pickle.dumps(table[:8, :4])
     assert np.float32(1234567.0).tobytes() not in pickle.dumps(data)

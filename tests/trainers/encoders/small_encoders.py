@@ -68,7 +68,6 @@ def nothing(weights: Path | None) -> Any:
 
 
 def some_images(count: int = 20, *, side: int = 12, seed: int = 0) -> NDArray[np.uint8]:
-    """Images [N, 3, side, side]."""
     generator = np.random.default_rng(seed)
     return generator.integers(0, 256, size=(count, 3, side, side), dtype=np.uint8)
 

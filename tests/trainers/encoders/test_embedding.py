@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.sweep.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
-from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.data.splits import EmbeddingRefused, digest_of_images, record_place
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.files import DatasetMissing
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
+from labeldp.trainers.data.own_data import with_embeddings
+from labeldp.trainers.data.own_files import OwnSource
+from labeldp.trainers.data.splits import EmbeddingRefused, League, digest_of_images, record_place
 from labeldp.trainers.encoders.embedding import CACHE, cache_folder, load_encoder, publicly_trained
 from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
@@ -31,7 +35,7 @@ from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig
-from tests.platform.cli.asked import refusal
+from tests.platform.cli.asked import refusal, run
 from tests.trainers.data_samples import write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 from tests.trainers.small_data import small_images, small_table
@@ -47,16 +51,9 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"half": True},
-        {"encoder_seed": 1},
-        {"encoder_image_size": 9},
-        {"address": f"{ROOM}:large"},
-    ],
+    [{"half": True}, {"encoder_seed": 1}, {"encoder_image_size": 9}, {"address": f"{ROOM}:large"}],
 )
-def test_other_vectors_are_replaced_on_request_only(
-    images: Path, tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_vectors_are_kept_by_default(images: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     out = tmp_path / "x.npy"
     first = embedded(images, out)
     with pytest.raises(EmbeddingRefused, match=r"holds other features .* add --replace"):
@@ -184,7 +181,6 @@ def colors(count: int, seed: int) -> Images:
 
 
 def written(root: Path, learned: Images, private: Images) -> None:
-    """Both sets in their published format."""
     (images, fine), (own, labels) = learned, private
     for part in ("train", "test"):
         file = root / "cifar-100-binary" / f"{part}.bin"
@@ -207,11 +203,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABELDP_DATA", "data")
 
 
-def of_cifar(capsys: pytest.CaptureFixture[str], out: str) -> tuple[dict[str, Any], Sequence[str]]:
-    """The command's result, and its progress."""
-    assert main(["embed", "cifar10", *PUBLIC, "-o", out, "--json"]) == 0
-    captured = capsys.readouterr()
-    return json.loads(captured.out), captured.err.splitlines()
+def of_cifar(out: str) -> tuple[dict[str, Any], Sequence[str]]:
+    _, found, progress = run("embed", "cifar10", *PUBLIC, "-o", out, "--json")
+    return json.loads(found), progress.splitlines()
 
 
 def stop(self: object) -> None:
@@ -219,18 +213,16 @@ def stop(self: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_vectors_of_private_images_and_their_league(
-    small: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_private_images(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted call leaves nothing, and a second one trains nothing."""
     with monkeypatch.context() as patch:
         patch.setattr("labeldp.trainers.models.learner.Training.epoch", stop)
-        assert main(["embed", "cifar10", *PUBLIC, "-o", "x.npy"]) == ExitCode.INTERRUPTED
-    assert capsys.readouterr().err.endswith("interrupted\n")
+        code, _, err = run("embed", "cifar10", *PUBLIC, "-o", "x.npy")
+    assert code == ExitCode.INTERRUPTED and err.endswith("interrupted\n")
     assert sorted(str(path) for path in Path().rglob("*.*")) == sorted(
         str(path) for path in Path("data").rglob("*.*")
     )
-    found, progress = of_cifar(capsys, "x.npy")
+    found, progress = of_cifar("x.npy")
     assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 128, False)
     assert found["league"] == "public-encoder"
     assert "trained on cifar100 with its labels, public by the user's word" in found["provenance"]
@@ -244,9 +236,9 @@ def test_vectors_of_private_images_and_their_league(
     nearest = np.square(test[:, None] - means).sum(2).argmin(1)
     assert (nearest == data.public.test_labels).mean() > 0.5  # a tenth of all guesses is by chance
     monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
-    again, progress = of_cifar(capsys, "x.npy")
+    again, progress = of_cifar("x.npy")
     assert len(progress) == 1 and progress[0].startswith("weights of an earlier call: ")
-    other, _ = of_cifar(capsys, "other.npy")
+    other, _ = of_cifar("other.npy")
     assert again["cached"] and not other["cached"]
     assert found["hash"] == other["hash"] and found["sha256"] == other["sha256"]
 
@@ -269,23 +261,17 @@ def test_vectors_of_private_images_and_their_league(
     ],
 )
 def test_protected_labels_are_refused_before_any_training(
-    small: None,
-    capsys: pytest.CaptureFixture[str],
-    source: str,
-    options: list[str],
-    message: str,
+    small: None, source: str, options: list[str], message: str
 ) -> None:
     images = colors(500, 3)[0]
     images[-6:] = load("cifar100").public.train_features[:6].numpy()
     np.save("copy.npy", images)
     command = ("embed", source, "--encoder", "pretrained:cifar100", *options, "-o", "x.npy")
-    assert message in refusal(capsys, *command)
+    assert message in refusal(*command)
     assert not Path("x.npy").exists() and not Path("kept").exists()
 
 
-def test_secret_images_without_color_are_recognized_in_color(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secret_images_are_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As files, which are read in color, and as an array of three equal channels."""
     monkeypatch.delattr("labeldp.trainers.models.learner.Training.epoch")
     images = load("digits").public.train_features.numpy()[:20]
@@ -297,8 +283,6 @@ def test_secret_images_without_color_are_recognized_in_color(
         with pytest.raises(ValueError, match="20 of the 20 images are in digits too"):
             load_encoder(request, images=image_source(named), source=named)
 
-
-# ------------------------------------------------------------------------------- kept by content
 
 QUICK = LearnerConfig(**fast_training(epochs=2, width=2, label_smoothing=0.1))
 
@@ -350,3 +334,117 @@ def test_tables_are_refused() -> None:
     public, labels = small_table()
     with pytest.raises(ValueError, match="table holds no images"):
         trained(LabelledData(public=public, train_labels=labels))
+
+
+# Vectors in place of a data set's images, and what lies beside features of the user's own.
+
+DIGITS = 1797
+GREY = "tests.trainers.encoders.test_embedding:grey"
+
+
+def grey(weights: Path | None) -> object:
+    return lambda images: images.flatten(1).float()[:, ::7]
+
+
+def digits(file: Path, *, limit: int | None = None) -> LabelledData:
+    splits = with_embeddings("digits", find("digits").read(Path()), file)
+    return labelled("digits", splits, limit=limit)
+
+
+def vectors(rows: int = DIGITS) -> NDArray[np.float32]:
+    return np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+
+
+def test_a_data_sets_images_become_vectors_and_labels_stay(tmp_path: Path) -> None:
+    found = embedded("digits", tmp_path / "x.npy", GREY)
+    assert (found["rows"], found["dimensions"]) == (DIGITS, 10)
+    data, plain = digits(tmp_path / "x.npy"), load("digits")
+    assert data.public.provenance.encoder == GREY
+    assert data.public.provenance.league is League.PUBLIC_ENCODER
+    assert (data.train_labels == plain.train_labels).all()
+    assert (data.public.test_labels == plain.public.test_labels).all()
+    raw = np.load(tmp_path / "x.npy")
+    first = data.public.preprocessing(raw[: len(plain.train_labels)])
+    assert torch.equal(first, data.public.train_features)
+    pixels = plain.public.test_features.flatten(1).numpy()[:, ::7]
+    assert torch.equal(data.public.preprocessing(pixels), data.public.test_features)
+    few = digits(tmp_path / "x.npy", limit=100)
+    assert (few.train_labels == load("digits", limit=100).train_labels).all()
+    assert few.public.provenance == data.public.provenance
+
+
+def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "images.npy", some_images(DIGITS, side=8)[:, :1])
+    embedded(tmp_path / "images.npy", tmp_path / "x.npy", GREY)
+    with pytest.raises(EmbeddingRefused, match="of other images than those of digits"):
+        digits(tmp_path / "x.npy")
+    np.save(tmp_path / "x.npy", vectors())
+    with pytest.raises(EmbeddingRefused, match="another file lies under that name"):
+        digits(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 1796}, "holds 1,796 vectors, but digits has 1,438 training and 359 testing"),
+        ({"nan": np.nan}, r"row 1500, column 2 is nan"),
+        ({"nan": np.inf, "dtype": np.float16}, "is inf.*half precision ends at 65,504"),
+        ({"dtype": np.int64}, "holds int64 of shape"),
+        ({"ndim": 3}, r"holds float32 of shape \(1797, 5, 1\)"),
+    ],
+)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_an_encoder_without_a_vector_per_row_is_refused(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str, mapped: bool
+) -> None:
+    matrix = vectors(change.get("rows", DIGITS))
+    if "nan" in change:
+        matrix[1500, 2] = change["nan"]
+    matrix = matrix[..., None] if "ndim" in change else matrix
+    np.save("x.npy", matrix.astype(change.get("dtype", np.float32)))
+    if mapped:
+        monkeypatch.setattr("labeldp.trainers.data.own_files.MAPPED_BYTES", 1)
+    with pytest.raises(ValueError, match=message):
+        digits(Path("x.npy"))
+
+
+def test_files_that_are_not_there_or_no_npy(tmp_path: Path) -> None:
+    with pytest.raises(DatasetMissing, match=r"labeldp embed digits --encoder E -o x\.npy"):
+        digits(tmp_path / "x.npy")
+    (tmp_path / "x.csv").write_text("1,2\n")
+    with pytest.raises(ValueError, match=r"must be an \.npy"):
+        digits(tmp_path / "x.csv")
+
+
+def own(folder: Path) -> LabelledData:
+    """Own features `x.npy` and `t.npy`, of the labels that lie there too."""
+    for name, rows in (("y", 20), ("u", 8)):
+        np.save(folder / f"{name}.npy", np.arange(rows) % 2)
+    source = OwnSource(
+        path=folder / "x.npy",
+        labels=folder / "y.npy",
+        test_path=folder / "t.npy",
+        test_labels=folder / "u.npy",
+        classes=2,
+    )
+    return load_own(source)
+
+
+def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
+    for name, rows in (("x", 20), ("t", 8)):
+        np.save(tmp_path / f"{name}-images.npy", some_images(rows, seed=rows))
+        embedded(tmp_path / f"{name}-images.npy", tmp_path / f"{name}.npy", encoder_seed=4)
+    found = own(tmp_path).public
+    assert found.provenance.league is League.PUBLIC_ENCODER and found.provenance.weights
+    other = embedded(tmp_path / "t-images.npy", tmp_path / "t.npy", encoder_seed=5, replace=True)
+    assert other["rows"] == 8
+    with pytest.raises(EmbeddingRefused, match="or with other weights"):
+        own(tmp_path)
+    record_place(tmp_path / "t.npy").unlink()
+    with pytest.raises(EmbeddingRefused, match=r"t\.npy has no record of the encoder"):
+        own(tmp_path)
+    record_place(tmp_path / "x.npy").unlink()
+    assert own(tmp_path).public.provenance.league is League.NOT_STATED
+    shutil.copy(tmp_path / "x-images.npy", tmp_path / "x.npy")
+    shutil.copy(tmp_path / "t-images.npy", tmp_path / "t.npy")
+    assert own(tmp_path).public.provenance.league is League.NONE  # images as they are

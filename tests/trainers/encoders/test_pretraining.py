@@ -105,9 +105,6 @@ def test_other_tensors_and_networks_are_refused(images: Tensor) -> None:
         started(images=images)
 
 
-# -------------------------------------------------------------------------- some minutes at a time
-
-
 def test_calls_of_an_epoch_each_make_the_encoder_of_one_call(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     epochs: list[int] = []
@@ -173,15 +170,10 @@ def test_an_encoder_in_a_file(tmp_path: Path, mirrored: bool) -> None:
         (torch.nn.Linear(2, 2), "can't be read"),  # a whole object, which reading would run
     ],
 )
-def test_files_without_an_encoder_are_refused(
-    tmp_path: Path, content: object, message: str
-) -> None:
+def test_files_without_encoder_are_refused(tmp_path: Path, content: object, message: str) -> None:
     torch.save(content, tmp_path / "encoder.pt")
     with pytest.raises(WeightsRefused, match=message):
         build(tmp_path / "encoder.pt")
-
-
-# ----------------------------------------------------------------------------------------- losses
 
 
 def vicreg_plainly(views: NDArray[Any]) -> float:
@@ -240,9 +232,6 @@ def test_losses_are_the_papers(
 ) -> None:
     views = 0.5 * torch.randn(shape, generator=torch.Generator().manual_seed(0))
     assert float(loss_of(loss, views)) == pytest.approx(plainly(views.double().numpy()), rel=1e-4)
-
-
-# ----------------------------------------------------------------------------------------- crops
 
 
 def test_a_crop_shows_pixels_of_the_image_as_they_are() -> None:

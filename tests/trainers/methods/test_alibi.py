@@ -82,9 +82,7 @@ def test_the_gradient_is_that_of_the_likelihood_of_the_release(mechanism: LabelM
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
-def test_an_even_gradient_is_at_first_as_long_as_that_of_true_labels(
-    mechanism: LabelMechanism,
-) -> None:
+def test_an_even_gradient_is_as_long_as_that_of_labels(mechanism: LabelMechanism) -> None:
     log_likelihood = torch.from_numpy(mechanism.log_likelihood(released(mechanism))).double()
     logits = torch.zeros(log_likelihood.shape, dtype=torch.float64, requires_grad=True)
     loss = -(logits.log_softmax(1) + log_likelihood).logsumexp(1).sum()

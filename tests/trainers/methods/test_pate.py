@@ -34,7 +34,15 @@ from labeldp.trainers.settings.pate import (
     TeacherKind,
 )
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.trainers.small_data import ON_CPU, Given, SeededVault, small_images, small_table, trained
+from tests.trainers.small_data import (
+    FEW_LABELS,
+    ON_CPU,
+    Given,
+    SeededVault,
+    small_images,
+    small_table,
+    trained,
+)
 
 CONFIG = PateConfig(
     ensemble=EnsembleConfig(teachers=40, queries=100, seed=2),
@@ -95,9 +103,7 @@ def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
 
 @pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
 @pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
-def test_students_learn_from_a_prior_too_and_it_is_paid_for(
-    source: PriorSource, config: PateConfig
-) -> None:
+def test_a_prior_is_learned_and_paid_for(source: PriorSource, config: PateConfig) -> None:
     data, vault = given()
     config = with_prior(source, config)
     trainer = trained(config, (data, vault))
@@ -159,9 +165,9 @@ def test_students_without_answers_or_features_are_refused() -> None:
 Shards = list[NDArray[np.int64]]
 
 
-def _problem(sizes: list[int], width: int = 6) -> tuple[torch.Tensor, Shards, Shards]:
+def _problem(sizes: list[int]) -> tuple[torch.Tensor, Shards, Shards]:
     random = np.random.default_rng(0)
-    features = torch.from_numpy(random.normal(size=(sum(sizes), width)).astype(np.float32))
+    features = torch.from_numpy(random.normal(size=(sum(sizes), 6)).astype(np.float32))
     order = random.permutation(sum(sizes))
     shards = np.split(order, np.cumsum(sizes)[:-1])
     return features, shards, [random.integers(0, 3, size) for size in sizes]
@@ -204,29 +210,18 @@ TEACHERS_CONFIG = EnsembleConfig(
     queries=50,
     forest=ForestSettings(trees=5),
     network=NETWORK,
-    fixmatch=FixMatchConfig(
-        model=ModelName.MLP,
-        width=16,
-        epochs=1,
-        steps_per_epoch=20,
-        batch_size=8,
-        unlabeled_ratio=2,
-        learning_rate=0.1,
-        average_decay=0.5,
-    ),
+    fixmatch=FixMatchConfig(**{**FEW_LABELS, "epochs": 1}),
 )
 #: Kinds with a shard for each teacher. Neighbors vote without shards and have their own tests.
 KINDS = [kind for kind in TeacherKind if kind is not TeacherKind.NEIGHBORS]
 
 
-def cut(labels: NDArray[np.int64], teachers: int = 6, *, num_classes: int = 3) -> tuple[Shard, ...]:
-    return LabelVault(labels=labels, num_classes=num_classes).partition(teachers, seed=3)
+def cut(labels: NDArray[np.int64]) -> tuple[Shard, ...]:
+    return LabelVault(labels=labels, num_classes=3).partition(6, seed=3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_votes_repeat_to_the_bit_and_one_label_changes_no_other_teachers_vote(
-    kind: TeacherKind,
-) -> None:
+def test_a_label_changes_no_other_teachers_vote(kind: TeacherKind) -> None:
     data, labels = small_table(examples=300)
     vote = TeacherVotes(config=replace(TEACHERS_CONFIG, kind=kind))
     torch.manual_seed(1)

@@ -87,7 +87,6 @@ def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], messa
     [
         ({"source": PriorSource.FILE}, "FILE needs a path"),
         ({"path": "prior.npy"}, "no other source takes one"),
-        ({"features": "patchwork"}, "features is 'patchwork'; it must be one of as_they_are"),
         ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
     ],
 )

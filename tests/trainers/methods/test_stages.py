@@ -104,9 +104,7 @@ def losses(prior: np.ndarray, mechanism: RRWithPrior, loss: RobustLoss) -> dict[
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("weights", [(1, 1, 1, 1), (8, 8, 8, 1)])
-def test_the_debiased_loss_is_that_of_the_true_label_on_average(
-    epsilon: float, weights: tuple[int, ...]
-) -> None:
+def test_debiased_losses_are_right_on_average(epsilon: float, weights: tuple[int, ...]) -> None:
     prior, mechanism = np.array([weights]) / sum(weights), RRWithPrior(epsilon=epsilon)
     by_output = losses(prior, mechanism, RobustLoss.DEBIASED)
     for label in by_output:  # of the possible outputs; others cannot be told apart
@@ -206,7 +204,5 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
             trained(config, given, epochs=0)
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
         described_by_features(data)
-    with pytest.raises(
-        ValueError, match=r"row 1, column 1 is -1; .* identifiers are counted from 0"
-    ):
+    with pytest.raises(ValueError, match=r"row 1, column 1 is -1; .* are counted from 0"):
         replace(data, train_features=torch.tensor([[0, 0], [2, -1]]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from labeldp.trainers.data.labelled_data import PublicData
@@ -24,15 +24,11 @@ from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table
 
 
-def some_images(dtype: torch.dtype = torch.uint8, height: int = 9) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randint(256, (64, 3, height, 12), generator=generator).to(dtype)
-
-
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 @pytest.mark.parametrize("padding", [0, 1, 4])
 def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int) -> None:
-    images = some_images(dtype)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (64, 3, 9, 12), generator=generator).to(dtype)
     augment = CropAndFlip(padding=padding)
     draws = augment.draw(len(images), torch.Generator().manual_seed(1))
     ours = augment.carry_out(images, draws)
@@ -84,9 +80,7 @@ def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
         np.testing.assert_array_equal(whole.predict(features), resumed.predict(features))
 
 
-def test_an_alternating_flip_shows_each_image_both_ways_in_two_epochs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[torch.Tensor] = []
 
     def normalize(batch: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
@@ -117,20 +111,13 @@ def test_tables_have_no_mirror_image() -> None:
 # SGD and averaged weights: the formulas, resume, and a quick start.
 
 
-def network() -> nn.Module:
+def network() -> nn.Sequential:
     model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3), nn.Linear(3, 2))
     with torch.no_grad():
         for place, parameter in enumerate(model.parameters()):
             parameter.copy_(torch.linspace(-1, 1, parameter.numel()).sin().view_as(parameter))
             parameter.mul_(1 + place)
     return model
-
-
-def gradients(model: nn.Module, step: int, *, depth: int = 3) -> None:
-    """Gradients for the first `depth` layers of four."""
-    inputs = torch.linspace(-2, 2, 20).view(4, 5) + step
-    assert isinstance(model, nn.Sequential)
-    torch.autograd.backward(model[:depth](inputs).square().mean())
 
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, True), (0.9, False), (0.9, True)])
@@ -147,11 +134,13 @@ def test_it_is_torchs_optimizer_to_the_bit(momentum: float, nesterov: bool) -> N
         momentum=momentum,
         weight_decay=0.1,
     )
+    inputs = torch.linspace(-2, 2, 20).view(4, 5)
     for step in range(5):
         optimizer.learning_rate = reference.param_groups[0]["lr"] = 0.01 / (1 + step)
         for model, each in ((ours, optimizer), (theirs, reference)):
             each.zero_grad()
-            gradients(model, step)
+            # Of the first three layers of four.
+            torch.autograd.backward(model[:3](inputs + step).square().mean())
             each.step()
         for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(one, other), f"step {step}"
@@ -172,22 +161,16 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
     assert parameter.item() == pytest.approx(weight, rel=1e-5)
 
 
-def moved(network: nn.Module, step: int) -> None:
-    """Change all parameters and statistics."""
-    generator = torch.Generator().manual_seed(step)
-    with torch.no_grad():
-        for tensor in (*network.parameters(), *network.buffers()):
-            if tensor.is_floating_point():
-                tensor.copy_(torch.randn(tensor.shape, generator=generator))
-
-
 def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     average = weight_average(network, decay=0.8)
     names = ("0.weight", "1.running_var")
     expected = {name: network.state_dict()[name].double() for name in names}
+    generator = torch.Generator().manual_seed(0)
     for step in range(60):
-        moved(network, step)
+        with torch.no_grad():
+            for tensor in (*network.parameters(), network.get_buffer("1.running_var")):
+                tensor.copy_(torch.randn(tensor.shape, generator=generator))
         average.update_parameters(network)
         past = min(0.8, (1 + step) / (10 + step))
         for name in names:
@@ -213,9 +196,7 @@ def test_official_schedule() -> None:
 @pytest.mark.parametrize("epochs", [1, 2, 7, 10, 30, 100, 200, 333])
 @pytest.mark.parametrize("schedule", list(Schedule))
 @pytest.mark.parametrize("warmup", [0.0, 0.15, 0.9])
-def test_schedules_rise_then_never_rise_again(
-    epochs: int, schedule: Schedule, warmup: float
-) -> None:
+def test_schedules_rise_only_once(epochs: int, schedule: Schedule, warmup: float) -> None:
     factors = [
         rate_factor(epoch, epochs=epochs, schedule=schedule, warmup=warmup)
         for epoch in range(epochs)
@@ -243,7 +224,6 @@ def test_batches_hold_each_example_once() -> None:
 
 
 def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10) -> nn.Module:
-    """The network for CIFAR without memory or initial values."""
     with torch.device("meta"):
         return build_model(
             name, input_shape=(3, 32, 32), num_classes=num_classes, seed=0, width=width
@@ -251,7 +231,6 @@ def on_meta(name: ModelName, *, width: int | None = None, num_classes: int = 10)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers the network learns."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -277,22 +256,17 @@ def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:
     assert unused == [f"blocks.{i}.norm1.{kind}" for i in (4, 8) for kind in ("weight", "bias")]
 
 
-def built(shape: tuple[int, int, int] = (3, 32, 32), *, width: int = 4) -> FastCnn:
-    network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=width)
+def built(shape: tuple[int, int, int]) -> FastCnn:
+    network = build_model(ModelName.FAST_CNN, input_shape=shape, num_classes=5, seed=0, width=4)
     assert isinstance(network, FastCnn)
     return network
 
 
-def smooth(shape: tuple[int, int, int], *, count: int = 60) -> torch.Tensor:
-    """Images whose neighboring pixels are alike, of variance near 1."""
-    noise = torch.randn(count, *shape, generator=torch.Generator().manual_seed(0))
-    blurred = functional.avg_pool2d(noise, 3, stride=1, padding=1)
-    return 3 * blurred
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_first_layer_whitens_patches(channels: int) -> None:
-    network, images = built((channels, 16, 16)), smooth((channels, 16, 16))
+    # Neighboring pixels are alike; the variance is near 1.
+    noise = torch.randn(60, channels, 16, 16, generator=torch.Generator().manual_seed(0))
+    network, images = built((channels, 16, 16)), 3 * functional.avg_pool2d(noise, 3, 1, 1)
     network.fit_first(images)
     answers = functional.conv2d(images, network.filters).transpose(0, 1).flatten(1)
     half = 4 * channels
@@ -309,13 +283,9 @@ def test_images_without_a_patch_are_refused() -> None:
         built((1, 1, 7))
 
 
-def images(count: int = 6) -> Tensor:
-    return torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-
-
 def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
     with pytest.raises(ValueError, match="Conv2d has no linear layer"):
-        described(nn.Conv2d(3, 2, 3), images())
+        described(nn.Conv2d(3, 2, 3), torch.zeros(6, 3, 32, 32))
 
 
 # predictors: what is handed over is what predicts; arrays that don't fit are refused.
@@ -323,12 +293,10 @@ def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
 IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
 
 
-def a_network(seed: int = 0) -> tuple[PublicData, NetworkPredictor]:
+def a_network() -> tuple[PublicData, NetworkPredictor]:
     data, _ = small_images()
-    network = IMAGES.seeded(seed)
-    return data, NetworkPredictor(
-        network=network, settings=IMAGES, pixels=Pixels.of(data.mean, data.std)
-    )
+    pixels = Pixels.of(data.mean, data.std)
+    return data, NetworkPredictor(network=IMAGES.seeded(0), settings=IMAGES, pixels=pixels)
 
 
 def test_weights_beyond_all_bounds_are_reported() -> None:

@@ -64,9 +64,7 @@ def test_readers_see_the_computed_bits(tmp_path: Path) -> None:
     assert sorted(file.name for file in place.iterdir()) == [f"0{n}.npy" for n in range(4)]
 
 
-def test_arrays_of_another_key_and_those_of_a_process_that_died_are_made_anew(
-    tmp_path: Path,
-) -> None:
+def test_other_and_half_written_arrays_are_made_anew(tmp_path: Path) -> None:
     made_once(several, **place_in(tmp_path, seed=1))
     made: list[int] = []
     for file in ("other", "00.npy"):
@@ -94,9 +92,7 @@ def never_done(folder: Path, begun: Any) -> None:
     made_once(make, **place_in(folder))
 
 
-def test_a_waiting_process_replaces_a_dead_one_within_its_limit(
-    tmp_path: Path,
-) -> None:
+def test_a_waiting_process_replaces_a_dead_one_within_its_limit(tmp_path: Path) -> None:
     begun = FORK.Event()
     other = FORK.Process(target=never_done, args=(tmp_path, begun))
     other.start()
@@ -163,9 +159,7 @@ def test_features_are_the_same_in_a_file_and_in_memory(
     assert not on_disk.public.train_features[:, 7].any()
 
 
-def test_they_are_pickled_by_name_and_never_twice(
-    tmp_path: Path, mapped: pytest.MonkeyPatch
-) -> None:
+def test_they_are_pickled_by_name_alone(tmp_path: Path, mapped: pytest.MonkeyPatch) -> None:
     public = loaded(saved(tmp_path), HoldOut.PUBLIC).public
     sent = pickle.dumps(public)
     assert len(sent) < 20_000 < public.train_features.numel()

@@ -2,7 +2,6 @@
 
 import json
 import math
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from labeldp.trainers.models.trained_model import (
     TrainedModel,
     load_model,
 )
+from tests.platform.sweep.examples import mode
 from tests.source_tree import ROOT
 from tests.trainers.trained_examples import examples, small_model
 
@@ -43,7 +43,7 @@ print(json.dumps({"same": same, "heavy": heavy}))
 """
 
 
-def test_elsewhere_each_model_predicts_what_its_trial_measured(
+def test_elsewhere_models_predict_alike(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """In a process without Ray, MLflow and scikit-learn."""
@@ -74,19 +74,12 @@ def test_facts_and_files(tmp_path: Path) -> None:
     assert (content["epsilon"], content["delta"], content["private"]) == (1.0, 1e-5, True)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [DESCRIPTION, ARRAYS]
     for path in (tmp_path / "m").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert mode(path) == 0o600
     read = load_model(tmp_path / "m")
     assert read.facts == model.facts
     chosen = read.predict(rows)
     assert chosen.tolist() == [read.classes[n] for n in read.predict_proba(rows).argmax(1)]
     assert set(chosen) <= {"small", "middling", "large"}
-    for wrong, message in (
-        (rows.drop(columns="size"), "no column 'size'"),
-        (rows[:0], "rows are empty"),
-        (np.ones((3, 4)), "without names of columns"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read.predict(wrong)
 
 
 def written(folder: Path) -> tuple[TrainedModel, dict[str, Any]]:
@@ -104,28 +97,22 @@ def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-MAGIC = {"kind": "magic"}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"format": 2}, "is of format 2, and this labeldp .* reads format 1"),
-        (
-            {"architecture": {"kind": "oracle"}},
-            "'oracle' is not a kind of Predictor",
-        ),
+        ({"architecture": {"kind": "oracle"}}, "'oracle' is not a kind of Predictor"),
         ({"architecture": {"kind": "network"}}, "holds no complete model .*KeyError"),
         (
-            {"preprocessing": {"kind": "preprocessing", "steps": [MAGIC]}},
-            "'magic' is not",
+            {"preprocessing": {"kind": "preprocessing", "steps": [{"kind": "magic"}]}},
+            "'magic' is n",
         ),
         ({"classes": ["one"]}, "1 names for 3 classes"),
         ({"epsilon": "much"}, "epsilon is 'much'"),
         ({"arrays": {}}, "holds no complete model"),
     ],
 )
-def test_other_descriptions_are_refused(
+def test_bad_descriptions_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     _, content = written(tmp_path)
@@ -169,9 +156,7 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
         ("of another version", 2.0, False),
     ],
 )
-def test_the_noise_decides_whether_a_model_is_private(
-    noise: str, epsilon: float, private: bool, tmp_path: Path
-) -> None:
+def test_noise_makes_it_private(noise: str, epsilon: float, private: bool, tmp_path: Path) -> None:
     """Older versions wrote `private: true` for noise that anyone with its seed draws again."""
     small_model()[0].save(tmp_path)
     described = json.loads((tmp_path / DESCRIPTION).read_text())
