@@ -487,10 +487,10 @@ def evidence_of(
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column)[0]
     question = release.question
-    if question is not None and own.shape[1] != question.functions.scales.shape[1]:
+    if question is not None and own.shape[1] != question.scales.shape[1]:
         raise ValueError(
             f"the features give {own.shape[1]} columns of numbers, and the request was made of "
-            f"{question.functions.scales.shape[1]}; give the table that the request was made of"
+            f"{question.scales.shape[1]}; give the table that the request was made of"
         )
     return part.iloc[some], release.soft_labels_of(own, some)
 

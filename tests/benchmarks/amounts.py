@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from labeldp import LabelPrivateRegressor, PrivacyAddsUp
 from labeldp.mechanisms.amounts import AmountNoise
-from labeldp.trainers.methods.released_amounts import named_regressor
+from labeldp.trainers.methods.amounts import named_regressor
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METHODS = ("sums", *AmountNoise, "laplace")

@@ -20,7 +20,6 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -30,6 +29,7 @@ from labeldp.mechanisms.calibration import (
     price_laplace,
 )
 from labeldp.mechanisms.randomized_response import (
+    BitFlip,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing.release_audit import ratio_scores
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
@@ -21,6 +20,7 @@ from labeldp.mechanisms.label_channels import (
     mean_error,
 )
 from labeldp.mechanisms.randomized_response import (
+    BitFlip,
     RandomizedResponse,
 )
 

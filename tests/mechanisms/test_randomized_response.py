@@ -12,7 +12,6 @@ from labeldp.mechanisms.randomized_response import (
     NoNoise,
     PublishedClasses,
     RandomizedResponse,
-    debiased_loss_weights,
     happens,
     keep_probability,
     wrong_probability,
@@ -125,19 +124,3 @@ def test_seeded_labels_are_those_of_the_plain_comparison() -> None:
         expected = np.where(keep, labels, (labels + shift) % classes)
         noisy = mechanism.release(labels, generator=np.random.default_rng([seed, 1]))
         np.testing.assert_array_equal(noisy, expected)
-
-
-# The unbiased loss
-
-
-@pytest.mark.parametrize("num_classes", [2, 10])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, 50.0])
-def test_the_expectation_is_the_loss_on_the_true_label(num_classes: int, epsilon: float) -> None:
-    losses = np.random.default_rng(1).exponential(size=num_classes)
-    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    outputs = np.arange(num_classes)
-    # likelihood[o, y] = Pr[output o | label y]; one loss for every output that may come
-    likelihood = np.exp(mechanism.log_likelihood(outputs))
-    own, shared = debiased_loss_weights(epsilon=epsilon, num_classes=num_classes)
-    estimates = own * losses - shared * losses.sum()
-    np.testing.assert_allclose(likelihood.T @ estimates, losses, rtol=1e-9, atol=1e-9)

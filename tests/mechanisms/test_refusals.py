@@ -29,7 +29,6 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, to_levels
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -94,7 +93,6 @@ DECISIONS = partial(DecisionEvent, noise_multiplier=1.0, orders=(2.0,), rdp=(0.1
 GUESS = partial(guess_risk.guess_after, prior=0.5, epsilon=1.0, delta=1.0)
 AFTER_GAUSSIAN = partial(guess_risk.guess_after_gaussian, prior=0.5, mu=1.0)
 KEEP = partial(rr.keep_probability, epsilon=INF, num_classes=2)
-DEBIASED = partial(rr.debiased_loss_weights, epsilon=1.0, num_classes=2)
 KEPT = partial(rr.epsilon_from_keep_probability, keep_probability=0.9, num_classes=2)
 PURE_CHANNEL = partial(auditing.LaplaceFamily().channel(1.0).epsilon, delta=0.0)
 NORMAL_CHANNEL = partial(auditing.GaussianFamily().channel(1.0).epsilon, delta=1e-5)
@@ -119,7 +117,6 @@ PRICES: list[Row] = [
         partial(RandomizedResponseEvent, epsilon=1.0, num_classes=2),
         partial(auditing.RandomizedResponseCurve, num_classes=2),
         KEEP,
-        DEBIASED,
         partial(rr.NoNoise, num_classes=2),
         partial(auditing.SubsetFamily, num_classes=2),
         partial(best_subset_size, epsilon=1.0, num_classes=2),
@@ -127,7 +124,6 @@ PRICES: list[Row] = [
         num_classes=[1],
     ),
     *out_of_range(KEEP, epsilon=(-1.0, NAN)),
-    *out_of_range(DEBIASED, epsilon=(0.0, NAN, INF)),
     (KEPT, {"keep_probability": 1.5}, r"keep_probability is 1\.5"),
     (PRICE, {"scale": None}, "give one of the two"),
     (PRICE, {"noise_std": 1.0}, "give one of the two"),
@@ -189,7 +185,7 @@ SHARP = partial(tempered, logits=np.array([[0.0, 0.0], [0.0, -INF]]), temperatur
 CELLS = partial(ScoreHistogram(epsilon=1.0).release, **DRAWN, places=np.array([[0, 1], [-1, 1]]))
 SCORES = partial(ScoreCells.of, scores=np.array([0.1, 1.0 + 1e-9]), epsilon=1.0)
 ERRORS = partial(ErrorSums(epsilon=1.0).release, levels=TWO, guesses=np.zeros(2), generator=DRAWS)
-BITS = partial(BitFlip(epsilon=1.0, num_classes=3).log_likelihood, bits=np.eye(3))
+BITS = partial(rr.BitFlip(epsilon=1.0, num_classes=3).log_likelihood, bits=np.eye(3))
 BITS_1 = partial(SecureGenerator, bits=DRAWS, word_bits=1)
 SEED = partial(SeededNoise, seed=0, draw=0)
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)

@@ -9,20 +9,18 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
-from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
+from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, tight_lower_bound
 from labeldp.mechanisms.auditing.release_audit import (
     MomentsAudit,
     audit_moments,
     audit_release,
     ratio_scores,
 )
-from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
 
 DELTA, CLASSES = 1e-5, 10
 

@@ -16,7 +16,7 @@ from labeldp.mechanisms.auditing import (
     f_dp_lower_bound,
     one_run_lower_bound,
 )
-from labeldp.mechanisms.auditing.tight_one_run import (
+from labeldp.mechanisms.auditing.one_run import (
     best_tight_bound,
     chance_of_errors,
     tight_lower_bound,
