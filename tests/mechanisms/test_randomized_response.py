@@ -12,7 +12,6 @@ from labeldp.mechanisms.randomized_response import (
     NoNoise,
     PublishedClasses,
     RandomizedResponse,
-    epsilon_from_keep_probability,
     happens,
     keep_probability,
     wrong_probability,
@@ -55,21 +54,6 @@ def test_a_label_changes_with_the_probability_of_its_epsilon(epsilon: float) -> 
 def test_probabilities_and_epsilon_at_their_ends() -> None:
     assert keep_probability(epsilon=math.inf, num_classes=3) == 1.0
     assert RandomizedResponse(epsilon=800.0, num_classes=3).agreement.gain == 1.0
-    assert NoNoise(num_classes=2).num_classes == 2
-    with pytest.raises(ValueError, match="epsilon is -1"):
-        keep_probability(epsilon=-1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"keep_probability is 1\.5"):
-        epsilon_from_keep_probability(keep_probability=1.5, num_classes=3)
-
-
-def test_a_single_class_is_refused() -> None:
-    for ask in (
-        lambda: keep_probability(epsilon=1.0, num_classes=1),
-        lambda: epsilon_from_keep_probability(keep_probability=0.9, num_classes=1),
-        lambda: NoNoise(num_classes=1),
-    ):
-        with pytest.raises(ValueError, match="num_classes is 1; it must be at least 2"):
-            ask()
 
 
 def test_audits_know_how_often_a_label_is_one_of_two() -> None:

@@ -1,7 +1,6 @@
 """Addresses differ by all parameters and their types; lines are known by a class's fields."""
 
 import copy
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
@@ -34,7 +33,7 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
-from tests.source_tree import ROOT, sources
+from tests.source_tree import modules
 
 
 def address_of(mechanism: object, noise: NoiseSource) -> str:
@@ -88,15 +87,8 @@ def test_addresses_stay_as_they_are() -> None:
 
 
 def kinds_of_ours() -> set[type]:
-    """Every class in `mechanisms/`."""
-    modules = [
-        importlib.import_module(
-            ".".join(("labeldp", *path.relative_to(ROOT).with_suffix("").parts))
-        )
-        for path in sources("mechanisms")
-        if path.name != "__init__.py"
-    ]
-    return {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    every = (kind for module in modules("mechanisms") for kind in vars(module).values())
+    return {kind for kind in every if isinstance(kind, type)}
 
 
 def published_cost() -> PublishedCost:
