@@ -56,12 +56,10 @@ class Command:
 
     @property
     def id(self) -> str:
-        """The name of the test."""
         return f"{self.page}: {self.line[:70]}"
 
 
 def commands() -> list[Command]:
-    """Return the commands of all pages' blocks."""
     found = []
     for page in PAGES:
         text = re.sub(r" *\\\n\s*", " ", page.read_text())  # lines that go on

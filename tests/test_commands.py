@@ -7,7 +7,6 @@ import importlib.util
 import re
 import shlex
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from labeldp.platform.cli.sweep_command import command_of, plan_options
 from labeldp.platform.studies import leakage_study
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import prepare
-from tests.document_commands import ROOT, Command, commands, examples, inline_commands, workshop
+from tests.document_commands import Command, commands, examples, inline_commands, workshop
+from tests.source_tree import ROOT, run
 
 COMMANDS = [*commands(), *examples()]
 OURS = [each for each in COMMANDS if each.line.startswith("labeldp ")]
@@ -157,19 +157,12 @@ def test_modules_that_pages_run_are_there_with_their_options(command: Command) -
     assert all(f'"{word}"' in text for word in words if word.startswith("--"))
 
 
-def check_target(target: str) -> None:
-    done = subprocess.run(
-        ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("line", sorted({*inline_commands(), *(each.line for each in MAKE)}))
 def test_commands_within_sentences_and_targets_are_there(line: str) -> None:
     """`labeldp epsilon pate|rr` names two verbs; options that are named are those verbs'."""
     tool, *words = line.split()
     if tool == "make":
-        check_target(words[0])
+        run("make", "-n", words[0])
         return
     if tool == "python":
         there = ROOT / words[0] if words[0] != "-m" else importlib.util.find_spec(words[1])

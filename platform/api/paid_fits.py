@@ -39,11 +39,11 @@ TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "
 
 
 class PrivacyAddsUp(UserWarning):
-    """These labels had paid before: the total is larger than this fit's epsilon."""
+    """Earlier fits used these labels: the total is larger than this fit's epsilon."""
 
 
 class PrivacyNotCounted(UserWarning):
-    """The total leaves something out: splits made from the labels, or fits of other processes."""
+    """The total omits a cost: of splits by the labels, or of fits in other processes."""
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]

@@ -28,7 +28,6 @@ from labeldp.mechanisms.randomness import (
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.amounts import AmountsConfig, Task
 from labeldp.trainers.settings.base import (
     Count,
     FeatureSet,
@@ -47,6 +46,7 @@ from labeldp.trainers.settings.base import (
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
+    AmountsConfig,
     BitFlipConfig,
     ConsensusConfig,
     ConvexConfig,
@@ -55,6 +55,7 @@ from labeldp.trainers.settings.methods import (
     PriorLabelsConfig,
     RecommenderConfig,
     StagedMomentsConfig,
+    Task,
 )
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.trainer import what_is_missing

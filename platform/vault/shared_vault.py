@@ -115,9 +115,9 @@ _Paid = tuple[PublicSide, Sequence[Charge]]
 
 
 class SharedVault:
-    """The ledger of all fits that were given it, and the releases that they share.
+    """One ledger and stored releases for several fits.
 
-    Give it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
+    Pass it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
     """
 
     def __init__(
@@ -162,11 +162,11 @@ class SharedVault:
 
     @property
     def votes(self) -> Path | None:
-        """Where ensembles' votes are kept; None for a vault in memory."""
+        """Folder of the ensembles' votes; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
     def relabel(self) -> None:
-        """Say publicly that labels may have changed: from now on every release is drawn anew.
+        """State publicly that labels may have changed: later releases are drawn and paid again.
 
         Earlier payments still count. Call it on a schedule, or with each delivery of labels, rather
         than only if one changed: the totals show that it was called.
@@ -188,7 +188,7 @@ class SharedVault:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from releasing meanwhile, so that a budget is kept.
+        """Block releases of other processes and threads meanwhile, so that a budget holds.
 
         The ledger in its folder is signed at the end, if there is a key.
         """
@@ -207,10 +207,10 @@ class SharedVault:
         delta: float = USUAL_DELTA,
         planned: tuple[PublicSide, Sequence[Charge]] | None = None,
     ) -> tuple[float, float]:
-        """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
+        """Return the largest epsilon of a label over all fits, and the delta at which it holds.
 
-        That delta is 0 where every release is pure, and above `delta` where failures need more.
-        With `planned` charges of labels of that public side: what it would be after them.
+        This delta is 0 if every release is pure, and above `delta` if failures need more.
+        `planned` charges of a public side are added.
         """
         paid = self._paid()
         if planned is not None and planned[1]:
@@ -219,14 +219,14 @@ class SharedVault:
         return joint_ledger(paid)[0].epsilon_or_infinity(delta=at), at
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
-        """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
+        """Return the largest epsilon of a label over all fits at this delta.
 
-        Infinite where none holds there; `total` has one, and the delta that it takes.
+        It is infinite if the releases need a larger delta, which `total` states.
         """
         return joint_ledger(self._paid())[0].epsilon_or_infinity(delta=delta)
 
     def paid_before(self, side: PublicSide) -> int:
-        """Return how many people of a fit other fits named that released something."""
+        """Return the number of people of a fit that other fits with releases named."""
         others = [
             other.names
             for other, _ in self._paid()
@@ -237,7 +237,7 @@ class SharedVault:
     def store(self, side: PublicSide, *, create: bool = True) -> ReleaseStore:
         """Return the store of all fits with this public side since the last `relabel`.
 
-        If there is none, it is created here, or else it is one that the vault does not know.
+        A missing store is created; with `create=False` the vault does not keep it.
         """
         self._refuse_a_fork()
         self._refuse_other_persons(side)

@@ -30,12 +30,10 @@ def without_noise(
     rows, preprocessing = two_parties.prepared(features, "id")
     some = some_of(len(rows), seed=0)
     model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)
-    found: NDArray[np.float64] = model.predict_proba(preprocessing(new.drop(columns="id")))
-    return found
+    return np.asarray(model.predict_proba(preprocessing(new.drop(columns="id"))))
 
 
 def main() -> None:
-    """Print a line for each window and each kind of labels."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)

@@ -60,7 +60,6 @@ class Bench:
         self.home = self.move("vault")
 
     def move(self, name: str) -> Any:
-        """Start a vault on a store of that name."""
         self.home = home_proxy.start(
             store=self._folder / f"{name}.db",
             votes=self._folder / "votes",
