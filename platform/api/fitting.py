@@ -307,22 +307,19 @@ def fit_estimator(
     mechanism = mechanism_for(
         FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
     )
-    try:
-        if isinstance(mechanism, LabelMoments):
-            places = some_of(len(rows), seed=seed)
-            soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
-            fitted = fit_to_soft_labels(estimator, rows[places], soft)
-        else:
-            evidence = mechanism.log_likelihood(labels.release(mechanism).values)
-            fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
-        predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
+    if isinstance(mechanism, LabelMoments):
+        places = some_of(len(rows), seed=seed)
+        soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
+        fitted = fit_to_soft_labels(estimator, rows[places], soft)
+    else:
+        evidence = mechanism.log_likelihood(labels.release(mechanism).values)
+        fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
+    predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
-        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            return predictor.predict(rows[places])
+    def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+        return predictor.predict(rows[places])
 
-        return predictor, labels.figures(probabilities, delta=delta)
-    finally:
-        labels.home.end()
+    return predictor, labels.figures(probabilities, delta=delta)
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:

@@ -134,6 +134,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield
         finally:  # a fit that fails has paid for its releases too
             LEDGER.add(near.new_charges(), self._people, source=self._source)
+            near.home.end()
             if self.vault is not None:
                 with vault.alone():  # signs its ledger
                     self._vault_total = _total_of(vault, delta=self.delta)

@@ -130,13 +130,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             groups=grouped,
         )
         with self._paying(labels):
-            try:
-                found = requested(
-                    labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
-                )
-                self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
-            finally:
-                labels.home.end()
+            found = requested(
+                labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
+            )
+            self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
         self._paid(labels, delta=self.delta)
         self.method_ = method.value
         self._preprocessing: Any = data.preprocessing

@@ -407,8 +407,8 @@ def _joined(
     known = labels[label_column].notna().to_numpy()
     # A gap makes whole numbers floats in a file: 1.0 is meant as 1.
     values = labels[label_column].convert_dtypes().astype(object).to_numpy()[known]
-    # All of them, whatever is asked for: a request for one id and some of the classes would
-    # otherwise learn from a refusal that the label is another one.
+    # All labels are checked for any request: otherwise a refused request for one id and some of
+    # the classes would reveal that the label is another one.
     classes = request.first.classes
     class_numbers({*map(str, values), *([] if missing is None else [missing])}, classes)
     found = pd.Index(ids[known]).get_indexer(request.ids)

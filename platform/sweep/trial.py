@@ -304,7 +304,8 @@ def estimate(
         low, high = data.bounds
         predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
         sums = vault.release_held_out(mechanism, predicted).values
-        return estimated_errors(sums, mechanism, examples=len(predicted), bounds=data.bounds), []
+        width, examples = high - low, len(predicted)
+        return _parts(error_estimates(sums, mechanism, examples=examples, width=width)), []
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
     if isinstance(mechanism, CorrectCount):
@@ -444,14 +445,6 @@ def error_figures(
         "share_beyond_bounds": float(np.mean((amounts < low) | (amounts > high))),
     }
     return figures | ({"relative_error": float(errors.sum()) / total} if total else {})
-
-
-def estimated_errors(
-    sums: NDArray[Any], mechanism: ErrorSums, *, examples: int, bounds: tuple[float, float]
-) -> dict[str, float]:
-    """Read errors of amounts off sums that were released of held-out ones."""
-    width = bounds[1] - bounds[0]
-    return _parts(error_estimates(sums, mechanism, examples=examples, width=width))
 
 
 def estimated_figures(

@@ -80,7 +80,6 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
         cpus=each.cpus,
         stops=stops,
     )
-    shutil.rmtree(folder.scratch, ignore_errors=True)
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
         param_space={} if hand_out else {"hash": tune.grid_search(list(sweep.left))},
