@@ -9,7 +9,6 @@ trees on amounts between 0 and 1 with Laplace noise of scale 1 / epsilon.
 """
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 
@@ -78,8 +77,7 @@ def main() -> None:
                 for seed in range(options.seeds)
             ]
             cells.append(f"{np.mean(found):.3f} +- {np.std(found, ddof=1):.3f}")
-        print(f"| `{method}` | {' | '.join(cells)} |")
-        sys.stdout.flush()
+        print(f"| `{method}` | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ classes: subset selection is randomized response. `network` is the platform's ow
 """
 
 import argparse
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -98,8 +97,7 @@ def main() -> None:
     warnings.simplefilter("ignore", PrivacyAddsUp)
     train, test = adult(options.data)
     for line in lines(train, test, options):
-        print(line)
-        sys.stdout.flush()
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

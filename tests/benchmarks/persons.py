@@ -7,7 +7,6 @@ against the first line, where epsilon holds for one label only.
 """
 
 import argparse
-import sys
 import warnings
 from collections.abc import Iterator
 
@@ -84,8 +83,8 @@ def main() -> None:
     for name, found in measured(train, test, seeds=options.seeds):
         mean = float(np.mean(found))
         first = mean if first is None else first
-        print(f"| {name} | {mean:.3f} +- {np.std(found, ddof=1):.3f} | {first - mean:.3f} |")
-        sys.stdout.flush()
+        spread = f"{mean:.3f} +- {np.std(found, ddof=1):.3f}"
+        print(f"| {name} | {spread} | {first - mean:.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
-from tests.document_commands import commands
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import words
+from tests.test_commands import commands
 
 PAGE = [
     each.words[1:]
