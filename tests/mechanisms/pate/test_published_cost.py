@@ -10,7 +10,12 @@ from scipy.special import log_ndtr, ndtr
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate import published_cost
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
-from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax, exact_rdp_threshold
+from labeldp.mechanisms.pate.decisions import (
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
+    exact_rdp_gnmax,
+    exact_rdp_threshold,
+)
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
@@ -77,6 +82,8 @@ def test_the_secret_cost_is_the_realised_one() -> None:
     log_q = log_q_gaussian(votes, SETTING["noise_std"])
     log_p = log_probability_answered(votes, SETTING["threshold"], SETTING["sigma1"])
     expected = rdp_threshold(log_p, SETTING["sigma1"], [ORDER]).sum()
+    nothing = np.zeros(len(votes), dtype=bool)
+    assert PRICES.cost(votes, answered=nothing)[0] == pytest.approx(expected, rel=1e-12)
     expected += rdp_gnmax(log_q[answered], SETTING["noise_std"], [ORDER]).sum()
     cost, sensitivity = PRICES.cost(votes, answered=answered)
     assert cost == pytest.approx(expected, rel=1e-12)
@@ -165,6 +172,12 @@ def test_nothing_is_hidden_where_nothing_is_secret() -> None:
     )
     assert released.noise_std == released.rdp_release == released.sensitivity_bound == 0
     assert released.rdp == pytest.approx(2 * 25 / 1600)
+    # Checks may be secret where answers are not.
+    checks = {"threshold": 1.0, "sigma1": 1.0}
+    prices = Prices(num_teachers=20, num_classes=3, noise_std=40.0, order=8.0, **checks)
+    paid = rdp_threshold(log_probability_answered(votes, *checks.values()), 1.0, [8.0]).sum()
+    cost, sensitivity = prices.cost(votes, answered=np.ones(2, dtype=bool))
+    assert cost == pytest.approx(2 * 8 / 1600 + paid) and sensitivity.any()
 
 
 def test_the_public_noise() -> None:
@@ -216,8 +229,15 @@ def test_bad_votes_and_missing_generators_are_refused() -> None:
         smooth_sensitivity([1.0], -0.1)
     with pytest.raises(ValueError, match="num_classes is 1"):
         AnswerPrice(noise_std=1.0, num_classes=1, order=2.0)
-    with pytest.raises(ValueError, match="cost_multiplier is 0"):
-        ReleaseNoise(beta=0.1, sensitivity_multiplier=1.0, cost_multiplier=0.0)
+    for name in ("beta", "sensitivity_multiplier", "cost_multiplier"):
+        noise = {"beta": 0.1, "sensitivity_multiplier": 1.0, "cost_multiplier": 1.0}
+        with pytest.raises(ValueError, match=f"{name} is 0"):
+            ReleaseNoise(**(noise | {name: 0.0}))
+    for bad in (0.0, 1.0):
+        with pytest.raises(ValueError, match=f"tail is {bad}"):
+            ReleaseNoise.public(order=8.0, tail=bad, sensitivity_guess=1.0)
+        with pytest.raises(ValueError, match=f"delta is {bad}"):
+            rule(delta=bad)
 
 
 def rule(**changes: Any) -> tuple[float, float]:
@@ -242,6 +262,13 @@ def test_the_public_rule(classes: int, share: float) -> None:
     assert order > orders[0] > orders[1] > 1
     assert rule(classes=classes, delta=1e-8)[0] > order
     assert rule(classes=classes, answers=10**9)[0] == 1.5
+    for answers in (1, 30, 300, 1000, 3000):  # a third of the worst case, and a twelfth for noise
+        slope = answers * decision_rdp_gnmax(40.0, [2.0])[0] / 2
+        slope += 1000 * decision_rdp_threshold(150.0, [2.0])[0] / 2
+        if classes > 2:
+            slope = answers / 40**2 + 1000 / (2 * 150**2)
+        best = 1 + math.sqrt(math.log(1e5) / (slope / 3 + 1 / 12))
+        assert abs(rule(classes=classes, answers=answers)[0] - best) <= 0.25
 
 
 def test_official_q0_and_q1_and_conditions() -> None:
@@ -411,6 +438,7 @@ def test_bad_input_of_answers(changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"num_teachers": 0}, "num_teachers is 0"),
         ({"votes": [12.0, 0.0]}, "votes row 0 is 12; with 10 teachers"),
         ({"votes": [math.nan, 0.0]}, "NaN"),
         ({"threshold": -1.0}, "threshold is -1.0"),
@@ -439,6 +467,20 @@ def test_two_classes_pay_what_their_decisions_cost() -> None:
     found, sensitivity = prices.cost(votes, answered=answered)
     assert found == pytest.approx(answers[answered].sum() + checks.sum())
     assert sensitivity[-1] <= prices.largest_change(checked=8, answered=3) * (1 + 1e-12)
+    moved = [np.abs(np.diff(each)).max() for each in (answers, checks)]
+    largest = prices.largest_change(checked=8, answered=3)
+    assert largest == pytest.approx(3 * moved[0] + 8 * moved[1])
+
+    def within(distance: int, prices: Array, peaks: Array) -> float:
+        """The largest change of each query's price at most so many votes away, summed."""
+        steps = np.abs(np.diff(prices))
+        return sum(
+            float(steps[max(0, peak - distance - 1) : peak + distance + 1].max()) for peak in peaks
+        )
+
+    peaks = votes.max(axis=1)
+    expected = [within(d, answers, peaks[answered]) + within(d, checks, peaks) for d in range(7)]
+    assert sensitivity == pytest.approx(expected)
     for flat, paid in (
         (prices.flat(checked=0, answered=1), answers),
         (prices.flat(checked=1, answered=0), checks),
