@@ -36,6 +36,7 @@ from labeldp.mechanisms.pate.published_cost import (
     smooth_sensitivity,
 )
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from labeldp.mechanisms.randomness import SecureEntropy
 from tests.mechanisms.small_votes import all_votes, distances_between, golden
 from tests.shared_material import shared_path
 
@@ -134,6 +135,19 @@ def test_published_noise_is_what_was_drawn() -> None:
     assert all(cost <= release(votes, seed).rdp <= flat for seed in range(50))
 
 
+@pytest.mark.parametrize("multiplier", [1.0, 1e-9])
+def test_secure_noise_also_covers_rounding(multiplier: float) -> None:
+    noise = ReleaseNoise(beta=0.02, sensitivity_multiplier=multiplier, cost_multiplier=multiplier)
+    votes, secure = random_votes(4), SecureEntropy().generator("")
+    setting = {**SETTING, "delta": 1e-5, "order": ORDER, "noise": noise}
+    one = release_epsilon(votes, **setting, generator=secure)
+    expected = max(one.sensitivity_bound * multiplier, 1e-3) * (1 + 1e-5)
+    assert one.noise_std == pytest.approx(expected, rel=1e-9)
+    _, sensitivity = PRICES.cost(votes, answered=np.ones(40, dtype=bool))
+    raised = math.log(one.sensitivity_bound) - log_smooth_sensitivity(sensitivity, 0.02)
+    assert 0.1 < raised / (0.02 * max(multiplier, 1e-3)) < 20
+
+
 def test_epsilon_covers_answers_release_and_tail() -> None:
     released = release(random_votes(5))
     total = released.rdp + released.rdp_release
@@ -171,6 +185,7 @@ def test_nothing_is_hidden_where_nothing_is_secret() -> None:
         generator=np.random.default_rng(0),
     )
     assert released.noise_std == released.rdp_release == released.sensitivity_bound == 0
+    assert released.beta == 0
     assert released.rdp == pytest.approx(2 * 25 / 1600)
     # Checks may be secret where answers are not.
     checks = {"threshold": 1.0, "sigma1": 1.0}
@@ -184,6 +199,12 @@ def test_the_public_noise() -> None:
     rough = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1.0)
     fine = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1e-3)
     assert fine.cost_multiplier == pytest.approx(10 * rough.cost_multiplier)
+    # By default it is that for a tenth of the largest sensitivity.
+    votes = random_votes(5)
+    guess = 0.1 * PRICES.largest_change(checked=40, answered=40)
+    usual = ReleaseNoise.public(order=ORDER, tail=TAIL_SHARE * 1e-5, sensitivity_guess=guess)
+    assert release(votes) == release(votes, noise=usual)
+    assert release(votes[:1]) != release(votes)
     # The bound on smooth sensitivity lies a public factor above it, whatever the noise
     for noise in (rough, fine):
         deviations = 4.891638  # of a tail of 5e-7
@@ -195,6 +216,7 @@ def test_the_public_noise() -> None:
     [
         ({"threshold": None}, "threshold is None and sigma1 is 8.0"),
         ({"delta": 0.0}, "delta is 0.0"),
+        ({"delta": 1.0}, "delta is 1.0"),
         ({"tail": 1e-5}, "tail is 1e-05"),
         ({"order": 1.0}, "Renyi order"),
         ({"noise_std": -1.0}, "noise_std is -1.0"),
