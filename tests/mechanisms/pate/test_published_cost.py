@@ -315,6 +315,8 @@ def test_conditions_are_checked_one_vote_beyond_all_votes_and_for_any_noise(
     price = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
     assert price.is_constant(num_teachers=1) and not price.is_constant(num_teachers=250)
     assert price.after_a_vote(np.zeros(1), direction=1)[0] <= 0
+    with pytest.raises(ValueError, match="num_teachers is 0"):
+        price.is_constant(num_teachers=0)
     seen: list[Array] = []
 
     def spied(self: AnswerPrice, log_q: Array, original: Any = AnswerPrice.price) -> Any:
