@@ -4,7 +4,7 @@
 |---|---|
 | the home of labels, their way out | `vault`, `release_store`, `ledger` |
 | sources of noise | `randomness` |
-| noise on each label | `additive_noise`, `randomized_response`, `channels`, `bit_flip`, |
+| noise on each label | `additive_noise`, `randomized_response`, `channels`, |
 | | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
 | reading a noisy label | `posterior` |
 | accuracy without test labels | `accuracy_estimate`, `score_histogram`, `error_sums` |
@@ -44,7 +44,6 @@ from labeldp.mechanisms.additive_noise import (
     GaussianNoise as GaussianNoise,
     LaplaceNoise as LaplaceNoise,
 )
-from labeldp.mechanisms.bit_flip import BitFlip as BitFlip
 from labeldp.mechanisms.channels import (
     StaircaseChannel as StaircaseChannel,
     SubsetSelection as SubsetSelection,
@@ -78,6 +77,7 @@ from labeldp.mechanisms.posterior import (
     soft_labels as soft_labels,
 )
 from labeldp.mechanisms.randomized_response import (
+    BitFlip as BitFlip,
     NoNoise as NoNoise,
     PublishedClasses as PublishedClasses,
     RandomizedResponse as RandomizedResponse,

@@ -41,7 +41,7 @@ def as_numpy(values: Any) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def like(result: NDArray[Any], example: Any) -> Any:
+def like(result: Any, example: AnyArray) -> AnyArray:
     """Return `result` in the kind of `example`: a tensor on its device, or the array itself."""
     if is_torch(example):
         torch = sys.modules["torch"]

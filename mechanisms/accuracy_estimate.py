@@ -126,8 +126,7 @@ def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
             f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
             "scores become classes by .argmax(1)"
         )
-    counts: NDArray[np.int64] = (predictions == truth).sum(axis=1)
-    return counts
+    return (predictions == truth).sum(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

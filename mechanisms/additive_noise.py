@@ -58,8 +58,7 @@ def _noisy(
         noise = on_lattice(exact, rng, scale=scale, shape=encoded.shape)
     else:
         noise = plain(rng, scale=scale, size=encoded.shape)
-    noisy: AnyArray = like(encoded + noise, labels)
-    return noisy
+    return like(encoded + noise, labels)
 
 
 @dataclass(frozen=True, kw_only=True)

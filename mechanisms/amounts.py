@@ -133,8 +133,7 @@ class AmountChannel(PureMechanism):
         bins = exact * BINS // LEVELS
         draws = as_discrete_generator(generator)
         found = exact_draws(table.probabilities, bins, epsilon=self.epsilon, generator=draws)
-        released: AnyArray = like(found, levels)
-        return released
+        return like(found, levels)
 
 
 @lru_cache(maxsize=16)
@@ -178,8 +177,7 @@ def _unbiased(rows: Floats, prior: Floats) -> Floats:
     share = np.sqrt(np.maximum(prior @ rows, 1e-12))
     trust = np.sqrt(prior + 1e-4)[:, None]
     found, *_ = np.linalg.lstsq(trust * rows / share, trust[:, 0] * CENTERS, rcond=1e-9)
-    outputs: Floats = found / share
-    return outputs
+    return found / share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,5 +220,4 @@ class AmountSums(DrawnExactly):
             noise_std=scale * self.noise_std,
             generator=generator,
         )
-        released: AnyArray = like(noisy / scale, levels)
-        return released
+        return like(noisy / scale, levels)

@@ -41,6 +41,7 @@ from labeldp.mechanisms.label_channels import (
     subset_information,
 )
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
+from labeldp.mechanisms.rr_with_prior import labels_for
 
 Floats = NDArray[np.float64]
 
@@ -95,8 +96,7 @@ def _random_subsets(
             relative[step] = take
     if not word:
         source = (np.arange(count) - own[:, None]) % count
-        found: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
-        return found
+        return relative[source, np.arange(len(own))[:, None]]
     turned, shift = relative[0], own.astype(word)
     back = np.where(own > 0, count - own, 0).astype(word)
     whole = word((1 << count) - 1)
@@ -172,8 +172,7 @@ class SubsetSelection(PurePerLabel):
         draws = as_discrete_generator(generator)
         holds = draws.integers(0, held + rest, len(exact)) < held
         sets = _random_subsets(exact, holds, self.size, self.num_classes, draws)
-        released: AnyArray = like(sets, labels)
-        return released
+        return like(sets, labels)
 
     def odds(self) -> tuple[int, int]:
         """Return whole numbers h and r; a set holds the label with probability h / (h + r).
@@ -223,29 +222,17 @@ class _Staircase:
     utility: float
     bound: float
 
-    def digits(self, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Return the weights inside and outside [O], and the total, as whole numbers.
-
-        They are rounded so that inside <= e^epsilon outside. Rows then add up to different sums;
-        the empty set takes the rest, and is large enough that its probabilities obey the factor.
-        """
-        factor = _e_epsilon(epsilon)
-        outside = [int(weight * _UNIT) for weight in self.weights]
-        inside = [math.floor(factor * weight) for weight in outside]
-        sums = np.where(self.sets.T, np.array(inside), np.array(outside)).sum(axis=1)
-        spread = int(sums.max() - sums.min())
-        empty = math.ceil(spread / (factor - 1)) if spread else 0
-        return np.array(inside), np.array(outside), int(sums.max()) + empty
+    def rows(self, epsilon: float) -> Floats:
+        """Return the probability of each set given each class [K, O]."""
+        return np.asarray(self.weights * (1 + math.expm1(epsilon) * self.sets.T))
 
     def draw(
         self, labels: NDArray[np.int64], epsilon: float, generator: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw a set for each label [N]: bool [N, K]; every label takes one number."""
-        inside, outside, total = self.digits(epsilon)
-        ends = np.where(self.sets.T, inside, outside).cumsum(axis=1)
+        """Draw a set for each label [N]: bool [N, K]; the empty one reveals nothing."""
+        drawn = exact_draws(self.rows(epsilon), labels, epsilon=epsilon, generator=generator)
         with_empty = np.vstack((self.sets, np.zeros_like(self.sets[:1])))
-        result: NDArray[np.bool_] = with_empty[_drawn(labels, ends, total, generator)]
-        return result
+        return with_empty[drawn]
 
 
 def _drawn(
@@ -325,7 +312,7 @@ def optimal_channel(
         return _of_numbers(exact, epsilon, np.asarray(values), np.asarray(outputs), unbiased)
     order = np.argsort(-exact, kind="stable")
     found = _solve_sets(exact[order], epsilon, kind)
-    rows = found.weights * (1 + math.expm1(epsilon) * found.sets.T)
+    rows = found.rows(epsilon)
     probabilities = np.empty_like(rows)
     probabilities[order] = rows / rows.sum(axis=1, keepdims=True)
     return OptimalChannel(probabilities=probabilities, utility=found.utility, bound=found.bound)
@@ -384,8 +371,7 @@ def _windows(classes: int, size: int) -> NDArray[np.bool_]:
     all sets are about as likely.
     """
     places = np.argsort(np.argsort(np.arange(classes) * 0.6180339887498949 % 1))
-    found: NDArray[np.bool_] = (places - np.arange(classes)[:, None]) % classes < size
-    return found
+    return (places - np.arange(classes)[:, None]) % classes < size
 
 
 def _gains(sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Utility) -> Floats:
@@ -393,12 +379,10 @@ def _gains(sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Util
     growth = math.exp(epsilon)
     if utility is Utility.CORRECT:
         inside = np.where(sets, prior, 0.0).max(axis=1)
-        either: Floats = np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
-        return either
+        return np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
     held = sets @ prior
     mass = 1 + (growth - 1) * held
-    gains: Floats = growth * epsilon * held - mass * np.log(mass)
-    return gains
+    return growth * epsilon * held - mass * np.log(mass)
 
 
 def _best_weights(
@@ -429,8 +413,7 @@ def _improving(
 
     def excess(sets: NDArray[np.bool_]) -> Floats:
         cost = prices.sum() + (growth - 1) * (sets @ prices)
-        result: Floats = _gains(sets, prior, epsilon, Utility.INFORMATION) - cost
-        return result
+        return _gains(sets, prior, epsilon, Utility.INFORMATION) - cost
 
     places = np.empty(classes, dtype=np.int64)
     places[np.argsort(prices / np.maximum(prior, 1e-12))] = np.arange(classes)
@@ -553,13 +536,7 @@ class StaircaseChannel(PureMechanism):
         are drawn by subset selection at the same epsilon, with a warning.
         """
         checked = _validate.probabilities(prior, name="prior")
-        classes = checked.shape[1]
-        exact = _validate.labels(labels, num_classes=classes, secret=True)
-        if len(exact) != len(checked):
-            raise ValueError(
-                f"labels has {len(exact)} entries and prior {len(checked)} rows; "
-                "every label needs a row of its own"
-            )
+        exact = labels_for(checked, labels, secret=True)
         # Classes that are nearly as likely change places, so that no two always share a set.
         turns = 1 + 1e-3 * np.random.default_rng(0).random(checked.shape)
         order = np.argsort(-checked * turns, axis=1, kind="stable")
@@ -567,7 +544,7 @@ class StaircaseChannel(PureMechanism):
             channels, codes = self._channels(np.take_along_axis(checked, order, axis=1))
         except ProgramNotSolved as error:
             warnings.warn(f"{error}; subset selection is used instead", stacklevel=2)
-            flat = SubsetSelection(epsilon=self.epsilon, num_classes=classes)
+            flat = SubsetSelection(epsilon=self.epsilon, num_classes=checked.shape[1])
             return flat.release(labels, generator=generator)
         ranks = np.argsort(order, axis=1)
         own = ranks[np.arange(len(exact)), exact]
@@ -576,12 +553,13 @@ class StaircaseChannel(PureMechanism):
         for code, channel in enumerate(channels):
             rows = np.flatnonzero(codes == code)
             sets[rows] = channel.draw(own[rows], epsilon, draws)
-        released: AnyArray = like(np.take_along_axis(sets, ranks, axis=1), labels)
-        return released
+        return like(np.take_along_axis(sets, ranks, axis=1), labels)
 
     def log_likelihood(self, sets: AnyArray, prior: Any = None) -> AnyArray:
-        """Log-likelihood of every class given sets [N, K], up to a term that classes share."""
-        del prior  # the same for every channel of this kind
+        """Log-likelihood of every class given sets [N, K], up to a term that classes share.
+
+        It is the same under every prior.
+        """
         return sets * self.epsilon
 
     def _channels(self, priors: Floats) -> tuple[list[_Staircase], NDArray[np.int64]]:

@@ -71,8 +71,7 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
         counts: NDArray[np.int64] = np.zeros((num_clusters, self.num_classes), dtype=np.int64)
         np.add.at(counts, (groups, exact), 1)
         noise = discrete_laplace(generator, scale=2 / self.epsilon, shape=counts.shape)
-        noisy: AnyArray = like(counts + noise, labels)
-        return noisy
+        return like(counts + noise, labels)
 
 
 def prior_from_histograms(
@@ -94,5 +93,4 @@ def prior_from_histograms(
     weights = np.maximum(table, 0.0) + smoothing
     weights[weights.sum(axis=1) == 0] = 1.0
     prior = weights / weights.sum(axis=1, keepdims=True)
-    result: AnyArray = like(prior[groups], counts)
-    return result
+    return like(prior[groups], counts)

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     DrawnExactly,
-    SecureGenerator,
     as_noise_generator,
     discrete_laplace,
 )
@@ -45,21 +44,16 @@ _TWO_SIDED = 1.959964
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorSums(DrawnExactly):
+class ErrorSums(PureMechanism, DrawnExactly):
     """Sums of powers 1, 2 and 4 of errors plus discrete Laplace noise: pure epsilon-DP."""
 
-    epsilon: float  # privacy loss per amount, finite and above 0
     largest: float = 1.0  # error that larger ones count as, as a share of the bounds' distance
 
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        _validate.positive(epsilon=self.epsilon, largest=self.largest)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of one release of all three sums to each amount."""
-        return PureEvent(epsilon=self.epsilon)
+        super().__post_init__()
+        _validate.positive(largest=self.largest)
 
     @property
     def scales(self) -> NDArray[np.float64]:
@@ -82,15 +76,9 @@ class ErrorSums(DrawnExactly):
         errors = np.abs(np.clip(made, 0, 1) - (exact + 0.5) / LEVELS) / self.largest
         powers = np.minimum(errors, 1) ** np.array(_POWERS)[:, None]
         sums = np.rint(_STEPS * powers).astype(np.int64).sum(1)
-        rng, noise = as_noise_generator(generator), []
-        for scale in (_STEPS * self.scales).tolist():
-            if isinstance(rng, SecureGenerator):
-                noise.append(discrete_laplace(rng, scale=scale, shape=(1,))[0])
-            else:
-                up, down = rng.geometric(-math.expm1(-1 / scale), size=2)
-                noise.append(up - down)
-        noisy: AnyArray = like(sums + np.array(noise), levels)
-        return noisy
+        rng, scales = as_noise_generator(generator), (_STEPS * self.scales).tolist()
+        noise = [discrete_laplace(rng, scale=scale, shape=()) for scale in scales]
+        return like(sums + np.array(noise), levels)
 
 
 def error_estimates(

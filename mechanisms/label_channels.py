@@ -153,8 +153,7 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
     # All beyond `high` is taken, and the rest of m at the threshold itself.
     wrong = channel.wrong_beyond(high)
     missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
-    errors: Floats = np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
-    return errors
+    return np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +252,7 @@ class ThreePointChannel(Channel):
 def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
     """Nats that a set of k classes has about a label that is uniform among K, for each k."""
     rest = (num_classes - sizes) * math.exp(-epsilon)  # in units of e^epsilon
-    nats: Floats = math.log(num_classes) - np.log(sizes + rest) - epsilon * rest / (sizes + rest)
-    return nats
+    return math.log(num_classes) - np.log(sizes + rest) - epsilon * rest / (sizes + rest)
 
 
 def best_subset_size(*, epsilon: float, num_classes: int) -> int:

@@ -61,8 +61,7 @@ class LabelMoments(GaussianMechanism, DrawnExactly):
             noise_std=self.noise_std,
             generator=generator,
         )
-        released: AnyArray = like(noisy, labels)
-        return released
+        return like(noisy, labels)
 
 
 def noisy_sums(

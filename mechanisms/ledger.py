@@ -17,6 +17,7 @@ one of them fails taken off it first. `PrivacyLedger.include` joins ledgers of s
 array([1.5, 1.5, 2.5, 2.5])
 """
 
+import copyreg
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -128,15 +129,7 @@ class BudgetExceeded(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Survive the way from an actor to its caller: keyword-only arguments do not by default."""
-        return (_rebuild_budget_exceeded, (self.budget, self.spent, self.requested, str(self)))
-
-
-def _rebuild_budget_exceeded(
-    budget: Budget, spent: float, requested: float, message: str
-) -> BudgetExceeded:
-    error = BudgetExceeded(budget=budget, spent=spent, requested=requested, request="")
-    error.args = (message,)
-    return error
+        return copyreg.__newobj__, (BudgetExceeded, str(self)), vars(self)  # type: ignore[attr-defined]
 
 
 class PrivacyLedger:
@@ -231,8 +224,7 @@ class PrivacyLedger:
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        result: NDArray[np.float64] = np.array(self._epsilons(self._left(delta)))[self._group_of]
-        return result
+        return np.array(self._epsilons(self._left(delta)))[self._group_of]
 
     def _left(self, delta: float) -> float:
         """Delta less the probability of failures."""

@@ -168,8 +168,7 @@ def _min_max(noisy: AnyArray) -> AnyArray:
     low = values.amin(1, keepdim=True) if is_torch(noisy) else values.min(1, keepdims=True)
     raised = values - low
     raised = raised + (raised.sum(1) == 0)[:, None]
-    result: AnyArray = raised / raised.sum(1)[:, None]
-    return result
+    return raised / raised.sum(1)[:, None]
 
 
 def _arg_max(noisy: AnyArray) -> AnyArray:

@@ -1,12 +1,14 @@
-"""K-ary randomized response: keep the label, or replace it by another one chosen uniformly.
+"""Randomized response: of the label, which another one replaces, and of each of its bits.
 
 Warner 1965; on K labels as in Ghazi et al., "Deep Learning with Label Differential Privacy",
-NeurIPS 2021, section 2, and its unbiased loss, Eq. (7) of appendix F (`debiased_loss_weights`).
+NeurIPS 2021, section 2.
 
 >>> round(RandomizedResponse(epsilon=1.0, num_classes=2).keep_probability, 4)
 0.7311
->>> [round(factor, 3) for factor in debiased_loss_weights(epsilon=1.0, num_classes=3)]
-[2.746, 0.582]
+>>> bits = BitFlip(epsilon=2.0, num_classes=4)
+>>> drawn = bits.release(np.array([3, 0]), generator=np.random.default_rng(7))
+>>> drawn.shape, drawn.dtype, round(bits.flip_probability, 4)
+((2, 4), dtype('uint8'), 0.2689)
 """
 
 import math
@@ -17,15 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, like
+from labeldp.mechanisms._validate import AnyArray, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
 from labeldp.mechanisms.label_channels import (
     Agreement,
+    BitFlipFamily,
     PerLabel,
     PurePerLabel,
     SubsetFamily,
 )
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
+
+#: Of a block of bits: the draws take eight times the space of bits.
+_BLOCK_ENTRIES = 1 << 20
 
 AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
 
@@ -115,8 +121,7 @@ class RandomizedResponse(PurePerLabel):
             wrong_probability(epsilon=self.epsilon, others=self.num_classes - 1),
             generator=numpy_generator,
         )
-        noisy: AnyArray = like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)
-        return noisy
+        return like(np.where(flip, (exact + shift) % self.num_classes, exact), labels)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood of every class given the released labels [N] -> [N, K], normalized."""
@@ -125,8 +130,70 @@ class RandomizedResponse(PurePerLabel):
         log_keep = -math.log1p((self.num_classes - 1) * math.exp(-self.epsilon))
         table: NDArray[np.float64] = np.full((len(seen), self.num_classes), log_keep - self.epsilon)
         table[np.arange(len(seen)), seen] = log_keep
-        result: AnyArray = like(table, noisy)
-        return result
+        return like(table, noisy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlip(PurePerLabel):
+    """One-hot labels with independently flipped bits: pure epsilon-DP.
+
+    The vector approximation of Zhao et al., "Enhancing Learning with Label Differential Privacy by
+    Vector Approximation", ICLR 2025. Two labels differ in two bits, so that each bit may cost half
+    of epsilon. More is left of a label than by randomized response where there are many classes.
+    """
+
+    failure_probability: ClassVar[float] = 0.0
+
+    @property
+    def flip_probability(self) -> float:
+        """Probability 1 / (1 + e^(epsilon / 2)) that a released bit is wrong."""
+        return math.exp(-self.epsilon / 2) / (1 + math.exp(-self.epsilon / 2))
+
+    @property
+    def agreement(self) -> Agreement:
+        """The bit of the predicted class."""
+        # 1 - 2 q = tanh(epsilon / 4), which keeps its digits where epsilon is small.
+        return Agreement(wrong=self.flip_probability, gain=math.tanh(self.epsilon / 4))
+
+    @property
+    def family(self) -> BitFlipFamily:
+        """Bits flipped at any rate."""
+        return BitFlipFamily()
+
+    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy bits of labels [N], once: uint8 [N, K]."""
+        exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
+        numpy_generator = as_discrete_generator(generator)
+        flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
+        rows = max(1, _BLOCK_ENTRIES // self.num_classes)
+        for start in range(0, len(exact), rows):  # the draws take eight times the space of bits
+            block = flipped[start : start + rows]
+            block[:] = numpy_generator.random(block.shape) < self.flip_probability
+        flipped[np.arange(len(exact)), exact] ^= 1
+        return like(flipped, labels)
+
+    def log_likelihood(self, bits: AnyArray) -> AnyArray:
+        """Log-likelihood of every class, up to a term that all classes share [N, K].
+
+        Under class c only bit c is expected to be 1: it speaks for c with epsilon / 2 if it is 1
+        and against it with epsilon / 2 if it is 0.
+        """
+        self._check(bits)
+        return (bits - 0.5) * self.epsilon
+
+    def _check(self, bits: Any) -> None:
+        if bits.ndim != 2 or bits.shape[1] != self.num_classes:
+            raise ValueError(
+                f"bits has shape {tuple(bits.shape)}; it must be [N, {self.num_classes}]"
+            )
+        if is_torch(bits) and bits.device.type != "cpu":
+            return  # looking at the values would make every step wait for the device
+        wrong = (bits != 0) & (bits != 1)
+        if wrong.any():
+            rows = np.flatnonzero(np.asarray(wrong).any(axis=1))
+            raise ValueError(
+                f"bits row {rows[0]} is {np.asarray(bits)[rows[0]]}; every entry must be 0 or 1"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,18 +224,15 @@ class NoNoise(PerLabel):
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
-        del generator
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
-        result: AnyArray = like(exact, labels)
-        return result
+        return like(exact, labels)
 
     def log_likelihood(self, noisy: AnyArray) -> AnyArray:
         """Log-likelihood [N, K]: 0 for the label, -inf for every other class."""
         seen = _validate.labels(noisy, num_classes=self.num_classes, name="noisy")
         table: NDArray[np.float64] = np.full((len(seen), self.num_classes), -math.inf)
         table[np.arange(len(seen)), seen] = 0.0
-        result: AnyArray = like(table, noisy)
-        return result
+        return like(table, noisy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +250,4 @@ class PublishedClasses:
 
     def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
         """Return which classes occur [K] among labels 0..K-1 [N]."""
-        del generator
-        occurs: NDArray[np.bool_] = np.isin(np.arange(self.num_classes), labels)
-        return occurs
-
-
-def debiased_loss_weights(*, epsilon: float, num_classes: int) -> tuple[float, float]:
-    """Factors (a, b) of the unbiased loss a * loss[noisy label] - b * sum of all K losses.
-
-    a = (e^epsilon + K - 1) / (e^epsilon - 1) and b = 1 / (e^epsilon - 1).
-    """
-    _validate.positive(epsilon=epsilon)
-    _validate.whole(num_classes=num_classes, minimum=2)
-    rest = -math.expm1(-epsilon)
-    return (1 + (num_classes - 1) * math.exp(-epsilon)) / rest, math.exp(-epsilon) / rest
+        return np.isin(np.arange(self.num_classes), labels)

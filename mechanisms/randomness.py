@@ -140,7 +140,6 @@ class OsEntropy:
 
     def generator(self, key: str) -> np.random.Generator:
         """Return a fresh cryptographic generator; `key` is not used: noise is never made twice."""
-        del key
         return cryptographic_generator(secrets.token_bytes(KEY_BYTES))
 
 
@@ -285,11 +284,12 @@ class Digits:
         return Fraction(known, whole), Fraction(known + 1, whole)
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple["Digits", Indices]]) -> "Digits":
+    def joined(
+        cls, parts: Sequence[tuple["Digits", Indices]], *, generator: SecureGenerator
+    ) -> "Digits":
         """Return chosen numbers of several, in order; what they were chosen from is used up."""
-        generator = parts[0][0]._generator
         together = cls(sum(len(chosen) for _, chosen in parts), generator=generator)
-        for place in range(max(len(digits._words) for digits, _ in parts)):
+        for place in range(max((len(digits._words) for digits, _ in parts), default=0)):
             words = [digits.word(place)[chosen] for digits, chosen in parts]
             together._words.append(np.concatenate(words))
         return together
@@ -399,8 +399,8 @@ def normal(size: int, *, generator: SecureGenerator) -> RealNoise:
         missing -= len(kept)
     return RealNoise(
         negative=generator.coins(size),
-        whole=np.concatenate(wholes) if wholes else np.zeros(0, dtype=np.int64),
-        fraction=Digits.joined(fractions) if fractions else Digits(0, generator=generator),
+        whole=np.concatenate([np.zeros(0, dtype=np.int64), *wholes]),
+        fraction=Digits.joined(fractions, generator=generator),
     )
 
 
@@ -418,7 +418,7 @@ def exponential(size: int, *, generator: SecureGenerator) -> RealNoise:
     return RealNoise(
         negative=np.zeros(size, dtype=np.bool_),
         whole=whole,
-        fraction=Digits.joined(fractions) if fractions else Digits(0, generator=generator),
+        fraction=Digits.joined(fractions, generator=generator),
     )
 
 
@@ -505,8 +505,7 @@ def on_lattice(
     wide = math.nextafter(scale, math.inf)
     noise = law(math.prod(shape), generator=generator)
     steps = floors(noise, scale=wide * LATTICE, offset=Fraction(1, 2))
-    result: Floats = steps.reshape(shape) / LATTICE
-    return result
+    return steps.reshape(shape) / LATTICE
 
 
 def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int, ...]) -> Labels:
@@ -522,8 +521,7 @@ def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int,
         return np.asarray(up - down, dtype=np.int64)
     size, wide = math.prod(shape), math.nextafter(scale, math.inf)
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
-    difference: Labels = (first - second).reshape(shape)
-    return difference
+    return (first - second).reshape(shape)
 
 
 def _half_normal_wholes(size: int, *, generator: SecureGenerator) -> Labels:

@@ -313,5 +313,4 @@ def read_event(text: str) -> Event:
     """Return the event that `write_event` wrote."""
     fields = json.loads(text)
     kind = _EVENTS[fields.pop("name")]
-    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
-    return event
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})

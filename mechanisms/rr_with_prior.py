@@ -49,8 +49,7 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
         )
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
         weights = np.exp((values - top) / temperature)
-    prior: AnyArray = like(weights / weights.sum(axis=1, keepdims=True), logits)
-    return prior
+    return like(weights / weights.sum(axis=1, keepdims=True), logits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +63,7 @@ class RRWithPrior(PureMechanism):
 
     def top_k(self, prior: AnyArray) -> AnyArray:
         """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""
-        chosen: AnyArray = like(self._best(_check(prior))[0], prior)
-        return chosen
+        return like(self._best(_check(prior))[0], prior)
 
     def outputs(self, prior: AnyArray) -> AnyArray:
         """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
@@ -73,24 +71,21 @@ class RRWithPrior(PureMechanism):
         members = np.empty(checked.shape, dtype=bool)
         for rows in _blocks(checked.shape):
             members[rows] = self._members(checked[rows])
-        possible: AnyArray = like(members, prior)
-        return possible
+        return like(members, prior)
 
     def keep_probability(self, prior: AnyArray) -> AnyArray:
         """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
-        kept: AnyArray = like(self._best(_check(prior))[1], prior)
-        return kept
+        return like(self._best(_check(prior))[1], prior)
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels [N] once; the prior [N, K] must be made without these labels."""
         checked = _check(prior)
-        exact = self._labels_for(labels, checked, name="labels", secret=True)
+        exact = labels_for(checked, labels, secret=True)
         numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
         for rows in _blocks(checked.shape):
             noisy[rows] = self._release_block(exact[rows], checked[rows], numpy_generator)
-        result: AnyArray = like(noisy, labels)
-        return result
+        return like(noisy, labels)
 
     def log_likelihood(self, noisy: AnyArray, prior: AnyArray) -> AnyArray:
         """Log-probability [N, K] of the released labels [N] given each class, for Bayes' rule.
@@ -99,7 +94,7 @@ class RRWithPrior(PureMechanism):
         refused.
         """
         checked = _check(prior)
-        seen = self._labels_for(noisy, checked, name="noisy")
+        seen = labels_for(checked, noisy, name="noisy")
         members = self.outputs(checked)
         k = members.sum(axis=1)
         index = np.arange(len(seen))
@@ -113,19 +108,7 @@ class RRWithPrior(PureMechanism):
         inside = -self.epsilon - log_size
         table = np.where(members, inside[:, None], -np.log(k)[:, None])
         table[index, seen] = -log_size
-        result: AnyArray = like(table, noisy)
-        return result
-
-    def _labels_for(
-        self, labels: Any, prior: NDArray[np.float64], *, name: str, secret: bool = False
-    ) -> NDArray[np.int64]:
-        exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
-        if len(exact) != len(prior):
-            raise ValueError(
-                f"{name} has {len(exact)} entries and prior {len(prior)} rows; "
-                "every label needs a row of its own"
-            )
-        return exact
+        return like(table, noisy)
 
     def _best(self, prior: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """k* and w_k* [N] of the paper: w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon)."""
@@ -184,8 +167,20 @@ class RRWithPrior(PureMechanism):
         flip = wrong_probability(epsilon=self.epsilon, others=k - 1)
         moved = np.where(happens(uniform, flip, generator=generator), (own + shift) % k, own)
         chosen = np.where(members[index, labels], moved, anywhere)
-        noisy: NDArray[np.int64] = (place > chosen[:, None]).argmax(axis=1)
-        return noisy
+        return (place > chosen[:, None]).argmax(axis=1)
+
+
+def labels_for(
+    prior: NDArray[np.float64], labels: Any, *, name: str = "labels", secret: bool = False
+) -> NDArray[np.int64]:
+    """Return labels, one for each row of a prior [N, K]."""
+    exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
+    if len(exact) != len(prior):
+        raise ValueError(
+            f"{name} has {len(exact)} entries and prior {len(prior)} rows; "
+            "every label needs a row of its own"
+        )
+    return exact
 
 
 def _check(prior: Any) -> NDArray[np.float64]:

@@ -86,8 +86,7 @@ class ScoreHistogram(PureMechanism, DrawnExactly):
         counts = _counted(where, truth)
         scale = sensitivity(where) / self.epsilon
         noise = discrete_laplace(generator, scale=scale, shape=counts.shape)
-        noisy: AnyArray = like(counts + noise, labels)
-        return noisy
+        return like(counts + noise, labels)
 
 
 def _counted(
@@ -174,8 +173,7 @@ class ScoreCells:
             rows = np.unique(tenths, return_inverse=True)[1]
         scores, labels, size = (np.bincount(rows, each) for each in (sums, counts, sizes))
         shares = np.clip(labels / size, 0.0, 1.0)
-        found: list[list[float]] = np.column_stack([scores / size, shares, size]).tolist()
-        return found
+        return np.column_stack([scores / size, shares, size]).tolist()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,8 +457,7 @@ class _Class:
 
 def _from(values: Numbers, first: NDArray[np.int64]) -> Numbers:
     """Sum of the values [H] from each example's first equal score upwards."""
-    found: Numbers = np.cumsum(values[::-1])[::-1][first]
-    return found
+    return np.cumsum(values[::-1])[::-1][first]
 
 
 def _squares(weights: Numbers, values: Numbers, factor: float, grid: Numbers) -> Numbers:

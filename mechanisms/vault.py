@@ -36,11 +36,7 @@ from labeldp.mechanisms.ledger import (
     ledger_of,
 )
 from labeldp.mechanisms.persons import Persons, event_of_persons
-from labeldp.mechanisms.randomness import (
-    NoiseSource,
-    OsEntropy,
-    generator_for,
-)
+from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, generator_for
 from labeldp.mechanisms.release_store import (
     Charge,
     MemoryStore,
@@ -156,12 +152,12 @@ class LabelVault:
 
     @property
     def num_labels(self) -> int:
-        """How many labels are inside."""
+        """Number of labels."""
         return len(self._labels)
 
     @property
     def num_people(self) -> int:
-        """How many the ledger counts: persons, or labels where each is a person's only one."""
+        """Number of persons, or of labels if each person has one."""
         return len(self._labels) if self.persons is None else int(self.persons.max()) + 1
 
     def release(

@@ -10,9 +10,11 @@ from labeldp.platform.api.process_ledger import ProcessLedger
 
 #: Files on the cluster: one process runs them, and starts it and the small sweep once.
 ON_CLUSTER = {
-    *(f"tests/faults/test_{name}.py" for name in ("driver_killed", "limits", "states")),
-    *("tests/faults/test_ensemble_refused.py", "tests/sweeps/test_pate_mnist.py"),
-    "tests/platform/api/test_on_nodes.py",
+    *(
+        f"tests/faults/test_{name}.py"
+        for name in ("ensemble_refused", "killed", "limits", "states")
+    ),
+    *("tests/sweeps/test_pate_mnist.py", "tests/platform/api/test_on_nodes.py"),
 }
 
 

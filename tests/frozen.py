@@ -3,12 +3,8 @@
     python -m tests.frozen              compare the table with the code
     python -m tests.frozen --write      write the table anew, after a change that is meant to
 
-Every sweep goes through the public interface (`labeldp.run` and `load`, a file of `sweeps/`, the
-command line, `LabelPrivateClassifier`). All noise is seeded. Sweeps without teachers run in this
-process (`without_cluster`), which takes a second each; PATE needs Ray, started once for all.
-
-Hashes, addresses, times and folders are left out: they may change. Prices, ledger lines and every
-figure of a trial are kept at full precision.
+Every sweep goes through the public interface, with seeded noise, in this process; PATE needs Ray.
+Prices, ledger lines and figures are kept at full precision; hashes and times may change.
 """
 
 import argparse
@@ -17,7 +13,6 @@ import io
 import json
 import math
 import os
-import runpy
 import sys
 import tempfile
 import warnings
@@ -28,10 +23,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import ray
 
 import labeldp
 from labeldp.platform.records import tracking
 from labeldp.platform.sweep.accuracy_figures import SCORES
+from labeldp.platform.sweep.overrides import load_sweep
+from tests.faults.sweep_runs import run_here
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.stores import copy_store
 from tests.trainers.ratings import write_ratings
@@ -64,6 +62,7 @@ PATE: Mapping[str, Any] = {
     "trainer.sigma2": 4.0,
     "trainer.students": 2,
 }
+RAY: Any = {"address": "local", "num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
 TINY_FIXMATCH = {
     "model": "small_cnn",
     "width": 4,
@@ -252,26 +251,16 @@ def _rows(frame: Any, keys: Callable[[str], bool]) -> list[dict[str, Any]]:
 
 
 def _command(file: str, arguments: tuple[str, ...], results: Path) -> dict[str, Any]:
-    """Run a file of `sweeps/` as `python` does, and return the totals that `--json` printed."""
-    path = str(ROOT / "sweeps" / file)
-    printed = io.StringIO()
-    words = [path, *arguments, "--results", str(results), "--json"]
-    with (
-        patch.object(sys, "argv", words),
-        contextlib.redirect_stdout(printed),
-        contextlib.redirect_stderr(io.StringIO()) as said,
-    ):
-        try:
-            runpy.run_path(path, run_name="__main__")
-        except SystemExit as end:
-            assert end.code in (0, None), said.getvalue()
-    found = json.loads(printed.getvalue().splitlines()[-1])
+    """Run a file of `sweeps/`, and return the totals that `--json` printed."""
+    sweep = load_sweep(str(ROOT / "sweeps" / file))
+    code, said = run_here(sweep, *arguments, "--results", str(results), "--json")
+    assert code == 0, said
+    found = json.loads(said.splitlines()[-1])
     kept = ("trials", "finished", "failed", "skipped", "ledger")
     return {name: found[name] for name in kept}
 
 
 def measured(sweep: Frozen, folder: Path) -> dict[str, Any]:
-    """Run a sweep in a folder and return what is frozen of it."""
     results, starts = folder / "results", []
     for axes in (sweep.axes, sweep.then) if sweep.then else (sweep.axes,):
         if sweep.file:
@@ -321,7 +310,6 @@ def of_classifier() -> dict[str, Any]:
 
 
 def of_commands() -> dict[str, Any]:
-    """Return what verbs that price something print as JSON."""
     from labeldp.platform.cli.command_line import main
 
     found: dict[str, Any] = {}
@@ -336,20 +324,7 @@ def of_commands() -> dict[str, Any]:
     return found
 
 
-@contextlib.contextmanager
-def _cluster() -> Iterator[None]:
-    """One Ray cluster of our own for all sweeps that want one."""
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
 def table() -> dict[str, Any]:
-    """Return the whole table, measured now."""
     import torch
 
     threads, found = torch.get_num_threads(), dict[str, Any]()
@@ -369,7 +344,7 @@ def table() -> dict[str, Any]:
         write_ratings(Path("ratings"), users=40, movies=30, ratings=1500)
         found["classifier"], found["commands"] = of_classifier(), of_commands()
         for on_ray in (False, True):
-            with _cluster() if on_ray else without_cluster():
+            with ray.init(**RAY) if on_ray else without_cluster():
                 for name, sweep in SWEEPS.items():
                     if sweep.ray == on_ray:
                         found[name] = measured(sweep, Path(place, name.replace(" ", "_")))
@@ -442,7 +417,6 @@ def _near(now: Any, then: Any, where: str, name: str, exact: bool) -> bool:
 
 
 def main() -> None:
-    """Write the table, or say what differs from it."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     arguments.add_argument("--write", action="store_true", help="write the table anew")
     asked = arguments.parse_args()

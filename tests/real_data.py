@@ -1,7 +1,6 @@
 """The real data sets for tests, unpacked once per user of the machine and kept.
 
-A folder that `LABELDP_DATA` names is used if it has the set; otherwise the shared material is
-unpacked into a cache below the temporary folder.
+From the folder that `LABELDP_DATA` names, or unpacked into a cache below the temporary folder.
 """
 
 import hashlib

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import sysconfig
 import tomllib
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import labeldp
-from tests.source_tree import ROOT, sources
+from tests.source_tree import ROOT, run, sources
 
 PROMISED = {"LabelPrivateClassifier", "run", "load", "plan", "epsilon", "SharedVault", "Result"}
 
@@ -29,19 +28,11 @@ def test_every_promised_name_is_there_and_listed() -> None:
         _ = labeldp.nothing  # type: ignore[attr-defined]
 
 
-def run_python(code: str, *command: str, cwd: Path) -> str:
-    done = subprocess.run(
-        [*command, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_no_file_takes_the_name_of_another_module() -> None:
     """Scripts put their folder first on the path: a `ray.py` there would be imported for Ray."""
     # With an __init__.py, our folder hides the standard library's platform module.
     assert not (ROOT / "platform" / "__init__.py").exists()
-    assert run_python("import platform; print(platform.system())", sys.executable, cwd=ROOT).strip()
+    assert run(sys.executable, "-c", "import platform; print(platform.system())").stdout.strip()
     taken = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions())
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     taken |= {re.split(r"[\[<>=!~ ]", line)[0].replace("-", "_").lower() for line in declared}
@@ -63,9 +54,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist"]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    build = ("build", "--wheel", "--no-isolation", "--outdir", "dist")
+    run(sys.executable, "-m", *build, cwd=copy)
     (built,) = (copy / "dist").glob("*.whl")
     return built
 
@@ -87,15 +77,14 @@ def test_wheel_works_in_an_environment_that_has_only_dependencies(
     wheel: Path, tmp_path: Path
 ) -> None:
     environment = tmp_path / "environment"
-    command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
-    subprocess.run(command, check=True, timeout=120)
-    python = (str(environment / "bin" / "python"), "-I")
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    python = (environment / "bin" / "python", "-I", "-c")
     (packages,) = environment.glob("lib/python*/site-packages")
     # Dependencies come from here. Files named *.pth in a folder added like this are not run, and so
     # the project's own installation is not seen.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     find = "import importlib.util; print(importlib.util.find_spec('labeldp'))"
-    assert run_python(find, *python, cwd=tmp_path).strip() == "None"
+    assert run(*python, find, cwd=tmp_path).stdout.strip() == "None"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(packages)
     code = (
@@ -105,6 +94,6 @@ def test_wheel_works_in_an_environment_that_has_only_dependencies(
         "assert main(['epsilon', 'laplace', '--scale', '1', '--json']) == 0\n"
         "print(labeldp.__file__, version('labeldp'), platform.system())\n"
     )
-    output = run_python(code, *python, cwd=tmp_path).split()
+    output = run(*python, code, cwd=tmp_path).stdout.split()
     assert json.loads("".join(output[:-3]))["epsilon"] == 2.0
     assert Path(output[-3]).is_relative_to(packages)

@@ -1,7 +1,6 @@
 """Documents stay true: their links lead somewhere, and their Python runs."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import labeldp
 from labeldp.platform.cli.command_line import VERBS
 from labeldp.platform.sweep.configuration import METHODS
 from tests.faults.without_cluster import without_cluster
+from tests.source_tree import ROOT, run
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("infra/*.md")])
 
 
@@ -52,15 +51,9 @@ def test_python_in_documents_runs(
 
 
 def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT,
-        env={"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    build = ("mkdocs", "build", "--quiet", "--site-dir", tmp_path / "site")
+    environment = {"NO_MKDOCS_2_WARNING": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    run(sys.executable, "-m", *build, env=environment)
     pages = {path.stem: path.read_text() for path in (tmp_path / "site").rglob("*.html")}
     for method in METHODS:
         assert f"method={method}" in pages["configuration"]

@@ -65,7 +65,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Train the page's network for a while on other images and their labels."""
     names: dict[str, object] = {}
     exec(code, names)
     torch.manual_seed(0)
@@ -81,7 +80,6 @@ def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
 
 
 def _commands() -> list[list[str]]:
-    """Commands of the page on own images, in order."""
     part = PAGE.partition("## Your own images")[2].partition("\n## ")[0]
     found = re.findall(r"^    ((?:labeldp|python) .*)$", part, re.M)
     assert [line.split()[1] for line in found] == [

@@ -3,7 +3,6 @@
 Images are of the testing machine's own making, in CIFAR's official format.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.gpu_campaign import main, small_campaign
+from tests.source_tree import run
 from tests.trainers.data_samples import images, write_cifar_binary
 
-ROOT = Path(__file__).resolve().parent.parent
 BARE = """
 import runpy, sys
 for absent in (
@@ -36,16 +35,7 @@ def test_every_step_runs_on_a_bare_machine_and_pays_for_each_release_once(
     campaign = tmp_path / "campaign"
     arguments = ["--folder", str(campaign), "--small", "--noise-seed", "0", "--minutes", "5"]
     environment = {"LABELDP_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", BARE, *arguments],
-        cwd=ROOT,
-        env={**environment, "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(sys.executable, "-c", BARE, *arguments, env=environment)
     end = f"{len(small_campaign())} done, 0 failed, 0 left"
     assert done.stdout.splitlines()[-1] == end
     # The second call finds every result.

@@ -62,7 +62,6 @@ LabelPrivateClassifier(epsilon=4, classes=2).fit(rows, labels)
 
 
 def what_the_party_with_labels_does(folder: Path, *, python: str, before: str = "") -> None:
-    """Request, release and fit by commands, privatize and fit in Python; then what needs more."""
     done = subprocess.run(
         [python, "-c", before + PARTY], cwd=folder, capture_output=True, text=True, timeout=300
     )

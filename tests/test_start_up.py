@@ -4,30 +4,22 @@ Somebody waits while it loads. Seconds differ from machine to machine, and modul
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.platform.report.folders import a_folder
-from tests.source_tree import ROOT, sources
+from tests.source_tree import ROOT, run, sources
 
 #: Packages that take more than half a second each, and only serve training and figures.
 SLOW = {"matplotlib", "mlflow", "ray", "sklearn", "torch", "torchvision"}
 
 
 def loaded_by(code: str, *arguments: str, cwd: Path) -> tuple[float, set[str]]:
-    """Run code and return its processor seconds, and the packages that it has loaded."""
     told = "print(json.dumps([time.process_time(), [*sys.modules]]), file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"import json, sys, time\n{code}\n{told}", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    code = f"import json, sys, time\n{code}\n{told}"
+    done = run(sys.executable, "-c", code, *arguments, cwd=cwd)
     seconds, modules = json.loads(done.stderr.splitlines()[-1])
     return seconds, {name.partition(".")[0] for name in modules}
 

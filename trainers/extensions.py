@@ -70,8 +70,7 @@ class Registry(UserDict[str, Thing]):
         wrong = self._wrong(name, thing)
         if wrong is not None:
             raise ExtensionError(f"{where}, but {wrong}; see docs/extending.md")
-        loaded: Thing = thing
-        return loaded
+        return thing
 
     def __contains__(self, name: object) -> bool:
         """Whether somebody has one of that name; nothing is imported."""
@@ -104,7 +103,6 @@ def _package(point: EntryPoint) -> str:
 @lru_cache(maxsize=8)
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Additions of installed packages; `path` is where they lie, and another one is read anew."""
-    del path
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in entry_points(group=group):
         # One package may lie on the path twice, as an installed and as an editable one.

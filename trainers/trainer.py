@@ -4,10 +4,13 @@ The platform drives every trainer through these protocols. A trainer sees public
 of releases; true labels it never sees.
 """
 
+import math
+import time
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +155,41 @@ class Trainer(Protocol):
         """Continue from where `state` was taken."""
 
 
+class FittedAtOnce(Trainer):
+    """A model that is fitted in its only epoch, by releases and a seed alone."""
+
+    _predictor: Any = None
+
+    @abstractmethod
+    def _fitted(self) -> Any:
+        """Return what predicts."""
+
+    def _loss(self) -> float:
+        return math.nan
+
+    def epoch(self) -> EpochMetrics:
+        """Fit the model."""
+        started = time.perf_counter()
+        self._predictor = self._fitted()
+        accuracy, loss = self.evaluate(), self._loss()
+        seconds = time.perf_counter() - started
+        return EpochMetrics(epoch=1, loss=loss, val_accuracy=accuracy, seconds=seconds)
+
+    def predictor(self) -> Any:
+        """Return what predicts."""
+        assert self._predictor is not None, "predict before the first epoch"
+        return self._predictor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return whether it was fitted."""
+        return {"fitted": self._predictor is not None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Fit it again."""
+        if state["fitted"]:
+            self._predictor = self._fitted()
+
+
 class TrainerDefaults:
     """Members of a method's settings that most methods leave as they are."""
 
@@ -170,13 +208,10 @@ class StartedMethod(TrainerDefaults):
     #: `module:function`, called with these settings and the arguments of `start`.
     started_by: ClassVar[str]
 
-    def start(
-        self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
-    ) -> Any:
+    def start(self, **given: Unpack[Given]) -> Any:
         """Request the releases that the training needs and return the `Trainer`."""
         module, _, function = self.started_by.partition(":")
-        started = getattr(import_module(module), function)
-        return started(self, data=data, labels=labels, seed=seed, performance=performance)
+        return getattr(import_module(module), function)(self, **given)
 
 
 class TrainerConfig(Protocol):

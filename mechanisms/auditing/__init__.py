@@ -46,7 +46,7 @@ from labeldp.mechanisms.auditing.release_audit import (
     audit_moments as audit_moments,
     audit_release as audit_release,
 )
-from labeldp.mechanisms.auditing.tight_one_run import (
+from labeldp.mechanisms.auditing.one_run import (
     Curve as Curve,
     GaussianCurve as GaussianCurve,
     PureCurve as PureCurve,

@@ -17,13 +17,12 @@ True
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 
 #: Seed of the published canaries (Malek et al. 2021); their blocks try every eleventh seed from it.
 PUBLISHED_SEED = 11337
@@ -104,7 +103,7 @@ class Canaries:
             "fewer or smaller blocks"
         )
 
-    def plant(self, labels: Array) -> Any:
+    def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the canaries' labels in their places."""
         return _plant(labels, self.positions, self.labels)
 
@@ -161,10 +160,9 @@ class CoinCanaries:
     @property
     def labels(self) -> NDArray[np.int64]:
         """The labels that the coins chose [M]."""
-        chosen: NDArray[np.int64] = self.candidates[np.arange(self.coins.size), self.coins]
-        return chosen
+        return self.candidates[np.arange(self.coins.size), self.coins]
 
-    def plant(self, labels: Array) -> Any:
+    def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the chosen labels in their places."""
         return _plant(labels, self.positions, self.labels)
 
@@ -220,7 +218,7 @@ def _freeze(*arrays: NDArray[np.int64]) -> None:
         array.setflags(write=False)
 
 
-def _plant(labels: Array, positions: NDArray[np.int64], chosen: NDArray[np.int64]) -> Any:
+def _plant(labels: AnyArray, positions: NDArray[np.int64], chosen: NDArray[np.int64]) -> AnyArray:
     planted = np.array(as_numpy(labels))
     if planted.ndim != 1 or positions.max() >= planted.size:
         raise ValueError(

@@ -35,8 +35,11 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.auditing.canaries import CoinCanaries
-from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, right_guesses
-from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
+from labeldp.mechanisms.auditing.one_run import (
+    one_run_lower_bound,
+    right_guesses,
+    tight_lower_bound,
+)
 from labeldp.mechanisms.label_channels import GaussianFamily, PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 
@@ -49,7 +52,7 @@ class ReleaseAudit:
     """A release's proof about its epsilon."""
 
     epsilon_low: float  # epsilon is at least this, whatever the mechanism (`one_run`)
-    epsilon_tight: float  # ... if it is of the family that it claims (`tight_one_run`)
+    epsilon_tight: float  # ... if it is of the family that it claims (`one_run.tight_lower_bound`)
     ceiling: float  # `epsilon_tight` if all guesses had been right
     guesses: int  # how many coins were guessed
     correct: int  # how many of them rightly
@@ -74,8 +77,7 @@ def ratio_scores(
     exact = values if np.issubdtype(values.dtype, np.integer) else values.astype(np.float64)
     likelihoods = mechanism.log_likelihood(exact)
     chosen = np.take_along_axis(likelihoods, candidates, axis=1)
-    scores: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
-    return scores
+    return chosen[:, 0] - chosen[:, 1]
 
 
 def audit_release(

@@ -294,12 +294,9 @@ class ConfidentGNMax(_Aggregator):
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return confident_gnmax_costs(
             votes,
-            threshold=self.threshold,
-            sigma1=self.sigma1,
-            sigma2=self.sigma2,
             check_counts=public[0] if public else None,
-            check_noise=self.check_noise,
             accounting=accounting,
+            **vars(self),
         )
 
     def _events(self, checked: int, answered: int, accounting: Accounting) -> tuple[Event, ...]:
@@ -352,8 +349,7 @@ def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Flo
             "query"
         )
     teachers = int(votes[0].sum())
-    counts: Floats = votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
-    return counts
+    return votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
 
 
 @dataclass(frozen=True, kw_only=True)

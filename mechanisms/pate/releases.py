@@ -160,32 +160,27 @@ class PublishedCost:
         Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
         all votes, and an interactive round compares what the votes alone do not tell.
         """
-        threshold = sigma1 = None
+        noise: dict[str, Any] = {"threshold": None, "sigma1": None}
         match answers.aggregator:
             case GNMax(noise_std=noise_std):
                 pass
             case ConfidentGNMax(check_noise=CheckNoise.ON_MAXIMUM) as confident:
                 noise_std = confident.sigma2
-                threshold, sigma1 = confident.threshold, confident.sigma1
+                noise = {"threshold": confident.threshold, "sigma1": confident.sigma1}
             case _:
                 return None
+        noise |= {"noise_std": noise_std, "delta": delta}
         tail = TAIL_SHARE * delta
         order, guess = public_rule(
             queries=answers.queries,
             answers=answers.max_answers,
-            noise_std=noise_std,
-            threshold=threshold,
-            sigma1=sigma1,
             teachers=teachers,
             classes=classes,
-            delta=delta,
+            **noise,
         )
         return cls(
-            noise_std=noise_std,
-            threshold=threshold,
-            sigma1=sigma1,
+            **noise,
             order=order,
-            delta=delta,
             tail=tail,
             publishing_noise=ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess),
         )
@@ -226,17 +221,12 @@ class PublishedCost:
         conversion: Conversion = Conversion.IMPROVED,
     ) -> SanitizedEpsilon:
         """Draw the bound, as `release`, with everything that may be published about it."""
-        checked = looked_at(answers)
+        checked, stated = looked_at(answers), dict(vars(self))
         return release_epsilon(
             votes[:checked],
-            noise_std=self.noise_std,
-            threshold=self.threshold,
-            sigma1=self.sigma1,
             answered=None if self.threshold is None else answers[:checked, BY_TEACHERS] > 0,
-            delta=self.delta,
-            order=self.order,
-            tail=self.tail,
-            noise=self.publishing_noise,
+            noise=stated.pop("publishing_noise"),
+            **stated,
             conversion=conversion,
             generator=generator,
         )
@@ -268,8 +258,7 @@ class AnsweredRequest:
     @property
     def by_teachers(self) -> NDArray[np.bool_]:
         """Mask of the queries that teachers answered, among those that were looked at."""
-        answered: NDArray[np.bool_] = self.released[: looked_at(self.released), BY_TEACHERS] > 0
-        return answered
+        return self.released[: looked_at(self.released), BY_TEACHERS] > 0
 
 
 def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[str, float]:

@@ -29,7 +29,6 @@ the same to the same bytes. Every fresh draw must be charged to the privacy budg
 array([[99., 20.,  5.]])
 """
 
-import hashlib
 import hmac
 import math
 import time
@@ -50,6 +49,7 @@ from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, Confident
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_bounds import Floats
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
+from labeldp.mechanisms.release_store import array_digest
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
@@ -115,8 +115,7 @@ def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
     """Share of the votes that a reconstruction puts in the wrong class, in [0, 1]; [N]."""
     truth = np.asarray(votes, dtype=np.float64)
     moved = np.abs(np.asarray(reconstructed, dtype=np.float64) - truth).sum(axis=-1)
-    share: Floats = moved / (2 * truth.sum(axis=-1))
-    return share
+    return moved / (2 * truth.sum(axis=-1))
 
 
 def queries_within_budget(
@@ -189,8 +188,7 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             else:
                 break  # as good as floating point can tell
             votes, value, log_q, jacobian = moved, moved_value, moved_log_q, moved_jacobian
-    exact_sum: Floats = votes * (num_teachers / votes.sum())
-    return exact_sum
+    return votes * (num_teachers / votes.sum())
 
 
 def _log_evidence(
@@ -290,9 +288,7 @@ class Defense:
 
 def exact_fingerprint(features: NDArray[Any]) -> bytes:
     """Digest of an input's type, shape and bytes."""
-    contiguous = np.ascontiguousarray(features)
-    header = f"{contiguous.dtype.str}{contiguous.shape}".encode()
-    return hashlib.sha256(header + contiguous.tobytes()).digest()
+    return bytes.fromhex(array_digest(features))
 
 
 class AnsweringService:

@@ -34,8 +34,8 @@ from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
+from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.api.process_ledger import Total
-from labeldp.platform.api.two_parties import PartyRelease
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
@@ -59,57 +59,54 @@ def network_fits() -> Any:
 
 # scikit-learn has no types, so that its classes are Any here.
 class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[misc]
-    """Learns from labels under label differential privacy; features count as public.
+    """Learn from secret labels under label differential privacy; features are public.
 
-    X may be numbers [N, D], dense or sparse, a DataFrame (text becomes categories, dates become
-    days; a missing number becomes its column's median, with an indicator column; missing text is a
-    category) or images uint8 [N, H, W] and [N, C, H, W]. Standardization, categories and
-    descriptions of images are part of the model: `predict` takes raw rows.
+    X is a matrix [N, D], dense or sparse, a DataFrame, or uint8 images [N, H, W] or [N, C, H, W].
+    Preparation of X is part of the model, so `predict` takes raw rows. In a DataFrame, text becomes
+    categories and dates become days. A missing number becomes its column's median, and a further
+    column marks it. Missing text is a category.
 
-    Parameters:
-        method: A name of docs/python.md: "moment_labels", "alibi", "randomized_response", "pate",
-            ...; "auto" chooses by epsilon, classes and delta alone.
-        epsilon: The most that a fit may cost each label.
-        delta: At which that may hold; 0 allows pure methods only.
-        classes: All classes, or how many there are of 0..K-1. They are public, and stated.
-            "publish" reads them off y, at an infinite price.
-        random_state: Of training (weights, batches). Never of the labels' noise, which is the
-            operating system's entropy, drawn exactly (docs/sharp_edges.md).
-        vault: A `SharedVault` or its folder: releases of earlier fits on the same rows are read
-            and not paid again, all others add up. If not given, every fit draws and pays anew, and
-            fits of this process add up by their rows.
-        estimator: A classifier with `predict_proba` that takes `sample_weight`, of scikit-learn,
-            LightGBM, XGBoost or CatBoost, or a pipeline that ends in one, in place of the method's
-            own model. It sees rows as numbers, as that model does. The methods are then
-            moment_labels, subset, randomized_response and alibi.
-        settings: Of the method's trainer on top, such as {"epochs": 20, "learning_rate": 0.5}.
-            Settings that change no noise cost nothing: fits that share a vault read one release.
-        canaries: Wrong labels that are planted to attack the model; twice as many labels are
-            spoiled. 0 for none.
-        noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
+    Args:
+        method: A name of docs/python.md, such as "moment_labels", "alibi" or "pate". "auto" chooses
+            by epsilon, delta and the number of classes.
+        epsilon: Largest cost of a fit for each label.
+        delta: Probability that the bound may fail; 0 allows only pure methods.
+        classes: All possible classes, which are public, or their number K for labels 0..K-1.
+            "publish" reads them from y, at infinite epsilon.
+        random_state: Seed of training (weights, batches), not of the noise on labels. The noise
+            comes from the operating system's entropy and is drawn exactly (docs/sharp_edges.md).
+        vault: A `SharedVault` or its folder. Equal requests read stored releases at no cost, and
+            the costs of all others add up. Without a vault, every fit draws and pays, and fits of
+            this process add up by their rows.
+        estimator: A classifier with `predict_proba` and `sample_weight` (scikit-learn, LightGBM,
+            XGBoost, CatBoost), or a pipeline that ends in one. It replaces the method's own model,
+            for moment_labels, subset, randomized_response and alibi.
+        settings: Settings of the method's trainer, such as {"epochs": 20, "learning_rate": 0.5}.
+            Those that do not change the noise are free for fits that share a vault.
+        canaries: Number of wrong labels to plant for an attack on the model. Twice as many labels
+            are replaced.
+        noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
         device: "auto", "cpu" or "cuda".
         verbose: Print progress on standard error.
-        max_labels_per_person: With `groups`, the most labels of each person that a method uses
-            which releases labels one by one; they share epsilon. Others of the person are left out,
-            by chance. Sums (`moment_labels`) use all.
-        keep: Columns of a DataFrame that are features although they look like identifiers (`id`,
-            or text that is different in nearly every row); such columns are left out otherwise,
-            with a warning that names them.
+        max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
+            methods that release labels one by one. A public seed selects them, and the others are
+            not used. Sums (`moment_labels`) use all.
+        keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
+            differs in nearly every row). Other such columns are left out with a warning.
 
     Attributes:
-        epsilon_, delta_: Price of the releases that this fit has read, for the label that paid
-            most.
-        total_epsilon_: Price of all fits on these rows in this process, and of all fits with the
-            vault, together, at `total_delta_`.
-        ledger_: This fit's releases, a list of `PaidRelease`.
+        epsilon_, delta_: Cost of the releases that this fit has read, for the label that paid most.
+        total_epsilon_: Cost of all fits on these rows in this process and of all fits with the
+            vault together, at `total_delta_`.
+        ledger_: Releases of this fit, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
         method_, method_reason_: The method, and the reason for it.
-        model_: The trained model by itself (`labeldp.trainers.models.trained_model`).
-        audit_: The most that attacks could have found, and how many labels were spoiled for it.
-        private_: The attacks' results (epsilon_m, ...), and other figures made of true labels; for
-            their owner, not shown, and pickled only if its `pickled` is set.
+        model_: The trained model (`labeldp.trainers.models.trained_model`).
+        audit_: The largest epsilons that attacks could prove, and the number of replaced labels.
+        private_: Results of the attacks (epsilon_m, ...) and other figures computed from true
+            labels, for the owner only. A pickle omits them unless `private_.pickled` is set.
         guarantee_: The guarantee in a sentence.
-        n_features_in_, feature_names_in_: As everywhere in scikit-learn.
+        n_features_in_, feature_names_in_: As in scikit-learn.
     """
 
     # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
@@ -152,11 +149,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         Args:
             X: Features, public.
             y: Labels, secret; each one of `classes`.
-            rows: A name for each row's label [N], a number or text with the same meaning in every
-                fit. With names the ledger adds up label by label; without, as if one label had been
-                in every fit. `cross_val_score(..., params={"rows": range(N)})` hands them on.
-            groups: A name for each row's person [N], where persons have several rows: epsilon then
-                holds for all labels of a person together (docs/persons.md).
+            rows: Name of each row's person [N], a number or text with the same meaning in every
+                fit. The ledger then adds up for each person; without names, it adds up all fits as
+                if each used the same label. `cross_val_score(..., params={"rows": range(N)})`
+                passes them.
+            groups: Name of each row's person [N], if persons have several rows. Epsilon then holds
+                for all labels of a person together (docs/persons.md).
         """
         _validate.positive(epsilon=self.epsilon)
         _validate.number(delta=self.delta)
@@ -256,25 +254,24 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return self
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
-        """Learn from what another party released of its labels, which that party has charged.
+        """Learn from releases of another party, which has charged its labels for them.
 
         Args:
-            X: The table that the request was made of, with its column of ids; a list of tables,
-                one for each release, where these are of several weeks.
-            release: The folder of a release, or what `read_release` returned; of `stages` both.
+            X: The table of the request, with its column of ids. For releases of several weeks: a
+                list with one table for each release.
+            release: Folder of a release, or the result of `read_release`; for `stages` both.
         """
         releases = [
-            each if isinstance(each, PartyRelease) else two_parties.read_release(each)
-            for each in release
+            each if isinstance(each, PartyRelease) else read_release(each) for each in release
         ]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
-        self._id_column, self._unit = fitted.id_column, fitted.ledger[0].unit
-        rows = (X if is_table(X) else X[0]).drop(columns=fitted.id_column)
+        self._id_column, self._unit = releases[0].id_column, releases[0].ledger[0].unit
+        rows = (X if is_table(X) else X[0]).drop(columns=self._id_column)
         validate_data(self, rows, skip_check_array=True)
         self._columns = tuple(map(str, rows.columns))
-        self.ledger_, self.model_ = list(fitted.ledger), fitted.trained
-        self.classes_, origin = fitted.trained.classes, fitted.trained.origin
+        self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
+        self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
         self._vault_total, self._seed_of_noise = Total(self.epsilon_, self.delta_), None
@@ -299,8 +296,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
-        It holds weights, preprocessing, classes and price, and nothing private. `after` are fitted
-        scikit-learn transformers that rows pass through first and that become part of the model:
+        It holds weights, preparation, classes and cost, and no private value. `after` are fitted
+        transformers of scikit-learn that prepare rows first and become part of the model:
         `pipeline[-1].save("model", after=pipeline[:-1])`.
         """
         check_is_fitted(self, "model_")

@@ -10,7 +10,8 @@ import hashlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -306,22 +307,19 @@ def fit_estimator(
     mechanism = mechanism_for(
         FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
     )
-    try:
-        if isinstance(mechanism, LabelMoments):
-            places = some_of(len(rows), seed=seed)
-            soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
-            fitted = fit_to_soft_labels(estimator, rows[places], soft)
-        else:
-            evidence = mechanism.log_likelihood(labels.release(mechanism).values)
-            fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
-        predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
+    if isinstance(mechanism, LabelMoments):
+        places = some_of(len(rows), seed=seed)
+        soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
+        fitted = fit_to_soft_labels(estimator, rows[places], soft)
+    else:
+        evidence = mechanism.log_likelihood(labels.release(mechanism).values)
+        fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
+    predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
-        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            return predictor.predict(rows[places])
+    def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+        return predictor.predict(rows[places])
 
-        return predictor, labels.figures(probabilities, delta=delta)
-    finally:
-        labels.home.end()
+    return predictor, labels.figures(probabilities, delta=delta)
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
@@ -338,7 +336,7 @@ def teller(*, verbose: bool) -> Callable[[str], None]:
     return tell
 
 
-class PrivateFigures(Mapping[str, float]):
+class PrivateFigures(UserDict[str, float]):
     """Name -> figure made of true labels: neither shown nor pickled, unless `pickled` is set.
 
     >>> figures = PrivateFigures({"private/training_accuracy": 0.93})
@@ -348,22 +346,11 @@ class PrivateFigures(Mapping[str, float]):
     0.93
     """
 
-    def __init__(self, figures: Mapping[str, float], *, pickled: bool = False) -> None:
-        self._figures = dict(figures)
-        self.pickled = pickled
-
-    def __getitem__(self, name: str) -> float:
-        return self._figures[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._figures)
-
-    def __len__(self) -> int:
-        return len(self._figures)
+    pickled = False
 
     def __repr__(self) -> str:
         return f"PrivateFigures({len(self)} for the labels' owner alone)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._figures if self.pickled else {}
-        return (PrivateFigures, (kept,), {"_figures": kept, "pickled": self.pickled})
+        kept = self.data if self.pickled else {}
+        return (PrivateFigures, (kept,), {"pickled": self.pickled})

@@ -142,17 +142,17 @@ def privatize(
     groups: Any = None,
     max_labels_per_person: int = 1,
 ) -> LabelRelease:
-    """Release each label by itself, with the operating system's entropy, for training elsewhere.
+    """Release each label alone, with noise from the operating system, for your own training.
 
     Args:
-        labels: Secret, [N].
-        epsilon: Price of each label. Every call draws and pays anew: the prices add up.
-        classes: All classes, which are public; labels and classes are compared as text.
+        labels: Secret labels [N].
+        epsilon: Cost for each label. Every call draws and pays again, and the costs add up.
+        classes: All possible classes, which are public. Labels and classes are compared as text.
         method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
-        delta: All of these methods are pure, and hold at delta 0.
+        delta: Can stay 0, because these methods are pure.
         groups: The person of each label [N]; epsilon then holds for all labels of a person.
-        max_labels_per_person: Of each person so many labels are released and share epsilon; a
-            public seed chooses them. The others are rows without a label.
+        max_labels_per_person: Number of labels of a person that are released and share epsilon. A
+            public seed selects them; the other rows have no label.
     """
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")

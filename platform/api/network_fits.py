@@ -67,34 +67,25 @@ def fit(
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
         prior_features(settings.prior, data)
-    try:
-        with few_threads(data):
-            if settings.ensemble is not None:
-                labels.teach(
-                    settings.ensemble, data=data, performance=config.performance, tell=tell
-                )
-            trainer = settings.start(
-                data=data, labels=labels, seed=config.seed, performance=config.performance
+    with few_threads(data):
+        if settings.ensemble is not None:
+            labels.teach(settings.ensemble, data=data, performance=config.performance, tell=tell)
+        trainer = settings.start(
+            data=data, labels=labels, seed=config.seed, performance=config.performance
+        )
+        for epoch in range(settings.epochs):
+            trainer.epoch()
+            tell(f"epoch {epoch + 1} of {settings.epochs}")
+        predictor = trainer.predictor()
+        if predictor is None:
+            raise ValueError(
+                f"method {config.method!r} keeps no model; take another one, or give its trainer "
+                "a predictor"
             )
-            for epoch in range(settings.epochs):
-                trainer.epoch()
-                tell(f"epoch {epoch + 1} of {settings.epochs}")
-            predictor = trainer.predictor()
-            if predictor is None:
-                raise ValueError(
-                    f"method {config.method!r} keeps no model; take another one, or give its "
-                    "trainer a predictor"
-                )
 
-            def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-                rows = data.train_features[torch.from_numpy(places)]
-                found: NDArray[np.float32] = predictor.predict(rows)
-                return found
+        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+            rows = data.train_features[torch.from_numpy(places)]
+            found: NDArray[np.float32] = predictor.predict(rows)
+            return found
 
-            return (
-                predictor,
-                data.preprocessing,
-                labels.figures(probabilities, delta=settings.delta),
-            )
-    finally:
-        labels.home.end()
+        return predictor, data.preprocessing, labels.figures(probabilities, delta=settings.delta)

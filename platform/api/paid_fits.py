@@ -39,11 +39,11 @@ TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "
 
 
 class PrivacyAddsUp(UserWarning):
-    """These labels had paid before: the total is larger than this fit's epsilon."""
+    """Earlier fits used these labels: the total is larger than this fit's epsilon."""
 
 
 class PrivacyNotCounted(UserWarning):
-    """The total leaves something out: splits made from the labels, or fits of other processes."""
+    """The total omits a cost: of splits by the labels, or of fits in other processes."""
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
@@ -134,6 +134,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield
         finally:  # a fit that fails has paid for its releases too
             LEDGER.add(near.new_charges(), self._people, source=self._source)
+            near.home.end()
             if self.vault is not None:
                 with vault.alone():  # signs its ledger
                     self._vault_total = _total_of(vault, delta=self.delta)

@@ -26,15 +26,16 @@ def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
     Args:
         what: `laplace`, `gaussian`, `rr` or `bit_flip`, with its numbers by name; or a mechanism.
         *more: Further mechanisms.
-        **numbers: `scale` or `noise_std`; `noise_std` and `delta`; `keep_probability` and
-            `classes`; `flip_probability`; for mechanisms that are not pure `delta`.
+        **numbers: `scale` or `noise_std` of laplace, `noise_std` and `delta` of gaussian,
+            `keep_probability` and `classes` of rr, `flip_probability` of bit_flip; `delta` of
+            mechanisms that are not pure.
 
     Returns:
-        Epsilon at that delta; infinite where the probability of failure exceeds delta.
+        Epsilon at that delta; infinite if the probability of failure exceeds delta.
 
     Raises:
         ValueError: An unknown name, or a number out of range.
-        TypeError: A number too many or too few.
+        TypeError: Too many or too few numbers.
     """
     if not isinstance(what, str):
         return _composed(what, *more, **numbers)

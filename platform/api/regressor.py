@@ -28,34 +28,34 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.methods.amounts import named_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.methods.released_amounts import named_regressor, requested
-from labeldp.trainers.settings.amounts import AmountLoss, AmountRelease, chosen_release
 from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
 
 
 # scikit-learn has no types, so that its classes are Any here.
 class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc]
-    """Learns from amounts under label differential privacy; features count as public.
+    """Learn from secret amounts under label differential privacy; features are public.
 
-    X is what `LabelPrivateClassifier` takes, but for images.
+    X is as in `LabelPrivateClassifier`, but not images.
 
-    Parameters:
-        epsilon: The most that a fit may cost each amount.
-        bounds: The least and the largest amount, known without the amounts. One beyond them counts
-            as the bound. The wider they are, the more noise there is.
-        delta: At which epsilon may hold; 0 allows no sums.
-        method: "sums" of many amounts; or one output for each amount, "randomized_response" on
-            bins, "unbiased" or "least_error" (docs/amounts.md). "auto" chooses by epsilon, delta
-            and loss.
+    Args:
+        epsilon: Largest cost of a fit for each amount.
+        bounds: Smallest and largest amount, chosen without the amounts. Amounts outside count as
+            the nearest bound. Wider bounds mean more noise.
+        delta: Probability that the bound may fail; 0 excludes sums.
+        method: "sums" of many amounts, or one output per amount: "randomized_response" on bins,
+            "unbiased" or "least_error" (docs/amounts.md). "auto" chooses by epsilon, delta and
+            loss.
         loss: "squared", "poisson", "absolute" or "quantile".
-        quantile: Of the loss "quantile".
-        estimator: A regressor of scikit-learn's kind; boosted trees with this loss if None. Tell
-            it its loss, and state the same loss here.
-        random_state: Of training. Never of the noise, which is the operating system's entropy.
+        quantile: Quantile of the loss "quantile".
+        estimator: A regressor of scikit-learn; boosted trees with this loss if None. Configure its
+            own loss, and state the same loss here.
+        random_state: Seed of training, not of the noise.
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
         vault: As in `LabelPrivateClassifier`.
-        noise_seed: Makes the noise repeatable; with the seed, anybody can remove it.
+        noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
 
     Attributes:
         epsilon_, delta_, total_epsilon_, total_delta_, ledger_, guarantee_: As in
@@ -130,13 +130,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             groups=grouped,
         )
         with self._paying(labels):
-            try:
-                found = requested(
-                    labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
-                )
-                self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
-            finally:
-                labels.home.end()
+            found = requested(
+                labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
+            )
+            self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
         self._paid(labels, delta=self.delta)
         self.method_ = method.value
         self._preprocessing: Any = data.preprocessing

@@ -76,7 +76,7 @@ class ReportPage:
 
 @dataclass(frozen=True)
 class Result:
-    """Trials of a sweep that have ended, in its results folder."""
+    """The ended trials in the results folder of a sweep."""
 
     folder: Path
 
@@ -89,21 +89,21 @@ class Result:
     def table(self, *, private: bool = False) -> pd.DataFrame:
         """Return one row per trial: method, epsilon, delta, accuracy, epsilon_m, seed, trial, ...
 
-        `accuracy_spread` is the standard deviation over seeds, where there are several. epsilon_m
-        is measured on canaries, outside of the guarantee: remove it before you hand a table on.
-        `private` includes all other columns that are for the labels' owner alone.
+        `accuracy_spread` is the standard deviation over several seeds. epsilon_m is measured on
+        canaries, outside of the guarantee: remove it before you share a table. `private` includes
+        all other columns that are for the labels' owner alone.
         """
         return trial_table(self._kept().records.values(), private=private)
 
     def best(self, *, at_epsilon: float = float("inf"), by: str | None = None) -> "pd.Series[Any]":
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
 
-        A trial's cost is that of `labeldp publish`: of all releases on which it depends. That is
-        more than its row states where a search chose its settings. `by` is the figure to compare:
-        `test` or `estimated` accuracy, or as in `--choose-by`.
+        A trial's cost is that of all releases on which it depends, as in `labeldp publish`. After a
+        search this is more than its row states. `by` is the figure to compare: `test` or
+        `estimated` accuracy, or as in `--choose-by`.
 
         Raises:
-            ValueError: No trial cost so little, or noise would choose among those that did.
+            ValueError: All trials cost more, or noise would decide the choice.
         """
         records = list(self._kept().records.values())
         near = [record for record in records if record.finished]
@@ -120,7 +120,7 @@ class Result:
         return table[table["trial"] == chosen.hash].iloc[0]
 
     def model(self, trial: Any) -> "TrainedModel":
-        """Return the model of a trial (its hash, how that begins, or its row of the table)."""
+        """Return the model of a trial, given by its hash, first digits of it, or a table row."""
         from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
@@ -133,7 +133,7 @@ class Result:
     def total(self) -> tuple[float, float]:
         """Return epsilon and delta of all releases together, for the label that paid most.
 
-        Of a sweep that learns it is the plan's price, where that is more.
+        After a search it is the plan's price, if that is larger.
         """
         total = account_of([read_folder(self.folder)]).together
         return total.epsilon, total.delta
@@ -169,18 +169,17 @@ def run(
 ) -> Result:
     """Run a trial or a sweep, as the command line does, and return its result.
 
-    A results folder with finished trials is resumed: they are not run again, and nothing is paid
-    twice.
+    Finished trials in the results folder are not run again, and nothing is paid twice.
 
     Args:
         what: A `TrialConfig` or its dotted key -> value, a `Sweep`, or the path of a sweep file.
         results: The results folder; `results/NAME` if not given.
-        overrides: Dotted key -> value on top; a list makes an axis.
+        overrides: Further dotted keys -> values; a list makes an axis.
         quiet: Print nothing on standard error.
-        **options: Further ones of `SweepOptions`: `smoke`, `address`, `max_epsilon_total`, ...
+        **options: Further options of `SweepOptions`: `smoke`, `address`, `max_epsilon_total`, ...
 
     Raises:
-        BudgetExceeded: It would cost more than `max_epsilon_total`.
+        BudgetExceeded: The sweep would cost more than `max_epsilon_total`.
         CannotFit: The cluster can't hold a trial.
     """
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without

@@ -1,11 +1,10 @@
-"""Two parties, one file each way: one has the features, the other one the labels.
+"""Two parties, one folder each way: one has the features, the other one the labels.
 
 The party with features writes a request (`write_request`): whose labels, by what method, and for
 moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
 id, computes the sensitivity of the request itself, charges its own vault, and writes a
-release. The first party reads that (`read_release`) and fits a model to it (`fit_release`). Each is
-a folder of two files: facts in a `.json`, with the digest of the arrays in an `.npz`. No code is in
-them, and nothing here loads torch, Ray or MLflow.
+release. The first party fits a model to that (`fit_release`). `party_files` reads and writes the
+folders. Nothing here loads torch, Ray or MLflow.
 
 A vault grows: a request for the rows of a later week has new ids, and known ones of people who
 came again and pay on top. A model learns from the releases of several weeks at once.
@@ -16,11 +15,8 @@ another order, or of some of them, add up person by person.
 """
 
 import hashlib
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +25,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
-from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
@@ -37,22 +32,28 @@ from labeldp.mechanisms.ledger import (
     delta_of_total,
     stated,
 )
-from labeldp.mechanisms.persons import ZEROS, Groups, shares_of_persons
+from labeldp.mechanisms.persons import ZEROS, Groups
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.label_release import (
-    METHODS,
-    LabelRelease,
-    class_numbers,
-    mechanism_for,
+from labeldp.platform.api.label_release import class_numbers, mechanism_for
+from labeldp.platform.api.party_files import (
+    PRIOR_STEPS,
+    RELEASE,
+    REQUEST,
+    Parts,
+    PartyRelease,
+    Request,
+    compact,
+    is_answered,
+    new_folder,
+    read_request,
+    write_folder,
 )
-from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.files import open_regular, read_bytes
-from labeldp.trainers.data.own_data import read_arrays
-from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
@@ -60,130 +61,14 @@ from labeldp.trainers.methods.any_model import (
     named_estimator,
     some_of,
 )
-from labeldp.trainers.methods.smooth_sums import (
-    SumQuestion,
-    groups_of_rows,
-    packed,
-    unpacked,
-    worthwhile,
-)
+from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
 from labeldp.trainers.models.estimators import EstimatorPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
-FORMAT = 1
-_REQUEST, _RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
-#: Bounds on what a stranger's file may make this process read.
-_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1
 #: Passes on the parts of a request, for the work that is named.
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
-#: Steps of a prior in a file.
-_PRIOR_STEPS = 65_535
-
-
-class FileNotAsWritten(ValueError):
-    """A request or release that is not what its writer wrote, or that can't be answered."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Request:
-    """A request of the party with features.
-
-    Attributes:
-        ids: Whose labels, as text, each once [N].
-        weights: Of the sums, in units of the question [N, M]; None without sums.
-        clusters: Numbers of the groups whose labels are counted [N]; None without counts.
-        prior: Of each label in whole shares of `_PRIOR_STEPS` [N, K]; None for a flat one.
-        digest: Of the whole request.
-    """
-
-    folder: Path
-    method: str
-    classes: tuple[str, ...]
-    id_column: str
-    ids: NDArray[np.str_]
-    weights: NDArray[np.int8] | None
-    question: SumQuestion | None
-    clusters: NDArray[np.uint32] | None
-    prior: NDArray[np.uint16] | None
-    digest: str
-
-    def public(self) -> tuple[tuple[NDArray[Any], ...], float]:
-        """Return the public inputs of the mechanism, and the factor that made rows fit it."""
-        if self.weights is not None and self.question is not None:
-            try:
-                weights, length = self.question.no_longer_than_one(self.weights)
-            except ValueError as error:
-                raise FileNotAsWritten(f"{self.folder}: {error}") from error
-            return (weights,), length
-        if self.clusters is not None:
-            return (self.clusters.astype(np.int64),), 1.0
-        if self.method == "stages":
-            flat = np.full((len(self.ids), len(self.classes)), _PRIOR_STEPS, np.uint16)
-            steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
-            return (steps / steps.sum(1, keepdims=True),), 1.0
-        return (), 1.0
-
-    def only(self, kept: NDArray[np.intp]) -> "Request":
-        """Return a request for these of its labels."""
-        clusters = self.clusters
-        if clusters is not None:
-            clusters = np.unique(clusters[kept], return_inverse=True)[1].astype(np.uint32)
-        prior = None if self.prior is None else self.prior[kept]
-        return replace(self, ids=self.ids[kept], clusters=clusters, prior=prior)
-
-    def isolated(self) -> float:
-        """Return the largest share of one row in a direction or a group, 0 without either."""
-        if self.clusters is not None:
-            sizes = np.bincount(self.clusters)
-            return float(1 / sizes[sizes > 0].min())
-        if self.weights is None:
-            return 0.0
-        columns = np.ascontiguousarray(self.weights.T)
-        squares = (np.square(column, dtype=np.float64) for column in columns)
-        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PartyRelease(LabelRelease):
-    """A release with the ids that it speaks of [N], and the question that it answers.
-
-    `shares` [N] shortened the rows of the question, where persons have several.
-    """
-
-    ids: NDArray[np.str_]
-    id_column: str
-    question: SumQuestion | None
-    clusters: NDArray[np.uint32] | None
-    length: float
-    shares: NDArray[np.float32] | None = None
-
-    @property
-    def of_sums(self) -> bool:
-        """Whether it holds sums of labels, or counts, and not single labels."""
-        return self.question is not None or self.clusters is not None
-
-    def soft_labels_of(
-        self, rows: NDArray[np.floating], places: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
-        """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
-        if self.clusters is not None:
-            # One person's worth keeps noise from ruling a class out.
-            counts, groups = self.values, self.clusters[places]
-            return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
-        question, shares = self.question, self.shares
-        assert question is not None
-        if shares is not None:
-            question, shares = question.shortened(rows, shares), shares[places]
-        return question.soft_labels(
-            rows[places],
-            self.values,
-            count=len(self.ids),
-            noise_std=self.mechanism.noise_std,
-            length=self.length,
-            shares=shares,
-        )
 
 
 # ------------------------------------------------------------------------ the party with features
@@ -231,14 +116,14 @@ def write_request(
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
-            known_classes = list(model.trained.classes)
+            known_classes = list(model.classes)
             if known_classes != list(map(str, classes)):
                 raise ValueError(
                     f"classes are {', '.join(map(str, classes))}, but those of the first round "
                     f"{', '.join(known_classes)}; give the same in the same order"
                 )
-            prior = model.predict_proba(features)[chosen]
-            arrays["prior"] = np.round(prior * _PRIOR_STEPS).astype(np.uint16)
+            prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+            arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
     elif after:
@@ -253,7 +138,7 @@ def write_request(
         arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = new_folder(to)
-    _write(folder, _REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
+    write_folder(folder, REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
     return read_request(folder)
 
 
@@ -289,72 +174,11 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
 def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32], Any]:
     """Return a table as numbers [N, D], as our own models see it, and what made them."""
     rows = features.drop(columns=[id_column]) if id_column in features else features
-    placeholder = np.zeros(len(rows), dtype=np.int64)
-    splits = read_arrays(rows, placeholder, classes=2)
+    splits = own_rows(rows, num_classes=2, keep=())
     return np.asarray(splits.train_features, dtype=np.float32), splits.preprocessing
 
 
 # -------------------------------------------------------------------------- the party with labels
-
-
-def read_request(folder: str | Path) -> Request:
-    """Return a request, or refuse one that was altered or is too large."""
-    place = Path(folder)
-    with _as_written(place, _REQUEST):
-        facts, ids, arrays = _read(place, _REQUEST)
-        classes = tuple(map(str, facts.get("classes", ())))
-        method = str(facts.get("method"))
-        if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
-            raise FileNotAsWritten(
-                f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
-                f"one of {', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
-            )
-        if not len(ids) or len(np.unique(ids)) < len(ids):
-            raise FileNotAsWritten(
-                f"{place} has an id twice, or none; each label is requested once"
-            )
-        weights, question, prior = arrays.get("weights"), None, arrays.get("prior")
-        clusters = arrays.get("clusters")
-        for needs, name in (("moments", "weights"), ("clusters", "clusters")):
-            if (method == needs) != (name in arrays):
-                raise FileNotAsWritten(f"{place}: {needs} need {name}, and {method} takes none")
-        if weights is not None:
-            question = SumQuestion.of_arrays(arrays)
-            width = len(question.units)
-            if width > _MOST_DIRECTIONS:
-                raise FileNotAsWritten(
-                    f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
-                )
-            _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
-            weights = unpacked(weights, width)
-        if clusters is not None:
-            _expect(place, clusters, np.uint32, (len(ids),))
-            most = min(_MOST_DIRECTIONS, len(ids))
-            if (groups := int(clusters.max()) + 1) > most:
-                raise FileNotAsWritten(
-                    f"{place} requests counts of {groups:,} groups; the most is {most:,}"
-                )
-        if prior is not None:
-            _expect(place, prior, np.uint16, (len(ids), len(classes)))
-        return Request(
-            folder=place,
-            method=method,
-            classes=classes,
-            id_column=str(facts.get("id_column")),
-            ids=ids,
-            weights=weights,
-            question=question,
-            clusters=clusters,
-            prior=prior,
-            digest=facts["digest"],
-        )
-
-
-def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
-    if array.dtype != kind or array.shape != shape:
-        raise FileNotAsWritten(
-            f"{place} has an array {array.dtype}{array.shape} where {np.dtype(kind)}{shape} belongs"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,8 +195,6 @@ class Answered:
         isolated: The largest share of one row in a direction.
         absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
-        bytes: Size of the release; 0 for a dry run.
-        folder: Of the release; None for a dry run.
     """
 
     rows: int
@@ -386,8 +208,6 @@ class Answered:
     isolated: float
     absent: int
     vault: str | None
-    bytes: int = 0
-    folder: str | None = None
     persons: int | None = None
 
 
@@ -412,8 +232,8 @@ def answer(
 
     Args:
         labels: Secret: one row per id.
-        request: As `read_request` returns it, or the folders of its parts (`parts_of`), of which
-            one is in memory at a time. No id is in two parts.
+        request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
+            parts one is in memory at a time. No id is in two of them.
         to: A new folder, or one that a killed process left without its facts; None for a dry run,
             which charges nothing.
         id_column: Of the labels' table.
@@ -437,7 +257,7 @@ def answer(
     Raises:
         BudgetExceeded: A label would pay more than the budget. Nothing was released.
     """
-    parts = _Parts.of(request)
+    parts = Parts.of(request)
     first, ids = parts.first, parts.ids
     numbers, absent = _joined(labels, parts, id_column, label_column, missing)
     method, groups, most = first.method, None, 1
@@ -453,7 +273,7 @@ def answer(
                 f"column {label_column!r} can't hold both labels and persons: a release shows "
                 "which rows a person has"
             )
-        if len(parts.places) > 1:
+        if len(parts) > 1:
             raise ValueError(
                 f"{first.folder.parent} is a request in parts, and a person with rows in several "
                 "parts would pay for each; let the other party write a request in one part "
@@ -466,7 +286,7 @@ def answer(
         )
         side, numbers, most = side.of_persons(groups), groups.rows_of(numbers), groups.most
         if groups.kept is not None:
-            parts = _Parts.of(first.only(groups.kept))
+            parts = Parts.of(first.only(groups.kept))
     mechanism = mechanism_for(
         method, epsilon=epsilon / most, delta=delta, num_classes=len(first.classes)
     )
@@ -494,7 +314,7 @@ def answer(
         known = {charge.key for charge in own.charges()}
         planned, isolated = list[Charge](), 0.0
         for part, indices in progress(parts, "prices"):
-            public, *_ = _public(part, groups)
+            public, *_ = part.public(groups)
             planned.append(
                 own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
             )
@@ -527,14 +347,14 @@ def answer(
         )
         if to is None:
             return found
-        written, of_parts = 0, len(parts.places) > 1
-        cut_off = of_parts and not Path(to, parts.last, _RELEASE).exists()
+        of_parts = len(parts) > 1
+        cut_off = of_parts and not Path(to, parts.folders[-1].name, RELEASE).exists()
         for part, indices in progress(parts, "draws"):
             folder = Path(to, part.folder.name) if of_parts else Path(to)
-            if cut_off and _answers(folder, part):
-                (folder / _RELEASE).unlink()  # it is written anew, with what was released
-            new_folder(folder, unfinished=_RELEASE)
-            public, length, shares = _public(part, groups)
+            if cut_off and is_answered(folder, part):
+                (folder / RELEASE).unlink()  # it is written anew, with what was released
+            new_folder(folder, unfinished=RELEASE)
+            public, length, shares = part.public(groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
             facts = {
                 "method": method,
@@ -549,87 +369,16 @@ def answer(
                 "mechanism": line.mechanism,
                 "length": length,
             }
-            arrays = {"values": _packed(release.values)}
+            arrays = {"values": compact(release.values)}
             if part.question is not None:
                 arrays |= part.question.arrays()
             if part.clusters is not None:
                 arrays["clusters"] = part.clusters
             if shares is not None:
                 arrays["shares"] = shares
-            written += _write(folder, _RELEASE, facts, part.ids, arrays)
+            write_folder(folder, RELEASE, facts, part.ids, arrays)
         sign_folder(Path(to))
-    return replace(found, bytes=written, folder=str(to))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Parts:
-    """A request, of which one part is in memory at a time, with the ids of all [N]."""
-
-    places: Sequence[Path | Request]
-    first: Request
-    ids: NDArray[np.str_]
-
-    @classmethod
-    def of(cls, request: Request | Sequence[Path]) -> "_Parts":
-        """Read a request once, and refuse parts that do not belong together."""
-        places = [request] if isinstance(request, Request) else list(request)
-        first, ids = _as_request(places[0]), list[NDArray[np.str_]]()
-        for place in places:
-            part = _as_request(place)
-            if (part.method, part.classes) != (first.method, first.classes):
-                raise FileNotAsWritten(
-                    f"{part.folder} has another method or other classes than {first.folder}; the "
-                    "parts of a request have the same"
-                )
-            ids.append(part.ids)
-        together = np.concatenate(ids)
-        if twice := len(together) - len(np.unique(together)):
-            raise FileNotAsWritten(
-                f"{first.folder.parent} has {twice:,} ids in two parts; each label is requested "
-                "once"
-            )
-        return cls(places=places, first=first, ids=together)
-
-    @property
-    def last(self) -> str:
-        """Name of the folder of the last part."""
-        place = self.places[-1]
-        return (place.folder if isinstance(place, Request) else place).name
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
-        """Yield each part with the places of its labels [n]; None for all of them."""
-        start = 0
-        for place in self.places:
-            part = _as_request(place)
-            end = start + len(part.ids)
-            yield part, np.arange(start, end) if len(self.places) > 1 else None
-            start = end
-
-
-def _answers(folder: Path, part: Request) -> bool:
-    """Whether a folder holds a finished release for a part of a request."""
-    facts = folder / _RELEASE
-    if not facts.exists() or not facts.stat().st_size:
-        return False
-    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
-
-
-def _as_request(place: Path | Request) -> Request:
-    return place if isinstance(place, Request) else read_request(place)
-
-
-def _public(
-    request: Request, groups: Groups | None
-) -> tuple[tuple[NDArray[Any], ...], float, NDArray[np.float32] | None]:
-    """Public inputs of the mechanism, the factor of `Request.public`, and shares of persons."""
-    public, length = request.public()
-    if groups is None or request.method != "moments":
-        return public, length, None
-    shares = shares_of_persons(public[0], groups.persons)
-    return (public[0] * shares[:, None],), length, shares
+    return found
 
 
 def _persons(
@@ -650,7 +399,7 @@ def _persons(
 
 
 def _joined(
-    labels: pd.DataFrame, request: _Parts, id_column: str, label_column: str, missing: str | None
+    labels: pd.DataFrame, request: Parts, id_column: str, label_column: str, missing: str | None
 ) -> tuple[NDArray[np.int64], int]:
     """The label of each id of the request as a number [N], and how many ids have none."""
     _refuse_missing(labels, label_column, what="the labels")
@@ -658,8 +407,8 @@ def _joined(
     known = labels[label_column].notna().to_numpy()
     # A gap makes whole numbers floats in a file: 1.0 is meant as 1.
     values = labels[label_column].convert_dtypes().astype(object).to_numpy()[known]
-    # All of them, whatever is asked for: a request for one id and some of the classes would
-    # otherwise learn from a refusal that the label is another one.
+    # All labels are checked for any request: otherwise a refused request for one id and some of
+    # the classes would reveal that the label is another one.
     classes = request.first.classes
     class_numbers({*map(str, values), *([] if missing is None else [missing])}, classes)
     found = pd.Index(ids[known]).get_indexer(request.ids)
@@ -680,76 +429,16 @@ def _joined(
 # ------------------------------------------------------------------------- the party with features
 
 
-def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
-    """Return a release, or refuse one that is not as it was written."""
-    place = Path(folder)
-    with _as_written(place, _RELEASE):
-        facts, ids, arrays = _read(place, _RELEASE)
-        classes, values = tuple(facts["classes"]), arrays["values"]
-        mechanism = mechanism_for(
-            facts["method"],
-            epsilon=facts["asked_epsilon"],
-            delta=facts["delta"],
-            num_classes=len(classes),
-        )
-        question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
-        if facts["method"] in ("subset", "stages"):
-            values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        clusters, expected = arrays.get("clusters"), len(ids)
-        if question is not None:
-            expected = len(question.units)
-        if clusters is not None:
-            _expect(place, clusters, np.uint32, (len(ids),))
-            expected = int(clusters.max()) + 1
-        if (shares := arrays.get("shares")) is not None:
-            _expect(place, shares, np.float32, (len(ids),))
-        if len(values) != expected:
-            raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
-        line = PaidRelease(
-            key=facts["request"],
-            mechanism=facts["mechanism"],
-            labels=int(facts.get("payers", len(ids))),
-            unit=str(facts.get("unit", "label")),
-            epsilon=facts["epsilon"],
-            delta=facts["delta"],
-            seeded=False,
-            new=False,
-        )
-        return PartyRelease(
-            mechanism=mechanism,
-            values=values,
-            classes=classes,
-            ledger=(line,),
-            ids=ids,
-            id_column=facts["id_column"],
-            question=question,
-            clusters=clusters,
-            length=float(facts["length"]),
-            shares=shares,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReleasedModel:
-    """A model of released labels; its price is that of the id that paid most for all of them."""
-
-    trained: TrainedModel
-    id_column: str
-    ledger: tuple[PaidRelease, ...]
-
-    def predict_proba(self, features: pd.DataFrame) -> NDArray[np.float32]:
-        """Return probabilities of the classes [N, K] for raw rows, with or without their ids."""
-        return self.trained.predict_proba(features.drop(columns=self.id_column, errors="ignore"))
-
-
 def fit_release(
     features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
     estimator: Any = None,
     seed: int = 0,
-) -> ReleasedModel:
+) -> TrainedModel:
     """Fit a classifier to released labels of the rows of a table, or of a table for each release.
+
+    Its price is that of the id that paid most for all of them; its rows have no ids.
 
     Args:
         features: The table of the requests; rows may have another order, and others may be there.
@@ -798,10 +487,10 @@ def evidence_of(
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column)[0]
     question = release.question
-    if question is not None and own.shape[1] != question.functions.scales.shape[1]:
+    if question is not None and own.shape[1] != question.scales.shape[1]:
         raise ValueError(
             f"the features give {own.shape[1]} columns of numbers, and the request was made of "
-            f"{question.functions.scales.shape[1]}; give the table that the request was made of"
+            f"{question.scales.shape[1]}; give the table that the request was made of"
         )
     return part.iloc[some], release.soft_labels_of(own, some)
 
@@ -812,7 +501,7 @@ def fit_evidence(
     *,
     estimator: Any,
     seed: int,
-) -> ReleasedModel:
+) -> TrainedModel:
     """Fit a classifier to the evidence of each release, as `fit_release` does."""
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
@@ -824,9 +513,9 @@ def fit_evidence(
     else:
         fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
-    ledger, classes = tuple(line for each in releases for line in each.ledger), first.classes
+    classes = first.classes
     origin = Origin(
-        method=f"{type(fitted).__name__} on {ledger[0].mechanism}",
+        method=f"{type(fitted).__name__} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),
@@ -837,12 +526,11 @@ def fit_evidence(
         seed=0,
         noise=NoiseKind.SECURE,
     )
-    trained = TrainedModel(
+    return TrainedModel(
         predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
         preprocessing=Preprocessing(steps=(preprocessing,)),
         origin=origin,
     )
-    return ReleasedModel(trained=trained, id_column=first.id_column, ledger=ledger)
 
 
 def _paired(
@@ -898,98 +586,3 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
         [each.mechanism for each in releases], delta=max(each.delta for each in releases)
     )
     return stated(ledger.epsilon_or_infinity(delta=at)), at
-
-
-# ------------------------------------------------------------------------------------------- files
-
-
-def parts_of(folder: str | Path, *, name: str = _REQUEST) -> list[Path]:
-    """Return the folders of a request (or release) that was written in parts, or it alone."""
-    place = Path(folder)
-    return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
-
-
-def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
-    """Return a folder that was not there, or was empty, or was left before its facts were written.
-
-    Facts come last: `unfinished` names their file.
-    """
-    folder = Path(to)
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if unfinished in names and not (folder / unfinished).stat().st_size:
-        names.remove(unfinished)
-    cut_off = unfinished is not None and names == {_ARRAYS}
-    if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
-        raise ValueError(f"{folder} exists already; name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _packed(values: NDArray[Any]) -> NDArray[Any]:
-    """Sets as bits, labels as the smallest whole numbers, others in single precision."""
-    if values.dtype == bool:
-        return np.packbits(values, axis=1)
-    if values.ndim == 1:
-        return values.astype(np.min_scalar_type(int(values.max())))
-    return values.astype(np.float32)
-
-
-def _write(
-    folder: Path,
-    name: str,
-    facts: Mapping[str, Any],
-    ids: NDArray[np.str_],
-    arrays: Mapping[str, NDArray[Any]],
-) -> int:
-    """Write a folder, the facts last; return its bytes."""
-    with (folder / _ARRAYS).open("wb") as opened:
-        np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
-    described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
-    described["digest"] = _digest_of(described)
-    (folder / name).write_text(json.dumps(described, indent=1) + "\n")
-    return sum(path.stat().st_size for path in folder.iterdir())
-
-
-def _read(
-    folder: Path, name: str
-) -> tuple[dict[str, Any], NDArray[np.str_], dict[str, NDArray[Any]]]:
-    """Return a folder's facts, ids and other arrays, or refuse what is not as it was written."""
-    facts = json.loads(read_bytes(folder / name))
-    stated = facts.pop("digest")
-    if facts["format"] != FORMAT:
-        raise FileNotAsWritten(
-            f"{folder} has format {facts['format']}, and this labeldp reads {FORMAT}"
-        )
-    for path, then, now in (
-        (folder / name, stated, _digest_of(facts)),
-        (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
-    ):
-        if then != now:
-            raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
-    arrays = npz_arrays(folder / _ARRAYS)
-    ids = arrays.pop("ids")
-    if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
-        raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")
-    return {**facts, "digest": stated}, np.char.decode(ids, "utf-8"), arrays
-
-
-@contextmanager
-def _as_written(folder: Path, name: str) -> Iterator[None]:
-    """Refuse a folder on whatever error a stranger's bytes lead to."""
-    try:
-        yield
-    except FileNotAsWritten:
-        raise
-    except Exception as error:
-        raise FileNotAsWritten(
-            f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
-        ) from error
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path, most_bytes=_MOST_BYTES) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _digest_of(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -363,7 +363,7 @@ VERBS = (
             required=True,
         ),
         option("--weights", "a file, `random`, or a name in the library; by default the library's"),
-        whole("--image-size", "side to resize images to, in pixels; the encoder's by default"),
+        whole("--image-size", "side of resized images, in pixels; by default the encoder's"),
         choice(
             "--pool",
             ("cls", "mean"),
@@ -615,7 +615,7 @@ VERBS = (
             "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
         ),
         choice("--model", _NETWORKS, "network", default="fast_cnn"),
-        whole("--width", "width of the network; by default the network's"),
+        whole("--width", "width of the network; by default its usual width"),
         choice("--loss", ("vicreg", "coding_rate", "simclr"), "training loss", default="vicreg"),
         whole("--views", "distorted views of each image per step", default=2),
         whole("--crop", "side of crops, in pixels; by default views are enlarged windows"),
@@ -661,7 +661,7 @@ VERBS = (
 _GROUPS = {
     "audit": "measure how much a model or a release reveals",
     "calibrate": "compute the noise for an epsilon",
-    "data": "list, download and check data sets",
+    "data": "list, download, check and make data sets",
     "epsilon": "compute the epsilon of a mechanism",
 }
 

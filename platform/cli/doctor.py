@@ -10,7 +10,7 @@ from pathlib import Path
 from platform import python_version
 
 import torch
-from packaging.version import Version
+from packaging.requirements import Requirement
 
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
@@ -22,16 +22,8 @@ from labeldp.trainers import performance
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.extensions import ExtensionError
 
-#: Package -> lowest version that works, as in pyproject.toml.
-_NEEDED = {
-    "ray": "2.60",
-    "torch": "2.8",
-    "torchvision": "0.23",
-    "mlflow": "3.14",
-    "numpy": "2.0",
-    "randomgen": "2.5",
-}
-_EXTRAS = {"dp-accounting": "accounting", "timm": "encoders", "transformers": "encoders"}
+#: Extras whose packages are listed, too.
+_EXTRAS = ("accounting", "encoders")
 
 
 @dataclass(frozen=True)
@@ -83,16 +75,19 @@ def examine() -> Answer:
 
 
 def _packages() -> list[Check]:
+    """Compare the packages that pyproject.toml names with those that are installed."""
     checks = []
-    for name, lowest in _NEEDED.items():
-        found = _version(name)
-        ok = found is not None and Version(found) >= Version(lowest)
-        ok = ok and (name, found) != ("mlflow", "3.18.0")
-        fix = "" if ok else f"run `make install` ({name} {lowest} or newer)"
-        checks.append(Check(name, found or "not installed", fix))
-    for name, extra in _EXTRAS.items():
-        detail = _version(name) or f"not installed; optional: pip install 'labeldp[{extra}]'"
-        checks.append(Check(name, detail))
+    for needed in map(Requirement, importlib.metadata.requires("labeldp") or ()):
+        found, fix, marker = _version(needed.name), "", needed.marker
+        extras = [each for each in _EXTRAS if marker and marker.evaluate({"extra": each})]
+        missing = "not installed"
+        if extras:
+            missing += f"; optional: pip install 'labeldp[{extras[0]}]'"
+        elif marker:
+            continue
+        elif found is None or not needed.specifier.contains(found, prereleases=True):
+            fix = f"run `make install` ({needed})"
+        checks.append(Check(needed.name, found or missing, fix))
     return checks
 
 

@@ -1,6 +1,7 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
-from labeldp.platform.api import two_parties
+from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import price
 from labeldp.trainers.data.conversions import SECRETS, conversions
@@ -44,7 +45,7 @@ def request(
             table,
             to,
             classes=named,
-            after=[two_parties.read_release(each) for each in after],
+            after=[party_files.read_release(each) for each in after],
             estimator=_estimator(estimator, len(table), how["seed"]),
             **how,
         )
@@ -65,7 +66,7 @@ def request(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
                 "rows per part, and no --after"
             )
-        folder = two_parties.new_folder(out).absolute()
+        folder = party_files.new_folder(out).absolute()
 
         def part(number: int) -> pd.DataFrame:
             some = parquet_rows(path.absolute(), number * rows_at_once, rows_at_once)
@@ -73,11 +74,8 @@ def request(
 
         parts = -(-parquet_count(path) // rows_at_once)
         found, nodes = _of_parts(part, parts=parts, address=address)
-    rows, directions, method = (
-        int(found["rows"].sum()),
-        int(found["functions"].iloc[-1]),
-        how["method"],
-    )
+    rows, method = int(found["rows"].sum()), how["method"]
+    directions = int(found["functions"].iloc[-1])
     facts = {
         "rows": rows,
         "method": method,
@@ -135,10 +133,9 @@ def release(
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-    parts = two_parties.parts_of(request)
     found = two_parties.answer(
         _table(labels, *columns, only=True),
-        two_parties.read_request(request) if parts == [Path(request)] else parts,
+        party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
         progress=_shown,
@@ -169,9 +166,11 @@ def release(
             f"one row is {found.isolated:.0%} of a direction: its label is protected by noise "
             "alone, as with single labels, at the epsilon above"
         )
-    if not dry_run:
-        lines.append(f"{out}: {found.bytes:,} bytes for the party with the features")
-    return Answer(facts=found, words=lines)
+    written: dict[str, Any] = {"bytes": 0, "folder": None}
+    if out is not None and not dry_run:
+        written = {"bytes": _bytes(Path(out)), "folder": out}
+        lines.append(f"{out}: {written['bytes']:,} bytes for the party with the features")
+    return Answer(facts={**asdict(found), **written}, words=lines)
 
 
 def fit(
@@ -184,8 +183,8 @@ def fit(
     address: str | None = None,
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
-    folders = [part for each in release for part in two_parties.parts_of(each, name="release.json")]
-    releases = [two_parties.read_release(each) for each in folders]
+    folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
+    releases = [party_files.read_release(each) for each in folders]
     rows, nodes = sum(len(each.ids) for each in releases), None
     learner = _estimator(estimator, rows, seed)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
@@ -193,7 +192,7 @@ def fit(
         path, places = Path(features[0]).absolute(), [each.absolute() for each in folders]
 
         def part(number: int) -> pd.DataFrame:
-            own = two_parties.read_release(places[number])
+            own = party_files.read_release(places[number])
             some = parquet_rows(path, int(starts[number]), len(own.ids)).to_pandas()
             kept, evidence = two_parties.evidence_of(own, some, parts=len(places), seed=seed)
             return kept.assign(**{f"{_EVIDENCE}{k}": each for k, each in enumerate(evidence.T)})
@@ -211,12 +210,10 @@ def fit(
         if len(features) == 1:
             read = next(read)
         model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
-    model.trained.save(out)
-    origin, size = model.trained.origin, _bytes(Path(out))
-    name, paid = (
-        origin.method.partition(" on ")[0],
-        {"epsilon": origin.epsilon, "delta": origin.delta},
-    )
+    model.save(out)
+    origin, size = model.origin, _bytes(Path(out))
+    name = origin.method.partition(" on ")[0]
+    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     return Answer(
         facts={
             "rows": rows,
@@ -240,7 +237,7 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     purchase in time.
     """
     del name
-    folder = two_parties.new_folder(out)
+    folder = party_files.new_folder(out)
     log = conversions(rows, seed=seed)
     tables = {"test": conversions(max(1000, rows // 5), seed=seed + 1_000_000)}
     for number, week in enumerate(by_week(log, weeks), start=1):

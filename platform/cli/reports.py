@@ -20,7 +20,7 @@ from labeldp.platform.report.ledger import (
     sentences,
     sweep_totals,
 )
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.page import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.vault import signing
 from labeldp.trainers.data.files import FileRefused, open_regular, owner_only
@@ -133,7 +133,7 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         if _is_sweep(path.parent, experiment):
             return report_folder(path.parent, out=out)
     # MLflow takes two seconds, which reports of folders do without.
-    from labeldp.platform.cli.tracked import latest_sweep
+    from labeldp.platform.records.tracking import latest_sweep
 
     records, facts = latest_sweep(uri, experiment)
     by = facts["choose_by"]

@@ -16,63 +16,45 @@ from ray import tune
 from labeldp.mechanisms.guess_risk import gaussian_mu
 from labeldp.mechanisms.release_store import write_event
 from labeldp.platform.records.checkpoints import forget
-from labeldp.platform.records.progress import SweepProgress, trial_name
-from labeldp.platform.records.results import ResultsFolder, TrialRecord, dumps, kept_model
-from labeldp.platform.records.tracking import TRACKING_ERRORS, Tracker
+from labeldp.platform.records.progress import trial_name
+from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card
 from labeldp.platform.sweep.configuration import flatten, to_yaml
-from labeldp.platform.sweep.sweep import PlannedTrial
-from labeldp.platform.vault.label_home import LabelHome
-from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.platform.sweep.open_sweep import OpenSweep
 
 #: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
 
 
-class Recorder(tune.Callback):
+class Unsaved:
+    """Leaves nothing in Tune's snapshots: a sweep resumes from its records alone."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class Recorder(Unsaved, tune.Callback):
     """Keeps every trial's record and mirrors it to tracking."""
 
-    def __init__(
-        self,
-        *,
-        folder: ResultsFolder,
-        tracker: Tracker,
-        plans: Mapping[str, PlannedTrial],
-        made_by: Mapping[str, Any],
-        progress: SweepProgress,
-        home: LabelHome,
-        authority: bytes,
-        num_labels: int | None = None,
-        features: FeatureProvenance = NO_OUTSIDE_DATA,
-    ) -> None:
-        """Take the parts of a sweep; the home returns figures against the token `authority`.
-
-        `plans` has every trial by hash; of a search, the trials suggested so far. `made_by` has the
-        code and the machine, as fields of a record.
-        """
-        self.folder, self.tracker, self.plans = folder, tracker, plans
+    def __init__(self, sweep: OpenSweep) -> None:
+        """Record the trials of a sweep; those that ended now are in `records`, by hash."""
+        self.sweep = sweep
         self.records: dict[str, TrialRecord] = {}
-        self._made_by, self._progress = made_by, progress
-        self._home, self._authority = home, authority
-        self._num_labels, self._features = num_labels, features
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._owed: set[str] = set()
         self._ask_again = time.monotonic()
         self._tracking_lost = False
         self.broken: Exception | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return nothing for Tune's snapshots: a sweep resumes from its records alone."""
-        return {}
-
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
         digest = trial.config["hash"]
         self._curves[digest] = []
         self._owed.add(digest)
-        with self._telling_why():  # Tune starts the trial when this has returned
-            self._home.begin(self._authority, digest)
+        with self.telling_why():  # Tune starts the trial when this has returned
+            self.sweep.home.begin(self.sweep.authority, digest)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -80,8 +62,8 @@ class Recorder(tune.Callback):
         """Store epochs, and the trial's end if it came."""
         digest = trial.config["hash"]
         self._curves.setdefault(digest, []).extend(result.get("epochs", ()))
-        planned = self.plans[digest]
-        self._progress.in_training(
+        planned = self.sweep.plans[digest]
+        self.sweep.progress.in_training(
             digest,
             planned.variant,
             epochs=len(self._curves[digest]),
@@ -89,7 +71,7 @@ class Recorder(tune.Callback):
         )
         end = result.get("end")
         if end is not None and digest not in self.records:
-            with self._telling_why():
+            with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
 
@@ -102,20 +84,86 @@ class Recorder(tune.Callback):
             reason = f"the worker died {trial.num_failures} times, the last time with: {why}"
             self._keep(self._record(digest, finished=False, reason=reason))
 
+    def close(self, **totals: Any) -> bool:
+        """Write missing runs and the sweep's own to tracking; returns whether it has everything.
+
+        `totals` are as of `Tracker.close_parent`.
+        """
+        if self.replay(self.ended):
+            with self._tracking():
+                self.sweep.tracker.close_parent(**totals)
+        return not self._tracking_lost
+
+    @property
+    def ended(self) -> dict[str, TrialRecord]:
+        """Records of all trials that ended, those of an earlier start too."""
+        return {**self.sweep.skipped, **self.records}
+
     def replay(self, records: Mapping[str, TrialRecord]) -> bool:
         """Write missing runs to tracking; returns whether it now has everything."""
         self._tracking_lost = False
         with self._tracking():
-            self.tracker.reconcile()
+            self.sweep.tracker.reconcile()
         for digest, record in records.items():
-            if digest in self.plans and not self._tracking_lost:
+            if digest in self.sweep.plans and not self._tracking_lost:
                 with self._tracking():
-                    if digest in self._owed or not self.tracker.has(digest):
+                    if digest in self._owed or not self.sweep.tracker.has(digest):
                         self._mirror(record)
         return not self._tracking_lost
 
-    def _open_child(self, record: TrialRecord) -> str:
-        planned = self.plans[record.hash]
+    def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
+        if not end["finished"]:
+            return end
+        home = self.sweep.home
+        try:
+            found = home.figures(self.sweep.authority, digest, end["release_keys"])
+        except ValueError as error:
+            return {**end, "finished": False, "reason": str(error), "metrics": {}}
+        metrics = {**end["metrics"], **found}
+        mu = gaussian_mu(
+            home.charges(end["release_keys"]),
+            epsilon=metrics["epsilon"],
+            delta=metrics["delta"],
+        )
+        return {**end, "metrics": metrics | ({} if mu is None else {"gaussian_mu": mu})}
+
+    def _record(self, digest: str, **end: Any) -> TrialRecord:
+        planned = self.sweep.plans[digest]
+        bad = [name for name, value in end.get("metrics", {}).items() if math.isnan(value)]
+        if bad:
+            end |= {"finished": False, "reason": f"metric {bad[0]} is not a number", "metrics": {}}
+        return TrialRecord(
+            hash=digest,
+            variant=planned.variant,
+            config=flatten(planned.config),
+            point=dict(planned.point),
+            curves=self._curves.get(digest, []),
+            features=self.sweep.data.public.provenance.described(),
+            **self.sweep.made_by,
+            **end,
+        )
+
+    def _keep(self, record: TrialRecord) -> None:
+        with self.telling_why():
+            self.sweep.folder.keep(record)
+            forget(self.sweep.folder.checkpoints, record.hash)
+            self.records[record.hash] = record
+            self.sweep.progress.ended(record)
+            if self._tracking_answers() and record.hash in self._owed:
+                with self._tracking():
+                    self._mirror(record)
+
+    @contextmanager
+    def telling_why(self) -> Iterator[None]:
+        """Remember the error that broke the sweep: Tune passes on its text only."""
+        try:
+            yield
+        except Exception as error:
+            self.broken = error
+            raise
+
+    def _mirror(self, record: TrialRecord) -> None:
+        planned = self.sweep.plans[record.hash]
         tags = {
             "git_commit": record.git_commit,
             "trainer": planned.config.method,
@@ -126,66 +174,14 @@ class Recorder(tune.Callback):
             "point": dumps(planned.point),
         }
         features = record.features_from.described()
-        tags |= {f"{FEATURE_TAG}{name}": text for name, text in features.items()}
-        name = trial_name(planned.variant, planned.point)
-        return self.tracker.open_child(record.hash, name=name, tags=tags, seconds=record.seconds)
-
-    def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
-        if not end["finished"]:
-            return end
-        try:
-            found = self._home.figures(self._authority, digest, end["release_keys"])
-        except ValueError as error:
-            return {**end, "finished": False, "reason": str(error), "metrics": {}}
-        metrics = {**end["metrics"], **found}
-        mu = gaussian_mu(
-            self._home.charges(end["release_keys"]),
-            epsilon=metrics["epsilon"],
-            delta=metrics["delta"],
+        self.sweep.tracker.write(
+            record,
+            name=trial_name(planned.variant, planned.point),
+            tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
+            texts=self._texts(record),
+            model=kept_model(self.sweep.folder.models, record.hash) if record.finished else None,
         )
-        return {**end, "metrics": metrics | ({} if mu is None else {"gaussian_mu": mu})}
-
-    def _record(self, digest: str, **end: Any) -> TrialRecord:
-        planned = self.plans[digest]
-        bad = [name for name, value in end.get("metrics", {}).items() if math.isnan(value)]
-        if bad:
-            end |= {"finished": False, "reason": f"metric {bad[0]} is not a number", "metrics": {}}
-        return TrialRecord(
-            hash=digest,
-            variant=planned.variant,
-            config=flatten(planned.config),
-            point=dict(planned.point),
-            curves=self._curves.get(digest, []),
-            features=self._features.described(),
-            **self._made_by,
-            **end,
-        )
-
-    def _keep(self, record: TrialRecord) -> None:
-        with self._telling_why():
-            self.folder.keep(record)
-            forget(self.folder.checkpoints, record.hash)
-            self.records[record.hash] = record
-            self._progress.ended(record)
-            if self._tracking_answers() and record.hash in self._owed:
-                with self._tracking():
-                    self._mirror(record)
-
-    @contextmanager
-    def _telling_why(self) -> Iterator[None]:
-        """Remember the error that broke the sweep: Tune passes on its text only."""
-        try:
-            yield
-        except Exception as error:
-            self.broken = error
-            raise
-
-    def _mirror(self, record: TrialRecord) -> None:
-        digest, run_id = record.hash, self._open_child(record)
-        self.tracker.log_curves(run_id, record.curves)
-        model = kept_model(self.folder.models, digest) if record.finished else None
-        self.tracker.close_child(record, run_id=run_id, texts=self._texts(record), model=model)
-        self._owed.discard(digest)
+        self._owed.discard(record.hash)
 
     def _tracking_answers(self) -> bool:
         """Whether tracking answers; after a failure it is tried again now and then."""
@@ -196,16 +192,17 @@ class Recorder(tune.Callback):
         return self.replay(self.records)
 
     def _texts(self, record: TrialRecord) -> dict[str, str]:
-        charges = self._home.charges(record.release_keys)
+        charges = self.sweep.home.charges(record.release_keys)
         texts = {
-            "config.yaml": to_yaml(self.plans[record.hash].config),
+            "config.yaml": to_yaml(self.sweep.plans[record.hash].config),
             "ledger.json": ledger_json(charges),
             # Of the machine that ran the trial; after a resume another one may write the run.
             "environment.txt": "".join(f"{k}: {v}\n" for k, v in record.environment.items()),
             "curves.json": dumps(record.curves),
         }
         if record.finished:
-            texts["run_card.md"] = run_card(record, charges, num_labels=self._num_labels)
+            num_labels = self.sweep.plan.size.num_labels
+            texts["run_card.md"] = run_card(record, charges, num_labels=num_labels)
         return texts
 
     @contextmanager
@@ -214,18 +211,14 @@ class Recorder(tune.Callback):
         try:
             yield
         except TRACKING_ERRORS as error:
-            self.lost(error)
-
-    def lost(self, error: Exception) -> None:
-        """Report that tracking does not answer; the sweep continues without it."""
-        if not self._tracking_lost:
-            text = (str(error).strip() or type(error).__name__).splitlines()[0]
-            self._progress.say(
-                f"tracking does not answer ({text}); the sweep continues, and {self.folder.path} "
-                "keeps the results until tracking can be written"
-            )
-        self._tracking_lost = True
-        self._ask_again = time.monotonic() + RETRY_SECONDS
+            if not self._tracking_lost:
+                text = (str(error).strip() or type(error).__name__).splitlines()[0]
+                self.sweep.progress.say(
+                    f"tracking does not answer ({text}); the sweep continues, and "
+                    f"{self.sweep.folder.path} keeps the results until tracking can be written"
+                )
+            self._tracking_lost = True
+            self._ask_again = time.monotonic() + RETRY_SECONDS
 
 
 def ledger_json(charges: Any) -> str:

@@ -22,8 +22,6 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import to_jsonable_python
@@ -58,8 +56,6 @@ _ACCURACIES = tuple(
 )
 #: The description is written last: where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
-#: Equal parts of the shares of teachers from 0 to 1.
-_BINS = 20
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
@@ -286,23 +282,6 @@ def records_in(folder: Path) -> dict[str, TrialRecord]:
     """Return the records of trials that ended in a results folder, by hash."""
     files = sorted((folder.expanduser() / "trials").glob("*.json"))
     return {record.hash: record for record in map(TrialRecord.read, files)}
-
-
-def keep_consensus(
-    results: Path, trial: str, shares: NDArray[np.floating], *, answered: NDArray[np.bool_]
-) -> None:
-    """Count an ensemble's queries by the share of teachers that gave the commonest answer [Q].
-
-    The counts come from secret votes, without noise or charge: for the owner of the labels. Those
-    not `answered` were refused by the teachers, or left to the student.
-    """
-    path = results / "private" / "consensus" / f"{trial}.json"
-    for folder in (path.parent.parent, path.parent):
-        inner_folder(folder)
-    parts = {"answered": shares[answered], "refused": shares[~answered]}
-    write_json(
-        path, {name: np.histogram(part, _BINS, (0, 1))[0].tolist() for name, part in parts.items()}
-    )
 
 
 class ResultsFolder:

@@ -1,10 +1,12 @@
 """MLflow, written by the driver alone: a run per sweep, and a child run per trial.
 
 The results folder can fill it again: a child run that a crash left incomplete is deleted and
-written again, and each is written once.
+written again, and each is written once. `latest_sweep` reads a sweep's records back.
 """
 
+import json
 import logging
+import math
 import os
 import sqlite3
 import sys
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -23,23 +26,29 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from filelock import FileLock, Timeout
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, file_of, shown
+from labeldp.platform.records.results import TrialRecord, first_wrong
+from labeldp.platform.records.tracking_address import (
+    FEATURE_TAG,
+    TrackingUnusable,
+    check_file,
+    file_of,
+    shown,
+)
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
 # It logs a traceback when an interruption comes while it reads; the sweep reports that itself.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
-#: Limits of MLflow's `log_batch`.
-_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 1000, 100, 6000
+#: Limits of MLflow's `log_batch`, which takes 1,000 things of all kinds together.
+_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -91,7 +100,7 @@ def _explained(uri: str) -> Iterator[None]:
         raise TrackingUnusable(_explain(uri, error)) from error
 
 
-def all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
+def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
     """Return every run of an experiment that a query finds."""
     search = partial(client.search_runs, [experiment], query)
     found: list[Run] = list(page := search())
@@ -113,7 +122,6 @@ class Tracker:
         """
         self.uri = uri
         self._children: dict[str, str] = {}
-        self._complete: set[str] = set()
         self.parent_run_id = ""
         check_file(uri)
         with _explained(uri), _one_at_a_time(uri):
@@ -176,78 +184,67 @@ class Tracker:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         complete: dict[str, str] = {}
-        for run in all_runs(self._client, self.experiment_id, of_sweep):
+        for run in _all_runs(self._client, self.experiment_id, of_sweep):
             run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)
             else:
                 complete[digest] = run_id
-        self._children, self._complete = complete, set(complete)
+        self._children = complete
 
     def has(self, digest: str) -> bool:
         """Whether a trial's run is there, complete."""
-        return digest in self._complete
+        return digest in self._children
 
     def run_id(self, digest: str) -> str:
         """Run id of a trial; empty where it has none."""
         return self._children.get(digest, "")
 
-    def open_child(
-        self, digest: str, *, name: str, tags: Mapping[str, str], seconds: float = 0.0
-    ) -> str:
-        """Open the run of a trial that took so many `seconds`."""
-        self.forget(digest)
-        every = {"config_hash": digest, "mlflow.parentRunId": self.parent_run_id, **tags}
-        begun = int(1000 * (time.time() - seconds))
-        run = self._client.create_run(self.experiment_id, begun, every, name)
-        self._children[digest] = run.info.run_id
-        return str(run.info.run_id)
-
-    def forget(self, digest: str) -> None:
-        """Delete a trial's run, if there is one: the trial runs again."""
-        run_id = self._children.get(digest)
-        if run_id is not None:
-            self._client.delete_run(run_id)
-            del self._children[digest]
-            self._complete.discard(digest)
-
-    def log_curves(self, run_id: str, epochs: Sequence[Mapping[str, float]]) -> None:
-        """Log one point per epoch of every curve."""
-        now = int(time.time() * 1000)
-        points = [
-            Metric(name, value, now, int(epoch["epoch"]))
-            for epoch in epochs
-            for name, value in epoch.items()
-            if name != "epoch"
-        ]
-        for start in range(0, len(points), _BATCH_METRICS):
-            self._client.log_batch(run_id, metrics=points[start : start + _BATCH_METRICS])
-
-    def close_child(
+    def write(
         self,
         record: TrialRecord,
         *,
-        run_id: str,
+        name: str,
+        tags: Mapping[str, str],
         texts: Mapping[str, str],
         model: Path | None = None,
-    ) -> None:
-        """Write a trial's numbers, configuration, texts by name, kept model and status."""
-        now = int(time.time() * 1000)
-        metrics = [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
+    ) -> str:
+        """Write the run of a trial: curves, numbers, configuration, texts by name, kept model.
+
+        It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
+        """
+        earlier = self._children.pop(record.hash, None)
+        if earlier is not None:
+            self._client.delete_run(earlier)
+        every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
+        if record.reason:
+            every["failure_reason"] = record.reason
+        now = int(1000 * time.time())
+        begun = now - int(1000 * record.seconds)
+        run_id = str(self._client.create_run(self.experiment_id, begun, every, name).info.run_id)
+        metrics = [
+            Metric(name, value, now, int(epoch["epoch"]))
+            for epoch in record.curves
+            for name, value in epoch.items()
+            if name != "epoch"
+        ]
+        metrics += [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
-        reason = [RunTag("failure_reason", record.reason)] if record.reason else []
         # All in one request where it fits: a server of a large sweep counts them.
-        first, rest = params[:_BATCH_PARAMS], params[_BATCH_PARAMS:]
-        self._client.log_batch(run_id, metrics=metrics, params=first, tags=reason)
-        for start in range(0, len(rest), _BATCH_PARAMS):
-            self._client.log_batch(run_id, params=rest[start : start + _BATCH_PARAMS])
+        for number in range(1 + max(len(metrics) // _BATCH_METRICS, len(params) // _BATCH_PARAMS)):
+            some, own = (
+                slice(number * size, (number + 1) * size)
+                for size in (_BATCH_METRICS, _BATCH_PARAMS)
+            )
+            self._client.log_batch(run_id, metrics=metrics[some], params=params[own])
         for name, text in texts.items():
             self._client.log_text(run_id, text, name)
         if model is not None:
             private = not is_private(record.metrics["epsilon"], record.noise)
             log_model(self._client, run_id, model, private=private)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
-        self._complete.add(record.hash)
+        self._children[record.hash] = run_id
+        return run_id
 
     def close_parent(
         self,
@@ -294,3 +291,82 @@ def _explain(uri: str, error: Exception) -> str:
         f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
         "name another one with MLFLOW_TRACKING_URI"
     )
+
+
+# A sweep read back, for a report of an experiment
+
+
+def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str, Any]]:
+    """Return the trials of an experiment's latest sweep, and the facts that its report states.
+
+    Raises:
+        TrackingUnusable: The store or the experiment can't be read, or has no sweep of labeldp.
+    """
+    try:
+        parent, children = _runs(MlflowClient(tracking_uri=uri), uri, experiment)
+    except TRACKING_ERRORS as error:
+        reason = str(error).replace(uri, shown(uri)).splitlines()[0]
+        raise TrackingUnusable(
+            f"tracking store {shown(uri)} can't be read ({reason}); check --tracking-uri"
+        ) from error
+    totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
+    needed = ("releases", "epsilon_total", "delta")
+    others = ("epsilon_private", "num_labels")
+    ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *others) if key in totals}
+    if "releases" in ledger:
+        ledger["releases"] = int(ledger["releases"])
+    return list(map(record_of, children)), {
+        "ledger": ledger if all(key in ledger for key in needed) else None,
+        "choose_by": parent.data.tags.get("choose_by"),
+    }
+
+
+def _runs(client: MlflowClient, uri: str, experiment: str) -> tuple[Any, list[Any]]:
+    found = client.get_experiment_by_name(experiment)
+    if found is None:
+        names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
+        raise TrackingUnusable(
+            f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
+        )
+    runs = _all_runs(client, found.experiment_id)
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    if not parents:
+        raise TrackingUnusable(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
+    latest = max(parents, key=lambda run: run.info.start_time)
+    own = latest.info.run_id
+    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own]
+    return latest, sorted(children, key=lambda run: run.info.start_time)
+
+
+def record_of(run: Any) -> TrialRecord:
+    """Return the record that a trial's run in the tracking store stands for.
+
+    Raises:
+        TrackingUnusable: A run that labeldp did not write.
+    """
+    tags = run.data.tags
+    try:
+        return TrialRecord(
+            hash=tags.get("config_hash", run.info.run_id),
+            variant=tags.get("variant", run.info.run_name),
+            config=run.data.params,
+            point=json.loads(tags.get("point", "{}")),
+            finished=run.info.status == "FINISHED",
+            reason=tags.get("failure_reason", f"the run is {run.info.status}"),
+            metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
+            git_commit=tags.get("git_commit", ""),
+            features={
+                name.removeprefix(FEATURE_TAG): text
+                for name, text in tags.items()
+                if name.startswith(FEATURE_TAG)
+            },
+        )
+    except (ValueError, RecursionError) as error:
+        raise TrackingUnusable(
+            f"run {run.info.run_id} is not a trial of this labeldp ({first_wrong(error)}); "
+            "delete it, or run the sweep again to have it written from its record"
+        ) from error
+
+
+def _infinite(value: float) -> float:
+    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value

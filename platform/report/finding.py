@@ -89,7 +89,7 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     """Return the cost of the private trials, apart from what was released without noise."""
     private = sum(math.isfinite(record.metrics["epsilon"]) for record in records if record.finished)
     price = float(ledger.get("epsilon_private", ledger["epsilon_total"]))
-    delta = float(ledger.get("delta_private", ledger["delta"]))
+    delta = float(ledger["delta"])
     parts = []
     if private:
         trials = counted(private, "private trial") + (" together" if private > 1 else "")

@@ -50,15 +50,14 @@ from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
-#: Ledger keys of a sweep's JSON, and those of releases with noise alone.
-OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
-OF_PRIVATE = ("epsilon_private", "delta_private")
 #: Parameters of our mechanisms that are published; those of other code never are.
 _PARAMETERS = (
     *("epsilon", "num_classes", "noise_std", "scale"),
     *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
     *("order", "delta", "tail", "subset_size", "prototypes"),
 )
+#: Keys of a sweep's JSON about its ledger.
+OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 #: Any of these files makes a folder one of results, or a fit's of a shared vault.
 _OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
 
@@ -172,11 +171,6 @@ class FolderLedger(KeptResults):
         return [(line.made, line.charge.key, contents.get(line.charge.key)) for line in self.lines]
 
     @property
-    def num_labels(self) -> int | None:
-        """Number of labels in the vault, held-out ones included."""
-        return self.identity.all_labels
-
-    @property
     def learns(self) -> bool:
         """Whether earlier trials decided on settings or lengths of later ones."""
         return (
@@ -223,9 +217,7 @@ class FolderLedger(KeptResults):
     @property
     def plan_behind(self) -> Total:
         """The part of a learning sweep's plan on which one of its trials depends."""
-        identity = self.identity
-        whole = identity.learned_epsilon if self.depends_on_all else identity.learned_counts
-        return _plan(whole, identity)
+        return plan_of(self.identity, counts=not self.depends_on_all)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,16 +310,15 @@ def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plan_of(identity: SweepIdentity) -> Total:
-    """Return the plan of all trials with noise; a sweep that does not learn has one of 0."""
-    return _plan(identity.learned_epsilon, identity)
+def plan_of(identity: SweepIdentity, *, counts: bool = False) -> Total:
+    """Return the plan of all trials with noise, or of their `counts` on held-out labels alone.
 
-
-def _plan(epsilon: float | None, identity: SweepIdentity) -> Total:
+    A sweep that does not learn has one of 0.
+    """
+    epsilon = identity.learned_counts if counts else identity.learned_epsilon
     if not epsilon:
         return Total()
-    delta = identity.learned_delta or 0.0
-    return Total(epsilon=epsilon, epsilon_private=epsilon, delta=delta)
+    return Total(epsilon=epsilon, epsilon_private=epsilon, delta=identity.learned_delta or 0.0)
 
 
 def sweep_totals(
@@ -349,7 +340,6 @@ def sweep_totals(
         "epsilon_total": total.epsilon,
         "delta": total.delta,
         "epsilon_private": total.epsilon_private,
-        "delta_private": total.delta,
     }
 
 
@@ -692,7 +682,7 @@ def ledger_report(
                 "sweep": folder.sweep,
                 "vault": folder.vault,
                 "fingerprint": folder.fingerprint,
-                "labels": folder.num_labels,
+                "labels": folder.identity.all_labels,
                 "releases": len(folder.lines),
                 "group": group_of[place],
             }
@@ -721,7 +711,8 @@ def in_words(account: Account) -> list[str]:
     """Return all of an account as paragraphs and items."""
     words = []
     for folder in account.folders:
-        on = "" if folder.num_labels is None else f" on {folder.num_labels:,} labels"
+        labels = folder.identity.all_labels
+        on = "" if labels is None else f" on {labels:,} labels"
         number = counted(len(folder.lines), "release")
         words.append(f"{folder.path}, sweep {folder.sweep}: {number}{on}")
         own = sentences(line for line in folder.lines if not line.repeats)

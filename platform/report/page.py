@@ -1,24 +1,40 @@
-"""The report's page: one HTML file that stands alone, for a desk, a telephone and paper.
+"""The report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
 
-Nothing is fetched from elsewhere: figures, styles and the few lines of script are inside, and
-without the script everything is there but sorting. The templates escape every name that users
-chose. The public page is made of public records (`publish.public_records`).
+The page is one HTML file that stands alone, for a desk, a telephone and paper. Nothing is fetched
+from elsewhere: figures, styles and the few lines of script are inside, and without the script
+everything is there but sorting. The templates escape every name that users chose. The public page
+is made of public records (`publish.public_records`).
+
+Of what was made of true labels the owner's report holds one thing: epsilon_m, which the canaries'
+random labels went into. The page of audits has the rest.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from labeldp.mechanisms.accuracy_estimate import BestOf
 from labeldp.mechanisms.guess_risk import percent
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.card import DAGGER, facts, guess_of, render
+from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.report.card import (
+    DAGGER,
+    attack_of,
+    audits_of,
+    facts,
+    guess_of,
+    render,
+)
 from labeldp.platform.report.figures import (
     Line,
     MethodStyle,
     curves_of,
     panels,
+    png,
     styles_of,
     svg,
     trade_off,
@@ -31,6 +47,7 @@ from labeldp.platform.report.pareto import (
     leagues_of,
     noise_among,
     points,
+    row_of,
     settings_beside_epsilon,
 )
 from labeldp.platform.report.wording import number
@@ -38,13 +55,13 @@ from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
     accuracy_text,
-    estimate_of,
-    estimated_text,
     figure_text,
     is_rare,
-    scores_text,
 )
+from labeldp.trainers.data.files import inner_folder, private_folder
 
+#: Words of the glossary on the page of audits.
+_WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 
@@ -163,8 +180,8 @@ def _columns(
     if any(point.estimate is not None for point in found):
         columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
     columns.append(column("delta", (point.delta for point in found), "delta"))
-    guesses = (_guess([records[each].metrics for each in point.hashes]) for point in found)
-    columns.append(column("guess, %", guesses, "guess"))
+    guesses = ([guess_of(records[each].metrics) for each in point.hashes] for point in found)
+    columns.append(column("guess, %", (percent(max(each)) for each in guesses), "guess"))
     if owner:
         columns.append(column("epsilon_m", map(_attack, found), "epsilon_m"))
         ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in found)
@@ -212,10 +229,6 @@ def _estimated(point: Point) -> Cell:
     return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
 
 
-def _guess(metrics: Sequence[Mapping[str, float]]) -> Cell:
-    return Cell(percent(max(guess_of(each) for each in metrics)))
-
-
 def _attack(point: Point) -> Cell:
     if point.epsilon_m_ceiling == 0:
         return Cell("not measured")
@@ -244,18 +257,9 @@ def _cards(
 
 
 def _outcome(record: TrialRecord) -> str:
-    metrics = record.metrics
-    estimate, epsilon = estimate_of(metrics), metrics["epsilon"]
+    epsilon = record.metrics["epsilon"]
     private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
-    if "accuracy" not in metrics and estimate is None:
-        return f"{private}, {accuracy_text(metrics)}"
-    if "accuracy" in metrics or estimate is None:
-        accuracy = f"{metrics['accuracy']:.1%}"
-    else:
-        accuracy = estimated_text(estimate.accuracy)
-    if is_rare(metrics) and (scores := scores_text(metrics)):
-        accuracy = f"{scores}, {accuracy}"
-    return f"{private}, {accuracy} accurate"
+    return f"{private}, {accuracy_text(record.metrics)}"
 
 
 def _value(value: object) -> str:
@@ -295,3 +299,73 @@ def _panels(
         drawn, left_out = panels(title, lines, styles, **how)
         if drawn:
             yield {"title": title, "panels": drawn, "left_out": left_out, "caption": caption}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The files of a report; `private` is the owner's page of audits."""
+
+    html: Path
+    pareto_png: Path
+    pareto_csv: Path
+    rows: int
+    private: tuple[Path, ...] = ()
+
+
+def write_report(
+    records: Sequence[TrialRecord],
+    *,
+    folder: Path,
+    title: str,
+    choose_by: ChooseBy | None = None,
+    **facts: Any,
+) -> Report:
+    """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
+
+    All files are for their owner alone, whatever was there before; `facts` are as in `page`.
+    """
+    found = points(records, choose_by=choose_by)
+    html, figure, table = (folder / n for n in ("report.html", "pareto.png", "pareto.csv"))
+    png(figure, trade_off, found, styles_of(found), attack=True, title=title)
+    _write_table(found, table)
+    private = _write_audits(records, folder=folder / "private", title=title)
+    facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
+    write_text(html, page(records, **facts))
+    return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
+
+
+def _write_table(found: Sequence[Point], path: Path) -> None:
+    best = {point.hashes for point in front(found)}
+    rows = []
+    for point in found:
+        first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
+        own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
+        rows.append({**first, **own, **row_of(point)})
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
+
+
+def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:
+    """Write the page of audits; nothing if no trial was audited."""
+    finished = sorted(
+        (record for record in records if record.finished),
+        key=lambda record: (record.metrics["epsilon"], record.variant),
+    )
+    rows = [
+        (title_of(r), {"epsilon": number(r.metrics["epsilon"]), **attack_of(r), **audits})
+        for r in finished
+        if (audits := audits_of(r))
+    ]
+    if not rows:
+        return ()
+    inner_folder(folder)
+    private_folder(folder)
+    made = render(
+        "audits.html.jinja",
+        title=title,
+        columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
+        rows=rows,
+        terms=_WORDS,
+    )
+    write_text(folder / "audits.html", made)
+    return (folder / "audits.html",)

@@ -178,7 +178,7 @@ def _files(
         "data": {
             "name": public.config["data.name"],
             "fingerprint": fingerprint,
-            "labels": folder.num_labels,
+            "labels": folder.identity.all_labels,
         },
         "figures": {
             **public_metrics(public.metrics),

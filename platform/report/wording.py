@@ -15,13 +15,17 @@ from typing import Any
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
+from labeldp.mechanisms.randomized_response import (
+    BitFlip,
+    NoNoise,
+    PublishedClasses,
+    RandomizedResponse,
+)
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 

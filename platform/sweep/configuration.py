@@ -28,7 +28,6 @@ from labeldp.mechanisms.randomness import (
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.amounts import AmountsConfig, Task
 from labeldp.trainers.settings.base import (
     Count,
     FeatureSet,
@@ -47,6 +46,7 @@ from labeldp.trainers.settings.base import (
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
+    AmountsConfig,
     BitFlipConfig,
     ConsensusConfig,
     ConvexConfig,
@@ -55,6 +55,7 @@ from labeldp.trainers.settings.methods import (
     PriorLabelsConfig,
     RecommenderConfig,
     StagedMomentsConfig,
+    Task,
 )
 from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.trainer import what_is_missing
@@ -82,8 +83,6 @@ METHODS: Registry[type] = Registry(
     wrong=lambda _, thing: what_is_missing(thing),
 )
 
-#: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
-LAMBDA = "trainer.lambda"
 #: Keys that ALIBI without noise does not use.
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
@@ -456,9 +455,9 @@ class ModelSettings:
 class OptunaSearch:
     """Random axes are searched: each trial's values follow from what earlier trials found.
 
-    By tree-structured Parzen estimators (Bergstra et al. 2011), of Optuna through Ray Tune. The
-    first ten trials are random draws. Axes that are grids stay grids: there is one search at each
-    of their points and for each variant.
+    By tree-structured Parzen estimators (Bergstra et al. 2011), of Optuna. The first ten trials are
+    random draws. Axes that are grids stay grids: there is one search at each of their points and
+    for each variant.
     """
 
     trials: Count = key(40, "Number of trials of each search.")
@@ -532,7 +531,7 @@ def _method(name: Any) -> type:
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     """Return `config` with dotted keys changed; `method` comes first and brings its defaults."""
     base = _of_method(config, changes)
-    changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
+    changed = _with_values(base, changes, root=base)
     assert isinstance(changed, TrialConfig)
     return changed
 
@@ -591,28 +590,9 @@ def with_calibration(config: TrialConfig) -> TrialConfig:
 def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
     """Return whether `key` means something to a configuration with these changes; sections do."""
     base = _of_method(config, changes)
-    noise = changes.get("trainer.noise", getattr(base.trainer, "noise", None))
-    alibi = isinstance(base.trainer, AlibiConfig)
-    if key == LAMBDA:
-        return alibi and noise == Noise.LAPLACE
-    if alibi and noise == Noise.NONE and key in _OF_NOISE:
-        return False
+    if isinstance(base.trainer, AlibiConfig) and key in _OF_NOISE:
+        return bool(changes.get("trainer.noise", base.trainer.noise) != Noise.NONE)
     return any(each == key or each.startswith(f"{key}.") for each in _known(base))
-
-
-def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    value = changes.get(LAMBDA)
-    if value is None or not takes(base, changes, LAMBDA):
-        return changes
-    if "trainer.epsilon" in changes:
-        raise ConfigurationError(
-            f"{LAMBDA} is {value!r} and trainer.epsilon is {changes['trainer.epsilon']!r}; epsilon "
-            "is 2 / lambda: set one of them"
-        )
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{LAMBDA} is {value!r}; it must be a finite number above 0")
-    rest = {key: each for key, each in changes.items() if key != LAMBDA}
-    return {**rest, "trainer.epsilon": 2 / value}
 
 
 def flatten(config: TrialConfig) -> dict[str, Any]:

@@ -37,10 +37,10 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
         from labeldp.platform.sweep import sweep_report, trial_runs
 
         try:
-            trial_runs.run(open_sweep)
-            return sweep_report.report(open_sweep)
+            recorder = trial_runs.run(open_sweep)
+            return sweep_report.report(open_sweep, recorder)
         finally:
-            sign_folder(open_sweep.recorder.folder.path, records=True)
+            sign_folder(open_sweep.folder.path, records=True)
 
 
 def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:

@@ -36,8 +36,7 @@ from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
 
-if TYPE_CHECKING:  # they load MLflow and Tune, for which Ray's start leaves time
-    from labeldp.platform.records.recorder import Recorder
+if TYPE_CHECKING:  # it loads MLflow, for which Ray's start leaves time
     from labeldp.platform.records.tracking import Tracker
 
 import importlib.metadata
@@ -52,7 +51,7 @@ from labeldp.trainers import performance
 
 #: Modules to load while Ray and the vault start.
 _LOADED_BESIDE = (
-    "labeldp.platform.report.report",
+    "labeldp.platform.report.page",
     "matplotlib.backends.backend_agg",
     "labeldp.platform.sweep.trial_runs",
     "labeldp.platform.sweep.sweep_report",
@@ -65,6 +64,8 @@ class OpenSweep:
     """A sweep whose folder is held, and whose tracking, cluster and vault are open.
 
     Attributes:
+        plans: Every trial by hash; of a search, the trials suggested so far.
+        made_by: The code and the machine, as fields of a record.
         skipped: Records of trials that an earlier start has finished, by hash.
         authority: The token that the home requires for figures and shards; trials get none.
         book: The suggestions of its searches; None without a search.
@@ -72,21 +73,23 @@ class OpenSweep:
 
     plan: Plan
     data: LabelledData
+    folder: ResultsFolder
+    tracker: "Tracker"
+    plans: Mapping[str, PlannedTrial]
+    made_by: Mapping[str, Any]
     skipped: Mapping[str, TrialRecord]
     capacity: Capacity
     trial: Resources
     teacher: Resources
     home: LabelHome
     authority: bytes = field(repr=False)
-    recorder: "Recorder"
     progress: SweepProgress
     book: SearchBook | None = None
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
         """The trials that are still to be run, by hash; of a search the suggested ones."""
-        plans = self.recorder.plans
-        return {digest: plans[digest] for digest in plans if digest not in self.skipped}
+        return {k: trial for k, trial in self.plans.items() if k not in self.skipped}
 
     @property
     def unfinished(self) -> int:
@@ -160,28 +163,19 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         for line in (labels, *plan.notes, *league):
             progress.say(line)
         wait(loading)
-        from labeldp.platform.records.recorder import Recorder
-
         yield OpenSweep(
             plan=plan,
             data=data,
+            folder=folder,
+            tracker=tracker,
+            plans=plans,
+            made_by={"git_commit": commit, "environment": describe()},
             skipped=skipped,
             capacity=capacity,
             trial=trial,
             teacher=teacher,
             home=home,
             authority=authority,
-            recorder=Recorder(
-                folder=folder,
-                tracker=tracker,
-                plans=plans,
-                made_by={"git_commit": commit, "environment": describe()},
-                progress=progress,
-                home=home,
-                authority=authority,
-                num_labels=plan.size.num_labels,
-                features=features,
-            ),
             progress=progress,
             book=book,
         )

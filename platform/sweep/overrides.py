@@ -28,19 +28,12 @@ _AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML of decimal numbers (1e-3 is one, 010 and 1:30 are texts), whose keys stand once."""
+    """YAML of decimal numbers: 1e-3 is one, 010 and 1:30 are texts."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [each for each in found if each[0].rpartition(":")[2] in ("bool", "null", "merge")]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        names = [self.construct_object(name, deep=True) for name, _ in node.value]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        if twice:
-            raise yaml.YAMLError(f"key {twice[0]!r} is there twice")
-        return super().construct_mapping(node, deep=deep)
 
 
 # A column 007 must not become 7: whole numbers are those that are written back the same.

@@ -195,7 +195,10 @@ def _noting(refusals: list[ValueError | OSError]) -> Iterator[None]:
 def _with_canaries(
     sized: Sweep, trials: Sequence[PlannedTrial], options: SweepOptions, size: DataSize
 ) -> tuple[Sweep, list[PlannedTrial]]:
-    """Settle the numbers of canaries in the trials, and in the base of a search's suggestions."""
+    """Settle the numbers of canaries in the trials, and in the base of a search's suggestions.
+
+    Trials of a sweep have the same labels, and so the same canaries.
+    """
     config = trials[0].config
     # A sweep may plant as many as it likes in its own data set.
     asked = config.data.name == "own" or "audit.canaries" in options.overrides
@@ -207,33 +210,20 @@ def _with_canaries(
         )
     # The labels of a results folder are spoiled already: they stay so unless a number is stated.
     first = min((options.results.expanduser() / "trials").glob("*.json"), default=None)
-    kept = None if first is None else TrialRecord.read(first).canaries
-    before = None if kept is None else AuditSettings(canaries=kept[0], coin_canaries=kept[1])
-    trials = with_canaries(trials, size, before=before)
-    audit = trials[0].config.audit
+    before = None if first is None else TrialRecord.read(first).canaries
+    audit = config.audit
+    for name, number in zip(_CANARIES, before or (), strict=False):
+        if getattr(audit, name) is None:
+            audit = replace(audit, **{name: number})
+    audit = audit.settled(num_labels=size.num_labels, num_classes=size.num_classes)
     check_room(audit, num_labels=size.num_labels)
-    numbers = {name: getattr(audit, name) for name in _CANARIES}
-    base = replace(sized.base, audit=replace(sized.base.audit, **numbers))
-    return replace(sized, base=base), trials
 
+    def settled(config: TrialConfig) -> TrialConfig:
+        numbers = {name: getattr(audit, name) for name in _CANARIES}
+        return replace(config, audit=replace(config.audit, **numbers))
 
-def with_canaries(
-    trials: Sequence[PlannedTrial], size: DataSize, *, before: AuditSettings | None = None
-) -> list[PlannedTrial]:
-    """Return trials with the default numbers of canaries in their settings, as they are hashed.
-
-    `before`: defaults of an earlier start in place of the usual ones.
-    """
-
-    def settled(audit: AuditSettings) -> AuditSettings:
-        unstated = [name for name in _CANARIES if before and getattr(audit, name) is None]
-        audit = replace(audit, **{name: getattr(before, name) for name in unstated})
-        return audit.settled(num_labels=size.num_labels, num_classes=size.num_classes)
-
-    return [
-        replace(trial, config=replace(trial.config, audit=settled(trial.config.audit)))
-        for trial in trials
-    ]
+    trials = [replace(trial, config=settled(trial.config)) for trial in trials]
+    return replace(sized, base=settled(sized.base)), trials
 
 
 def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:

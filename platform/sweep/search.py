@@ -15,7 +15,6 @@ import itertools
 import json
 import math
 import operator
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -192,7 +191,7 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
 
 def check_installed() -> None:
     """Refuse a search where Optuna is not installed."""
-    if find_spec("optuna") is None:  # Ray Tune uses it
+    if find_spec("optuna") is None:
         raise ConfigurationError(
             "--search optuna needs the package optuna, which is not installed; install it with "
             "`pip install 'labeldp[search]'`, or leave the search out for random draws"
@@ -207,12 +206,11 @@ def suggest(
     number: int,
     attempt: int = 0,
 ) -> Numbers:
-    """Return the setting to try next, by a searcher that is made anew from the results so far.
+    """Return the setting to try next, by a study that is made anew from the results so far.
 
     `number` suggestions came before; `attempt` counts those of this one that were tried already.
     """
     import optuna
-    from ray.tune.search.optuna import OptunaSearch
 
     def distribution(axis: RandomAxis) -> optuna.distributions.BaseDistribution:
         if isinstance(axis, Choice):
@@ -226,18 +224,14 @@ def suggest(
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     mixed = np.random.SeedSequence([seed, number, attempt]).generate_state(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of experimental parts that Ray's wrapper uses
-        searcher = OptunaSearch(
-            {key: distribution(axis) for key, axis in axes.items()},
-            metric="accuracy",
-            mode="max",
-            seed=int(mixed[0]),
-            points_to_evaluate=[point(numbers) for numbers, _ in results] or None,
-            evaluated_rewards=[accuracy for _, accuracy in results] or None,
+    sampler = optuna.samplers.TPESampler(seed=int(mixed[0]))
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    space = {key: distribution(axis) for key, axis in axes.items()}
+    for numbers, accuracy in results:
+        study.add_trial(
+            optuna.trial.create_trial(params=point(numbers), distributions=space, value=accuracy)
         )
-        found = searcher.suggest("next")
-    assert found is not None, "a study of a known space always has a suggestion"
+    found = study.ask(space).params
     return tuple(float(found[key]) for key in axes)
 
 

@@ -1,16 +1,14 @@
 """Last step of a sweep: its report, its own run in tracking, and its outcome as JSON."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labeldp.platform.records.recorder import ledger_json
-from labeldp.platform.records.tracking import TRACKING_ERRORS
+from labeldp.platform.records.recorder import Recorder, ledger_json
 from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import OF_ALL, OF_PRIVATE, read_folder, sentences, sweep_totals
+from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
+from labeldp.platform.report.page import write_report
 from labeldp.platform.report.pareto import front_rows
-from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.sweep.open_sweep import OpenSweep
 
 
@@ -19,10 +17,10 @@ class SweepOutcome:
     """The outcome of a sweep; the JSON that `--json` prints.
 
     Of `trials`, some were `skipped` (finished before), `finished` now, `failed` (of which some
-    requested releases `over_budget`), or are `left` for the next run. `private` is the price of the
-    trials with noise alone, `labels` the numbers of labels to train on and of those spoiled for
-    audits; `finding`, `cost` and `spoiled` are texts, `league` names the features' origin. `links`
-    lead into the tracking pages, of its server or of `labeldp ui`.
+    requested releases `over_budget`), or are `left` for the next run. `epsilon_private` is the
+    price of the trials with noise alone, `labels` the numbers of labels to train on and of those
+    spoiled for audits; `finding`, `cost` and `spoiled` are texts, `league` names the features'
+    origin. `links` lead into the tracking pages, of its server or of `labeldp ui`.
     """
 
     experiment: str
@@ -39,7 +37,7 @@ class SweepOutcome:
     ledger: dict[str, Any]
     report: str
     tracked: bool
-    private: dict[str, float] = field(default_factory=dict)
+    epsilon_private: float = 0.0
     labels: dict[str, int] = field(default_factory=dict)
     finding: tuple[str, ...] = ()
     cost: str = ""
@@ -48,18 +46,17 @@ class SweepOutcome:
     league: str = ""
 
 
-def report(sweep: OpenSweep) -> SweepOutcome:
+def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     """Report on all trials of a sweep's folder, those of earlier commands too; close its run."""
-    recorder, plan = sweep.recorder, sweep.plan
-    folder, tracker = recorder.folder, recorder.tracker
-    charges = sweep.home.ledger()
-    totals = sweep_totals(charges, folder.identity(), delta=plan.delta)
+    plan, folder, tracker = sweep.plan, sweep.folder, sweep.tracker
+    charges, identity = sweep.home.ledger(), folder.identity()
+    totals = sweep_totals(charges, identity, delta=plan.delta)
     labels = {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
     facts = {**totals, **labels}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, now = folder.records(), recorder.records
     failed = [record for record in now.values() if not record.finished]
-    left = plan.total - len({**sweep.skipped, **now})
+    left = plan.total - len(recorder.ended)
     try:
         releases = sentences(read_folder(folder.path).lines)
     except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
@@ -74,9 +71,21 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         releases=releases,
         left=left,
     )
-    complete = recorder.replay({**sweep.skipped, **recorder.records})
+    finished = sum(record.finished for record in recorder.ended.values())
+    tracked = recorder.close(
+        metrics={
+            "trials": plan.total,
+            "finished": finished,
+            "teachers_trained": identity.teachers_trained or 0,
+            "teachers_reused": identity.teachers_reused or 0,
+            **facts,
+        },
+        files=(page.html, page.pareto_png, page.pareto_csv),
+        private=page.private,
+        texts={"ledger.json": ledger_json(charges)},
+        finished=finished == plan.total,
+    )
     rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
-    tracked = complete and _close(sweep, page, facts, ledger_json(charges))
     return SweepOutcome(
         trials=plan.total,
         finished=len(now) - len(failed),
@@ -95,37 +104,12 @@ def report(sweep: OpenSweep) -> SweepOutcome:
         ),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},
+        epsilon_private=totals["epsilon_private"],
         report=str(page.html),
         tracked=tracked,
-        private={name: totals[name] for name in OF_PRIVATE},
         finding=found.sentences,
         cost=found.cost,
         labels=labels,
         spoiled=found.spoiled,
         league=sweep.data.public.provenance.words,
     )
-
-
-def _close(sweep: OpenSweep, page: Report, facts: Mapping[str, Any], charged: str) -> bool:
-    records = {**sweep.skipped, **sweep.recorder.records}
-    planned = sweep.plan.total
-    finished = sum(record.finished for record in records.values())
-    identity = sweep.recorder.folder.identity()
-    try:
-        sweep.recorder.tracker.close_parent(
-            metrics={
-                "trials": planned,
-                "finished": finished,
-                "teachers_trained": identity.teachers_trained or 0,
-                "teachers_reused": identity.teachers_reused or 0,
-                **{key: float(value) for key, value in facts.items()},
-            },
-            files=(page.html, page.pareto_png, page.pareto_csv),
-            private=page.private,
-            texts={"ledger.json": charged},
-            finished=finished == planned,
-        )
-    except TRACKING_ERRORS as error:
-        sweep.recorder.lost(error)
-        return False
-    return True

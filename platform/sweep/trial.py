@@ -168,11 +168,11 @@ def run_trial(
     trial repeats its earlier epochs. Without `checkpoints` it can't be resumed and keeps no model,
     without `stops` it is not stopped early.
     """
-    begun = _Clock()
+    begun = time.perf_counter()
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    epochs, clock = _resume(trainer, checkpoints, vault=vault) or ([], begun)
+    epochs, begun = _resume(trainer, checkpoints, vault=vault) or ([], begun)
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
     rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
@@ -184,10 +184,8 @@ def run_trial(
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
             if stops.by.estimated:
                 figures |= estimate(config, trainer, data=data, vault=vault)[0]
-            elif data.bounds is not None:
-                figures |= _errors(trainer, data)
             else:
-                figures |= test_figures(trainer.predict(data.test_features), data.test_labels)[0]
+                figures |= on_test_split(trainer, data)[0]
         on_epoch(figures, rung)
         stopped = rung and stops is not None and stops.stopped(vault.trial)
         # A later stage's request follows from a network, to the last digit: one that is trained
@@ -199,10 +197,10 @@ def run_trial(
                     "trainer": trainer.state_dict(),
                     "release_keys": list(vault.keys),
                     "epochs": [asdict(metrics) for metrics in epochs],
-                    "seconds": clock.seconds,
+                    "seconds": time.perf_counter() - begun,
                 }
             )
-    measured, reliability = _measured(config, trainer, data=data, vault=vault, clock=clock)
+    measured, reliability = _measured(config, trainer, data=data, vault=vault, begun=begun)
     predictor = trainer.predictor() if config.models.keep else None
     if checkpoints is not None and predictor is not None:
         origin = Origin(
@@ -229,19 +227,13 @@ def run_trial(
     )
 
 
-class _Clock:
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._begun = time.perf_counter() - seconds
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self._begun
-
-
 def _resume(
     trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels
-) -> tuple[list[EpochMetrics], _Clock] | None:
-    """Restore a trainer's kept state, if there is one; returns the epochs and time up to it."""
+) -> tuple[list[EpochMetrics], float] | None:
+    """Restore a trainer's kept state, if there is one; returns its epochs, and when it began.
+
+    That is as if it had trained without a break, by the clock of this process.
+    """
     state = None if checkpoints is None else checkpoints.find()
     # A state that grew from other releases than those just read belongs to a ledger that is gone:
     # continuing from it would use labels that this ledger does not know to be paid for.
@@ -250,16 +242,16 @@ def _resume(
     trainer.load_state_dict(state["trainer"])
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
-    clock = _Clock(float(state["seconds"]))
-    return [EpochMetrics(**metrics) for metrics in state["epochs"]], clock
+    begun = time.perf_counter() - float(state["seconds"])
+    return [EpochMetrics(**metrics) for metrics in state["epochs"]], begun
 
 
 def _measured(
-    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels, clock: _Clock
+    config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels, begun: float
 ) -> tuple[dict[str, float], Reliability]:
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
-    train_seconds, audited = clock.seconds, time.perf_counter()
+    audited = time.perf_counter()
     positions = vault.canary_positions()
     # Networks don't take batches of nothing.
     confidences = (
@@ -271,20 +263,17 @@ def _measured(
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
     estimated, reliability = estimate(config, trainer, data=data, vault=vault)
-    if data.bounds is not None:
-        estimated |= _errors(trainer, data)
-    elif len(data.test_labels):
-        scores = trainer.predict(data.test_features)
-        figures, reliability = test_figures(scores, data.test_labels)
+    if data.has_test_split:
+        figures, reliability = on_test_split(trainer, data)
         estimated |= figures
-    elif data.held_out_features is not None and len(data.held_out_features):
+    elif data.bounds is None and data.held_out_features is not None and len(data.held_out_features):
         mean = trainer.predict(data.held_out_features).mean(0)
         estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
     found = {
         "epsilon": stated(epsilon),
         "delta": delta,
-        "train_seconds": train_seconds,
+        "train_seconds": audited - begun,
         "audit_seconds": audit_seconds,
         # Without a public test split the accuracy is not a number, and is left out.
         **{name: value for name, value in measured.items() if not math.isnan(value)},
@@ -293,12 +282,13 @@ def _measured(
     return found, reliability
 
 
-def _errors(trainer: Any, data: PublicData) -> dict[str, float]:
-    """Errors of amounts on the public test split; none without one."""
-    if not data.has_test_split:
-        return {}
-    assert data.bounds is not None and data.test_amounts is not None
-    return error_figures(trainer.amounts(data.test_features), data.test_amounts, bounds=data.bounds)
+def on_test_split(trainer: Any, data: PublicData) -> tuple[dict[str, float], Reliability]:
+    """Measure a trained model on the public test split, which there is."""
+    if data.bounds is None:
+        return test_figures(trainer.predict(data.test_features), data.test_labels)
+    assert data.test_amounts is not None
+    predicted = trainer.amounts(data.test_features)
+    return error_figures(predicted, data.test_amounts, bounds=data.bounds), []
 
 
 def estimate(
@@ -314,7 +304,8 @@ def estimate(
         low, high = data.bounds
         predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
         sums = vault.release_held_out(mechanism, predicted).values
-        return estimated_errors(sums, mechanism, examples=len(predicted), bounds=data.bounds), []
+        width, examples = high - low, len(predicted)
+        return _parts(error_estimates(sums, mechanism, examples=examples, width=width)), []
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
     if isinstance(mechanism, CorrectCount):
@@ -454,14 +445,6 @@ def error_figures(
         "share_beyond_bounds": float(np.mean((amounts < low) | (amounts > high))),
     }
     return figures | ({"relative_error": float(errors.sum()) / total} if total else {})
-
-
-def estimated_errors(
-    sums: NDArray[Any], mechanism: ErrorSums, *, examples: int, bounds: tuple[float, float]
-) -> dict[str, float]:
-    """Read errors of amounts off sums that were released of held-out ones."""
-    width = bounds[1] - bounds[0]
-    return _parts(error_estimates(sums, mechanism, examples=examples, width=width))
 
 
 def estimated_figures(

@@ -16,12 +16,11 @@ from ray.tune.search import Searcher
 
 from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder
+from labeldp.platform.records.recorder import Recorder, Unsaved
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord
 from labeldp.platform.sweep.cluster import capacity
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import CannotFit, Resources, ensembles_of
 from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
 from labeldp.platform.vault.teacher_pool import pool_size, train_ensemble
@@ -35,8 +34,8 @@ WAIT_SECONDS = 900.0
 TELL_SECONDS = 30.0
 
 
-def run(sweep: OpenSweep) -> None:
-    """Train the teachers whose votes are missing, then run the trials that are left."""
+def run(sweep: OpenSweep) -> Recorder:
+    """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data, trained, reused = ray.put(sweep.data.public), 0, 0
     for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
@@ -58,16 +57,17 @@ def run(sweep: OpenSweep) -> None:
         )
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
-        sweep.recorder.folder.identify(teachers_trained=trained, teachers_reused=reused)
+        sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
+    recorder = Recorder(sweep)
     if sweep.unfinished:
-        _run_trials(sweep)
+        _run_trials(sweep, recorder)
+    return recorder
 
 
-def _run_trials(sweep: OpenSweep) -> None:
-    recorder, each, minutes = sweep.recorder, sweep.trial, sweep.plan.options.max_minutes
-    folder = recorder.folder
+def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
+    each, minutes, folder = sweep.trial, sweep.plan.options.max_minutes, sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    rule, hand_out = sweep.plan.sweep.stop, hand_out_of(sweep)
+    rule, hand_out = sweep.plan.sweep.stop, HandOut(recorder) if sweep.book else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
@@ -80,7 +80,6 @@ def _run_trials(sweep: OpenSweep) -> None:
         cpus=each.cpus,
         stops=stops,
     )
-    shutil.rmtree(folder.scratch, ignore_errors=True)
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
         param_space={} if hand_out else {"hash": tune.grid_search(list(sweep.left))},
@@ -102,17 +101,10 @@ def _run_trials(sweep: OpenSweep) -> None:
         ),
     )
     try:
-        _fit(tuner, recorder, hand_out)
+        _fit(tuner, recorder)
     finally:
         ray.kill(keeper)  # Tune keeps handles of it for as long as the cluster lives
         shutil.rmtree(folder.scratch, ignore_errors=True)
-
-
-def hand_out_of(sweep: OpenSweep) -> "HandOut | None":
-    """Return Tune's searcher; None for a sweep whose trials are listed."""
-    if sweep.book is None:
-        return None
-    return HandOut(sweep.book, records=lambda: {**sweep.skipped, **sweep.recorder.records})
 
 
 def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
@@ -126,7 +118,7 @@ def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     epochs = [trial.config.trainer.epochs for trial in probed or plan.trials]
 
     def group_of(digest: str) -> Hashable:
-        trial = sweep.recorder.plans[digest]
+        trial = sweep.plans[digest]
         shared = frozenset(releases_of(trial, num_classes=plan.size.num_classes))
         return (trial.variant, trial.config.seed, shared)
 
@@ -136,7 +128,7 @@ def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
     return scheduler
 
 
-def _fit(tuner: tune.Tuner, recorder: Recorder, hand_out: "HandOut | None") -> None:
+def _fit(tuner: tune.Tuner, recorder: Recorder) -> None:
     """Run Tune to its end; raise the error that broke it in place of Tune's."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Tune's own deprecations
@@ -144,34 +136,28 @@ def _fit(tuner: tune.Tuner, recorder: Recorder, hand_out: "HandOut | None") -> N
             tuner.fit()
         except OSError as error:
             raise ResultsFolderError(
-                f"results folder {recorder.folder.path} can't be written ({error}); free the disk "
-                "or make it writable, and run again with --resume auto"
+                f"results folder {recorder.sweep.folder.path} can't be written ({error}); free the "
+                "disk or make it writable, and run again with --resume auto"
             ) from error
         except TuneError:
-            broken = recorder.broken or (hand_out and hand_out.broken)
-            if not broken:
+            if not recorder.broken:
                 raise
-            raise broken from None
+            raise recorder.broken from None
 
 
-class HandOut(Searcher):
-    """Tune's searcher: passes on a book's suggestions. Its results lie in the records alone."""
+class HandOut(Unsaved, Searcher):
+    """Tune's searcher of a sweep with a book: passes on its suggestions. Results are in records."""
 
-    def __init__(self, book: SearchBook, *, records: Callable[[], Mapping[str, TrialRecord]]):
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
-        self._book, self._records = book, records
-        self.broken: Exception | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # for Tune's snapshots: a sweep resumes from its records
+        self._recorder = recorder
 
     def suggest(self, trial_id: str) -> Any:
         """Return the next trial's settings, or that there is none."""
-        try:
-            found = self._book.next(self._records())
-        except Exception as error:
-            self.broken = error  # Tune passes on its text only
-            raise
+        book = self._recorder.sweep.book
+        assert book is not None
+        with self._recorder.telling_why():
+            found = book.next(self._recorder.ended)
         if found is None:
             return Searcher.FINISHED
         return {"hash": found.hash, "search": found.search, "numbers": list(found.numbers)}
@@ -189,7 +175,7 @@ class HandOut(Searcher):
         """Nothing: a sweep is not resumed by Tune."""
 
 
-class AshaByGroup(FIFOScheduler):
+class AshaByGroup(Unsaved, FIFOScheduler):
     """One ASHA for each group of trials; the keeper has the names of those that it stops."""
 
     def __init__(
@@ -199,9 +185,6 @@ class AshaByGroup(FIFOScheduler):
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
         self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # for Tune's snapshots: a sweep resumes from its records
 
     def save(self, checkpoint_path: str) -> None:
         """Write nothing."""
@@ -242,16 +225,13 @@ class AshaByGroup(FIFOScheduler):
         return str(asha.on_trial_result(None, trial, dict(rung)))
 
 
-class PlaceWatch(tune.Callback):
+class PlaceWatch(Unsaved, tune.Callback):
     """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
     def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
         self._each, self._progress = each, progress
         self._since: float | None = None
         self._reported = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Look whether any trial runs; end the sweep where none has for too long."""

@@ -30,7 +30,6 @@ from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
     BY_TEACHERS,
     LABEL,
-    NOT_LOOKED_AT,
     AnsweredRequest,
     PateAnswers,
     PublishedCost,
@@ -48,7 +47,7 @@ from labeldp.mechanisms.vault import (
     ReleaseStore,
     Shard,
 )
-from labeldp.platform.records.results import keep_consensus, write_json
+from labeldp.platform.records.results import write_json
 from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
@@ -285,11 +284,6 @@ class LabelHome:
         figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
         # Of all answers that the trial has read so far, instead of the earlier ones.
         self._write(trial, {**page, "answers": {"keys": keys, "figures": figures}})
-        if self._results is not None:
-            seen = released[:, BY_TEACHERS] != NOT_LOOKED_AT
-            shares = votes[:first].max(1)[seen] / ensemble.teachers
-            answered = released[seen, BY_TEACHERS] == 1
-            keep_consensus(self._results, trial, shares, answered=answered)
         return released, keys
 
     def _published_cost(

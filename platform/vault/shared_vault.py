@@ -18,7 +18,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,12 +111,13 @@ class PublicSide:
 
 
 _Place = tuple[PublicSide, ReleaseStore]
+_Paid = tuple[PublicSide, Sequence[Charge]]
 
 
 class SharedVault:
-    """The ledger of all fits that were given it, and the releases that they share.
+    """One ledger and stored releases for several fits.
 
-    Give it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
+    Pass it, or the name of its folder, to `LabelPrivateClassifier(vault=...)`.
     """
 
     def __init__(
@@ -161,11 +162,11 @@ class SharedVault:
 
     @property
     def votes(self) -> Path | None:
-        """Where ensembles' votes are kept; None for a vault in memory."""
+        """Folder of the ensembles' votes; None for a vault in memory."""
         return None if self.folder is None else self.folder / "votes"
 
     def relabel(self) -> None:
-        """Say publicly that labels may have changed: from now on every release is drawn anew.
+        """State publicly that labels may have changed: later releases are drawn and paid again.
 
         Earlier payments still count. Call it on a schedule, or with each delivery of labels, rather
         than only if one changed: the totals show that it was called.
@@ -183,11 +184,11 @@ class SharedVault:
 
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""
-        return _charges(self._places())
+        return _charges(self._paid())
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from releasing meanwhile, so that a budget is kept.
+        """Block releases of other processes and threads meanwhile, so that a budget holds.
 
         The ledger in its folder is signed at the end, if there is a key.
         """
@@ -206,38 +207,37 @@ class SharedVault:
         delta: float = USUAL_DELTA,
         planned: tuple[PublicSide, Sequence[Charge]] | None = None,
     ) -> tuple[float, float]:
-        """Epsilon of the label that has paid most over all fits, and the delta at which it holds.
+        """Return the largest epsilon of a label over all fits, and the delta at which it holds.
 
-        That delta is 0 where every release is pure, and above `delta` where failures need more.
-        With `planned` charges of labels of that public side: what it would be after them.
+        This delta is 0 if every release is pure, and above `delta` if failures need more.
+        `planned` charges of a public side are added.
         """
-        places = list(self._places())
+        paid = self._paid()
         if planned is not None and planned[1]:
-            side, charges = planned
-            places.append((side, MemoryStore(_charges=list(charges))))
-        at = delta_of_total(_charges(places), delta=delta)
-        return _joint_ledger(places).epsilon_or_infinity(delta=at), at
+            paid.append(planned)
+        at = delta_of_total(_charges(paid), delta=delta)
+        return joint_ledger(paid)[0].epsilon_or_infinity(delta=at), at
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
-        """Epsilon of the label that has paid most over all fits, at this delta and no larger one.
+        """Return the largest epsilon of a label over all fits at this delta.
 
-        Infinite where none holds there; `total` has one, and the delta that it takes.
+        It is infinite if the releases need a larger delta, which `total` states.
         """
-        return _joint_ledger(list(self._places())).epsilon_or_infinity(delta=delta)
+        return joint_ledger(self._paid())[0].epsilon_or_infinity(delta=delta)
 
     def paid_before(self, side: PublicSide) -> int:
-        """Return how many people of a fit other fits named that released something."""
+        """Return the number of people of a fit that other fits with releases named."""
         others = [
-            place.names
-            for place, store in self._places()
-            if place.people is not None and place.key != side.key and store.charges()
+            other.names
+            for other, _ in self._paid()
+            if other.people is not None and other.key != side.key
         ]
         return len(np.intersect1d(side.names, np.concatenate(others))) if others else 0
 
     def store(self, side: PublicSide, *, create: bool = True) -> ReleaseStore:
         """Return the store of all fits with this public side since the last `relabel`.
 
-        If there is none, it is created here, or else it is one that the vault does not know.
+        A missing store is created; with `create=False` the vault does not keep it.
         """
         self._refuse_a_fork()
         self._refuse_other_persons(side)
@@ -268,6 +268,10 @@ class SharedVault:
                 f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
                 "place of --moved, and another folder for it in place of --results)"
             ) from error
+
+    def _paid(self) -> list[_Paid]:
+        """The fits that released something, with their lines."""
+        return [(side, paid) for side, store in self._places() if (paid := store.charges())]
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
@@ -324,18 +328,11 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
 
 
-def _charges(places: Iterable[_Place]) -> list[Charge]:
-    return [charge for _, store in places for charge in store.charges()]
+def _charges(paid: Sequence[_Paid]) -> list[Charge]:
+    return [charge for _, charges in paid for charge in charges]
 
 
-def _joint_ledger(places: Iterable[_Place]) -> PrivacyLedger:
-    """One ledger of all fits that released something."""
-    return joint_ledger([(side, paid) for side, store in places if (paid := store.charges())])[0]
-
-
-def joint_ledger(
-    paid: Sequence[tuple[PublicSide, Sequence[Charge]]],
-) -> tuple[PrivacyLedger, NDArray[np.str_]]:
+def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]]:
     """Return one ledger of the charges of several fits over people numbered alike, and their names.
 
     It has one label, anybody's, where no fit names its people.

@@ -131,7 +131,7 @@ def sign_folder(folder: Path, *, records: bool = False) -> None:
                 f"{bad[0]} in {folder} is not as it was signed, so nothing is signed again; "
                 f"restore it, or remove {folder / SIGNATURE} to accept the change"
             )
-    made = signed(_entries(folder, covers), covers=covers)
+    made = signed(dict(sorted(_digests(folder, covers))), covers=covers)
     assert made is not None, "there is a key"
     with replacing(folder / SIGNATURE) as file:
         file.write(made)
@@ -169,7 +169,7 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
     if problems:
         facts["damaged"] = [SIGNATURE]
     else:
-        then, now = found.entries, _entries(folder, found.covers)
+        then, now = found.entries, dict(sorted(_digests(folder, found.covers)))
         facts["edited"] = [name for name in then if name in now and now[name] != then[name]]
         facts["removed"] = [name for name in then if name not in now]
         facts["added"] = [name for name in now if name not in then]
@@ -198,10 +198,6 @@ def public_key(key: str) -> str:
             f"ed25519 key ({error}); openssl pkey -in PRIVATE.pem -pubout writes one"
         ) from error
     return str(loaded.public_bytes_raw().hex())
-
-
-def _entries(folder: Path, covers: str) -> dict[str, str]:
-    return dict(sorted(_digests(folder, covers)))
 
 
 def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:

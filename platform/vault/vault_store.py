@@ -101,12 +101,7 @@ class SqliteStore:
                     connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
-                if version != SCHEMA_VERSION:
-                    raise StoreUnusable(
-                        f"{path} is a vault store of version {version}, but this labeldp reads "
-                        f"version {SCHEMA_VERSION}; use the labeldp that wrote it, or another "
-                        "folder with --results"
-                    )
+                _check_version(path, version)
                 self.id, lines = _settle(connection, path, moved=moved)
             # After the transaction, when the store's own id is sure to be in it. From now on a
             # missing witness was taken away.
@@ -203,6 +198,14 @@ class SqliteStore:
 
 
 # The store's identity, and the witness beside it
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version != SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"{path} is a vault store of version {version}, but this labeldp reads version "
+            f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
+        )
 
 
 def witness(path: Path) -> Path:
@@ -326,11 +329,7 @@ def read_ledger(path: Path) -> KeptLedger:
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
         ).fetchone()
-        if version != SCHEMA_VERSION:
-            raise StoreUnusable(
-                f"{path} is a vault store of version {version}, but this labeldp reads version "
-                f"{SCHEMA_VERSION}; use the labeldp that wrote it"
-            )
+        _check_version(path, version)
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
         rows = connection.execute(
             "SELECT key, event, indices, mechanism, failure_probability, made FROM charges "

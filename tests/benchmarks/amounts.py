@@ -4,14 +4,11 @@
     python -m tests.benchmarks.amounts --data FOLDER --seeds 5    # with cal_housing.data in it
 
 Mean squared error on test rows as a share of the variance of their amounts, mean and standard
-deviation over seeds of the noise, as Markdown. Without a file, 20,000 rows of its kind are made:
-eight features, amounts that are skewed and capped at the upper bound. `laplace` is the baseline
-without a channel or a prior: Laplace noise of scale 1 / epsilon on amounts between 0 and 1, and
-boosted trees of the same kind on them.
+deviation over seeds of the noise. Without a file, rows of its kind are made. `laplace` is boosted
+trees on amounts between 0 and 1 with Laplace noise of scale 1 / epsilon.
 """
 
 import argparse
-import sys
 import warnings
 from pathlib import Path
 
@@ -21,7 +18,7 @@ from numpy.typing import NDArray
 
 from labeldp import LabelPrivateRegressor, PrivacyAddsUp
 from labeldp.mechanisms.amounts import AmountNoise
-from labeldp.trainers.methods.released_amounts import named_regressor
+from labeldp.trainers.methods.amounts import named_regressor
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 METHODS = ("sums", *AmountNoise, "laplace")
@@ -60,7 +57,6 @@ def share_of_variance(
 
 
 def main() -> None:
-    """Print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of cal_housing.data")
     parser.add_argument("--seeds", type=int, default=5)
@@ -81,8 +77,7 @@ def main() -> None:
                 for seed in range(options.seeds)
             ]
             cells.append(f"{np.mean(found):.3f} +- {np.std(found, ddof=1):.3f}")
-        print(f"| `{method}` | {' | '.join(cells)} |")
-        sys.stdout.flush()
+        print(f"| `{method}` | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

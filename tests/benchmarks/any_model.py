@@ -1,15 +1,12 @@
 """Any model on released labels, beside the same model on true ones: the tables of docs/python.md.
 
-    python -m tests.benchmarks.any_model conversions --rows 1000000 --seeds 5
     python -m tests.benchmarks.any_model adult --data DEST --seeds 5
 
-Prints ROC AUC, log loss and calibration error on test rows, mean and standard deviation over seeds
-of the noise, as Markdown. Two classes: subset selection is randomized response. `--models` and
-`--methods` choose; `network` is the platform's own model.
+Prints figures of test rows, mean and standard deviation over seeds of the noise, as Markdown. Two
+classes: subset selection is randomized response. `network` is the platform's own model.
 """
 
 import argparse
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -22,7 +19,6 @@ from numpy.typing import NDArray
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.platform.api.two_parties import prepared
 from labeldp.platform.sweep.trial import test_figures
-from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -34,19 +30,13 @@ _ADULT = (
 Part = tuple[pd.DataFrame, NDArray[np.int64]]
 
 
-def tables(name: str, *, rows: int, folder: Path) -> tuple[Part, Part]:
+def adult(folder: Path) -> tuple[Part, Part]:
     """Return features and labels in 0..1 for training and for testing."""
-    if name == "conversions":
-        train, test = conversions(rows, seed=0), conversions(100_000, seed=1)
-        labels = [(each.pop("bought") == "yes").to_numpy(np.int64) for each in (train, test)]
-        unseen = ["id", *(name for name in SECRETS if name != "bought")]
-        train, test = (each.drop(columns=unseen) for each in (train, test))
-    else:
-        train, test = (
-            pd.read_csv(folder / file, names=_ADULT, skipinitialspace=True, skiprows=skipped)
-            for file, skipped in (("adult.data", 0), ("adult.test", 1))
-        )
-        labels = [each.pop("income").str.contains(">").to_numpy(np.int64) for each in (train, test)]
+    train, test = (
+        pd.read_csv(folder / file, names=_ADULT, skipinitialspace=True, skiprows=skipped)
+        for file, skipped in (("adult.data", 0), ("adult.test", 1))
+    )
+    labels = [each.pop("income").str.contains(">").to_numpy(np.int64) for each in (train, test)]
     return (train, labels[0]), (test, labels[1])
 
 
@@ -74,7 +64,6 @@ def measured(
 
 
 def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]:
-    """Yield the rows of the table."""
     yield f"| model | labels | epsilon | {' | '.join(_SHOWN)} | seconds | seeds |"
     yield "|---" * (len(_SHOWN) + 5) + "|"
     for model in options.models.split(","):
@@ -96,11 +85,9 @@ def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]
 
 
 def main() -> None:
-    """Print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=("conversions", "adult"))
+    parser.add_argument("name", choices=("adult",))
     parser.add_argument("--data", type=Path, default=Path(), help="folder of adult.data")
-    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--models", default="boosting,logistic,network")
@@ -108,10 +95,9 @@ def main() -> None:
     options = parser.parse_args()
     # Fits on the same rows, for comparison.
     warnings.simplefilter("ignore", PrivacyAddsUp)
-    train, test = tables(options.name, rows=options.rows, folder=options.data)
+    train, test = adult(options.data)
     for line in lines(train, test, options):
-        print(line)
-        sys.stdout.flush()
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

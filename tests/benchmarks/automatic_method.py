@@ -54,7 +54,6 @@ def accuracy(method: str, rows: Rows, *, epsilon: float, classes: int) -> float:
 
 
 def main() -> None:
-    """Measure, and print the table as Markdown."""
     warnings.simplefilter("ignore", PrivacyAddsUp)  # fits on the same rows, for comparison
     sets: dict[str, tuple[Rows, int]] = {
         f"{rows:,} rows, {classes} classes": (table_of(rows, classes), classes)

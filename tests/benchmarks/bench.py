@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import hot_paths
 from tests.benchmarks.benchmark import BENCHMARKS, Benchmark, commit, machine
+from tests.benchmarks.hot_paths import large, mechanisms, platform, training
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _PAGE = _ROOT / "docs" / "performance.md"
@@ -52,7 +52,6 @@ def in_its_own_process(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def line_of(row: dict[str, Any]) -> str:
-    """Return a row for the terminal."""
     if "ratio" not in row:
         return f"{row['name']:<22} FAILED: {row['words']}"
     peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f}"
@@ -88,8 +87,7 @@ def table_of(rows: Sequence[dict[str, Any]], *, where: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
-    assert hot_paths  # whose import fills the list
+    assert mechanisms and training and platform and large  # whose imports fill the list
     known = {each.name: each for each in BENCHMARKS}
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
     parser.add_argument("--only", nargs="+", action="extend", choices=known, metavar="NAME")

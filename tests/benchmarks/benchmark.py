@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,16 @@ import numpy as np
 import torch
 
 
-def _children_seconds() -> float:
+def children_seconds() -> float:
+    """Processor time of processes that were started and have ended."""
     used = os.times()
     return used.children_user + used.children_system
 
 
-class Clock(Enum):
-    """PROCESSOR time leaves out what others on the machine take; WALL is for disks.
-
-    CHILDREN is the processor time of processes that were started and have ended.
-    """
-
-    PROCESSOR = (time.process_time,)
-    CHILDREN = (_children_seconds,)
-    WALL = (time.perf_counter,)
-
-    def seconds(self, work: Callable[[], object]) -> float:
-        """Time one run."""
-        (now,) = self.value
-        began: float = now()
-        work()
-        return float(now() - began)
+def _timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    began = clock()
+    work()
+    return clock() - began
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +56,7 @@ class Benchmark:
     mark: float
     most_seconds: float = float("inf")
     most_megabytes: float = float("inf")
-    clock: Clock = Clock.PROCESSOR
+    clock: Callable[[], float] = time.process_time  # leaves out what others on the machine take
     rounds: int = 5
 
     def measure(self, scratch: Path) -> dict[str, Any]:
@@ -85,8 +73,8 @@ class Benchmark:
         began, waited = time.perf_counter(), _waited_seconds()
         ours, reference = [], []
         for _ in range(self.rounds):
-            ours.append(self.clock.seconds(work.ours))
-            reference.append(self.clock.seconds(work.reference) / work.part)
+            ours.append(_timed(work.ours, self.clock))
+            reference.append(_timed(work.reference, self.clock) / work.part)
         share = (_waited_seconds() - waited) / (time.perf_counter() - began)
         seconds = statistics.median(ours)
         ratio = statistics.median(reference) / seconds

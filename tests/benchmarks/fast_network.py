@@ -17,7 +17,6 @@ from labeldp.trainers.settings.training import LearnerConfig
 
 
 def main() -> None:
-    """Train the fast network as the command line asks, and print each epoch."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--width", type=int, default=HALF_WIDTH)
     parser.add_argument("--epochs", type=int, default=10)

@@ -2,20 +2,11 @@
 
     python -m tests.benchmarks.gpu_campaign --folder DIR --minutes 9.5 --noise-seed 0
 
-Each call continues where the last one stopped; docs/gpu_campaign.md describes the steps. It needs
-torch, torchvision, numpy and scipy, and the data sets in the folder that LABELDP_DATA names.
+Each call continues where the last one stopped; docs/gpu_campaign.md describes steps and files.
 
-| in the folder | content |
-|---|---|
-| `results/NAME.json` | a finished step |
-| `failed/NAME.json` | a failed step and the reason; delete the file to try again |
-| `states/NAME.pt` | the state that an interrupted step resumes from |
-| `private/` | one vault per data set |
-| `encoders/`, `features/` | networks and features learned from images alone |
-
-Releases are in the vault's file and are not drawn again. A later stage's release (LP-MST, moment
-labels in stages) depends on a trained network, so the state is written right before it: if a
-resumed network gave another last digit, the ledger would charge a second release.
+A later stage's release (LP-MST, moment labels in stages) depends on a trained network, so the state
+is written right before it: if a resumed network gave another last digit, the ledger would charge a
+second release.
 """
 
 import argparse
@@ -88,7 +79,6 @@ class StepLabels:
         *public: NDArray[Any],
         indices: NDArray[np.integer[Any]] | None = None,
     ) -> Release:
-        """Return the release of `mechanism`: the stored one, or one drawn and charged now."""
         release = self.vault.release(mechanism, *public, indices=indices, noise=self.noise)
         self.keys = list(dict.fromkeys([*self.keys, release.key]))
         return release
@@ -119,7 +109,6 @@ class Place:
         return replace(public, features_folder=self.folder / "features")
 
     def labels(self, dataset: str, *, draw: int) -> StepLabels:
-        """Return a data set's labels; each `draw` is another release, charged again."""
         labelled, seed = _loaded(dataset, self.limit), self.noise_seed
         store = SqliteStore(self.folder / "private" / f"{dataset}.db", moved=self.moved)
         vault = LabelVault(
@@ -162,12 +151,10 @@ class Place:
         return True
 
     def write(self, folder: str, name: str, value: Mapping[str, Any]) -> None:
-        """Write JSON."""
         with replacing(self.folder / folder / f"{name}.json") as file:
             file.write((json.dumps(value, indent=1) + "\n").encode())
 
     def keep_state(self, name: str, key: str, state: Mapping[str, Any]) -> None:
-        """Write a step's state; `key` names the step's settings in full."""
         buffer = io.BytesIO()
         torch.save({"key": key, **state}, buffer)
         with replacing(self._state(name)) as file:
@@ -525,7 +512,6 @@ def table(place: Place, steps: Sequence[Step]) -> str:
 
 
 def main() -> int:
-    """Run, list or print; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.gpu_campaign",
         description="Run the most useful experiments on an accelerator, some minutes at a time.",

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from labeldp.platform.api import two_parties
+from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator, some_of
@@ -30,12 +30,10 @@ def without_noise(
     rows, preprocessing = two_parties.prepared(features, "id")
     some = some_of(len(rows), seed=0)
     model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)
-    found: NDArray[np.float64] = model.predict_proba(preprocessing(new.drop(columns="id")))
-    return found
+    return np.asarray(model.predict_proba(preprocessing(new.drop(columns="id"))))
 
 
 def main() -> None:
-    """Print a line for each window and each kind of labels."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
@@ -67,7 +65,7 @@ def main() -> None:
                 vault=SharedVault(),
                 missing="no",
             )
-            released = two_parties.fit_release(features, [two_parties.read_release(folder)])
+            released = two_parties.fit_release(features, [party_files.read_release(folder)])
             true = without_noise(features, labels, new)
             for name, both in (("true", true), ("released", released.predict_proba(new))):
                 found = both[:, 1]

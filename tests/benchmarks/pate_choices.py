@@ -3,9 +3,7 @@
     python -m tests.benchmarks.pate_choices teachers mnist
     python -m tests.benchmarks.pate_choices students mnist
 
-reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md: the epsilon that
-the vault charged, right answers, and test accuracy, mean and range over seeds of shards, queries,
-noise and training.
+reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md.
 """
 
 import argparse
@@ -88,20 +86,17 @@ class Answers:
     persons: None = None
 
     def release(self, *requested: Any, **how: Any) -> Any:
-        """Return a prior's release; none is requested here."""
         raise NotImplementedError
 
     def answers(
         self, ensemble: EnsembleConfig, requests: Sequence[PateAnswers], *_: Any, **__: Any
     ) -> NDArray[np.int64]:
-        """Return the answers [Q, 2] of the only round."""
         (request,) = requests
         noise = SeededNoise(seed=self.seed)
         return self.vault.release_from_votes(request, self.counts, noise=noise).values
 
 
 def teachers() -> Iterator[tuple[str, EnsembleConfig]]:
-    """Yield probes and nearest labels."""
     yield "800 probes | 500", _PROBES.ensemble
     for count, most in _NEIGHBORS:
         nearest = replace(
@@ -146,7 +141,6 @@ def measured(
 
 
 def main() -> None:
-    """Print a row for each choice."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("choice", choices=["teachers", "students"])
     parser.add_argument("data", help="name of a set of images")

@@ -4,8 +4,7 @@
     python -m tests.benchmarks.pate_table results/pate_adult --facts
 
 reads the records of a results folder. A row is an ensemble, sigma2 and K over all settings of the
-check and all partitions: accuracy as mean, standard deviation and range, epsilons as ranges, the
-guaranteed one included. `--facts` prints every figure over all trials instead.
+check and all partitions. `--facts` prints every figure over all trials instead.
 """
 
 import argparse
@@ -29,13 +28,11 @@ _RANGES = {
 
 
 def read(results: Path) -> list[dict[str, Any]]:
-    """Return the finished trials' records."""
     records = [json.loads(path.read_text()) for path in sorted(results.glob("trials/*.json"))]
     return [record for record in records if record["finished"]]
 
 
 def settings_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a line for each ensemble, sigma2 and K."""
     flat = pd.DataFrame([{**r["metrics"], **{k: r["config"][k] for k in _ROW}} for r in records])
     lines = []
     for key, trials in sorted(flat.groupby(list(_ROW)), key=lambda e: (e[0][0], -e[0][1], e[0][2])):
@@ -79,7 +76,6 @@ def _range(values: pd.Series) -> str:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path, help="results folder of the sweep")
     parser.add_argument("--facts", action="store_true", help="every figure over all trials")

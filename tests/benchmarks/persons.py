@@ -2,13 +2,11 @@
 
     python -m tests.benchmarks.persons --rows 50000 --seeds 5
 
-ROC AUC on test rows of the synthetic log, where persons have 1 to 20 rows, at epsilon 1 for all
-labels of a person: mean and standard deviation over seeds of the noise, and the loss against the
-first line, where epsilon holds for one label only. Logistic regression learns from every release.
+ROC AUC on test rows of the synthetic log at epsilon 1 for all labels of a person, and the loss
+against the first line, where epsilon holds for one label only.
 """
 
 import argparse
-import sys
 import warnings
 from collections.abc import Iterator
 
@@ -36,7 +34,6 @@ def epsilon_of_one(labels: int) -> float:
 def measured(
     train: pd.DataFrame, test: pd.DataFrame, *, seeds: int
 ) -> Iterator[tuple[str, list[float]]]:
-    """Yield what protects a person, and the AUC of each seed."""
     persons = numbered(train.person)[0]
     unseen = ["id", *SECRETS]
 
@@ -73,7 +70,6 @@ def measured(
 
 
 def main() -> None:
-    """Print the table line by line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--seeds", type=int, default=5)
@@ -87,8 +83,8 @@ def main() -> None:
     for name, found in measured(train, test, seeds=options.seeds):
         mean = float(np.mean(found))
         first = mean if first is None else first
-        print(f"| {name} | {mean:.3f} +- {np.std(found, ddof=1):.3f} | {first - mean:.3f} |")
-        sys.stdout.flush()
+        spread = f"{mean:.3f} +- {np.std(found, ddof=1):.3f}"
+        print(f"| {name} | {spread} | {first - mean:.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,7 @@
     python -m tests.benchmarks.rivals
 
 The environments are in `.rivals/`. If a library does not install within three minutes, or does not
-run, the table gives the reason. Three libraries are not on PyPI, so this command does not run them:
-Google's label_dp (github.com/google-research/label-dp), ALIBI
-(github.com/facebookresearch/label_dp_antipodes) and Meta's PrivacyGuard
-(github.com/facebookresearch/PrivacyGuard). The PyPI package `privacy-guard` is another one.
+run, the table gives the reason. The PyPI package `privacy-guard` is not Meta's PrivacyGuard.
 """
 
 import json
@@ -126,7 +123,6 @@ def rival(package: str, code: str) -> tuple[str, float | None, float | None]:
 
 
 def main() -> None:
-    """Print the table."""
     print("| task | unit | labeldp | seconds | rival | version | its value | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for task, unit, package, code, ours in RIVALS:

@@ -19,7 +19,6 @@ from tests.benchmarks.hot_paths.training import FASHION, cnn_config, noise_image
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", type=int, default=FASHION)
     images = parser.parse_args().images

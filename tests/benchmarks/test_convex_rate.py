@@ -57,7 +57,6 @@ def excess_risk(config: ConvexConfig, *, train: int, seed: int) -> float:
 
 
 def slope(counts: Sequence[float], risks: Sequence[float]) -> float:
-    """Of log risk over log count, by least squares."""
     return float(np.polyfit(np.log(counts), np.log(risks), 1)[0])
 
 
@@ -69,7 +68,6 @@ def bound(config: ConvexConfig, count: int) -> float:
 
 @cache
 def measured(name: str) -> Sequence[float]:
-    """Excess risk at every count, the mean over the repeats."""
     config = METHODS[name]
     return [
         float(np.mean([excess_risk(config, train=count, seed=seed) for seed in range(REPEATS)]))

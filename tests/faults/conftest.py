@@ -9,7 +9,6 @@ from tests.faults.without_cluster import without_cluster
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
-    """Run the small sweep once, in peace, in this process."""
     results = tmp_path_factory.mktemp("undisturbed") / "results"
     with without_cluster():
         code, said = run_here(SWEEP, "--results", str(results))

@@ -5,46 +5,33 @@ numbers of an undisturbed one, bit for bit.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import (
-    AuditSettings,
-    DataSettings,
-    NoiseSettings,
-    TrialConfig,
-)
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.pate import (
-    EnsembleConfig,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-    TeacherKind,
-)
-from labeldp.trainers.settings.training import LearnerConfig
 
 TEACHERS, TRIALS = 24, 2
 
 SWEEP = Sweep(
     name="ensemble_faults",
-    base=TrialConfig(
-        method="pate",
-        data=DataSettings(name="digits"),
-        noise=NoiseSettings(seed=7),
-        audit=AuditSettings(canaries=50),
-        trainer=PateConfig(
-            ensemble=EnsembleConfig(
-                kind=TeacherKind.NETWORK,
-                teachers=TEACHERS,
-                queries=100,
-                network=LearnerConfig(epochs=20, batch_size=8, width=128),
-            ),
-            threshold=12.0,
-            sigma1=6.0,
-            sigma2=3.0,
-            answers=60,
-            student=StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(epochs=5)),
-            students=1,
-        ),
+    base=with_changes(
+        TrialConfig(),
+        {
+            "method": "pate",
+            "noise.seed": 7,
+            "audit.canaries": 50,
+            "trainer.ensemble.kind": "network",
+            "trainer.ensemble.teachers": TEACHERS,
+            "trainer.ensemble.queries": 100,
+            "trainer.ensemble.network.epochs": 20,
+            "trainer.ensemble.network.batch_size": 8,
+            "trainer.ensemble.network.width": 128,
+            "trainer.threshold": 12.0,
+            "trainer.sigma1": 6.0,
+            "trainer.answers": 60,
+            "trainer.student.kind": "network",
+            "trainer.student.network.epochs": 5,
+            "trainer.students": 1,
+        },
     ),
     space={"trainer.sigma2": Grid(3.0, 4.0)},
 )

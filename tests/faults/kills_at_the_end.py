@@ -1,24 +1,104 @@
 """Kills of a driver at its last writes, one after the other, each followed by a resume.
 
+The sweep has two trials on one release. Its writes are counted from the record of the last trial
+on: files of the results folder, statements and commits of the tracking store, and the driver's end.
 Drivers are forks of this process, which has loaded what they load, with vault and trials in their
 own: a kill and the resume after it take seconds where two drivers with clusters take a minute.
 """
 
+import atexit
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
+import sqlalchemy
 from mlflow.tracking import MlflowClient
 
-from tests.faults import ending_sweep
+from labeldp.platform.cli import sweep_command
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.sweep.space import Grid
+from labeldp.platform.sweep.sweep import Sweep
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, identity
+from tests.faults.without_cluster import without_cluster
+
+TRIALS = 2
+SWEEP = Sweep(
+    name="ending",
+    base=with_changes(
+        TrialConfig(),
+        {
+            "data.limit": 200,
+            "noise.seed": 7,
+            "audit.canaries": 20,
+            "trainer.epochs": 2,
+            "trainer.batch_size": 100,
+        },
+    ),
+    space={"seed": Grid(*range(TRIALS))},
+)
+
+
+class Moments:
+    """What the driver's main thread is about to write, counted from the last trial's end on.
+
+    At the moment `kill_at` the driver ends as by a power cut; without, it writes `DIR.moments`.
+    """
+
+    def __init__(self, results: Path, kill_at: int | None) -> None:
+        self._results, self._kill_at = str(results), kill_at
+        self._begun = False
+        self.passed: list[str] = []
+
+    def watch(self) -> None:
+        keep = ResultsFolder.keep
+
+        def kept(self_: ResultsFolder, record: TrialRecord) -> None:
+            if len(list((self_.path / "trials").glob("*.json"))) == TRIALS - 1:
+                self._begun = True
+            keep(self_, record)
+
+        setattr(ResultsFolder, "keep", kept)  # noqa: B010
+        engines = sqlalchemy.engine.Engine
+        sqlalchemy.event.listen(engines, "before_cursor_execute", self._statement)
+        sqlalchemy.event.listen(engines, "commit", lambda _: self.comes("COMMIT"))
+        sys.addaudithook(self._audited)
+        atexit.register(self._at_exit)
+
+    def comes(self, what: str) -> None:
+        if not self._begun or threading.current_thread() is not threading.main_thread():
+            return
+        self.passed.append(what)
+        if len(self.passed) == self._kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _statement(self, connection: Any, cursor: Any, statement: str, *others: Any) -> None:
+        if statement.startswith(("INSERT", "UPDATE", "DELETE")):
+            self.comes(" ".join(statement.split()[:3]).strip('"'))
+
+    def _audited(self, event: str, details: tuple[Any, ...]) -> None:
+        if not self._begun or not details or not isinstance(details[0], str | os.PathLike):
+            return
+        path = os.fspath(details[0])
+        if not path.startswith(self._results):
+            return
+        writes = event == "open" and details[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if writes or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"):
+            self.comes(f"{event} {os.path.relpath(path, self._results)}")
+
+    def _at_exit(self) -> None:
+        self.comes("exit")
+        if self._kill_at is None:
+            Path(f"{self._results}.moments").write_text("\n".join(self.passed) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +115,18 @@ class Peace:
 
     @classmethod
     def of(cls, results: Path) -> "Peace":
-        """Read what an undisturbed driver left."""
-        moments = Path(f"{results}.moments").read_text().splitlines()
         return cls(
-            moments=moments,
+            moments=Path(f"{results}.moments").read_text().splitlines(),
             ending=Ending.of(results),
             totals=check_totals(results),
             files=files(results),
         )
 
 
-def drive(results: Path, *arguments: str) -> int:
-    """Run the ending sweep to its end or its kill; returns the exit code, below 0 for a signal."""
+def drive(results: Path, *arguments: str, kill_at: int | None = None) -> int:
+    """Run the sweep to its end or its kill; returns the exit code, below 0 for a signal."""
     fork = multiprocessing.get_context("fork")
-    child: BaseProcess = fork.Process(target=_drive, args=(results, *arguments))
+    child: BaseProcess = fork.Process(target=_drive, args=(results, kill_at, *arguments))
     child.start()
     child.join(TIME_LIMIT_SECONDS)
     if child.exitcode is None:
@@ -58,30 +136,24 @@ def drive(results: Path, *arguments: str) -> int:
     return child.exitcode
 
 
-def _drive(results: Path, *arguments: str) -> None:
-    import atexit
-
+def _drive(results: Path, kill_at: int | None, *arguments: str) -> None:
     results.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(f"{results}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     atexit._clear()  # what is to be done at the end of the process that this one is a fork of
-    sys.argv = ["ending_sweep.py", "--results", str(results), "--json", *arguments]
     try:
-        ending_sweep.main()
+        Moments(results, kill_at).watch()
+        with without_cluster():
+            sweep_command.main(SWEEP, ["--results", str(results), "--json", *arguments])
     finally:
         atexit._run_exitfuncs()
-
-
-def load() -> None:
-    """Load what drivers load, so that forks need not."""
-    import_module("tests.faults.without_cluster")
 
 
 def disturbed(results: Path, peace: Peace, moment: int) -> str:
     """Kill a driver at this moment, counted from 1, resume, and return what is wrong, or ''."""
     shutil.rmtree(results, ignore_errors=True)
-    if (code := drive(results, "--kill-at", str(moment))) != -9:
+    if (code := drive(results, kill_at=moment)) != -9:
         return f"was not killed (exit {code})"
     if (code := drive(results, "--resume", "must")) != 0:
         said = Path(f"{results}.log").read_text().splitlines()

@@ -8,7 +8,6 @@ import psutil
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """Return a process and all that descend from it."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -31,12 +30,10 @@ def title(process: psutil.Process) -> str:
 
 
 def titled(processes: Sequence[psutil.Process], start: str) -> list[psutil.Process]:
-    """Return those whose title begins like this."""
     return [process for process in processes if title(process).startswith(start)]
 
 
 def wait_until(condition: Callable[[], object], *, what: str, seconds: float = 120.0) -> None:
-    """Wait for `condition`, or fail and say what did not happen."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -45,7 +42,6 @@ def wait_until(condition: Callable[[], object], *, what: str, seconds: float = 1
 
 
 def end_all(processes: Sequence[psutil.Process]) -> None:
-    """End processes by force, and wait until they are gone."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()

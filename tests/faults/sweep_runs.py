@@ -70,12 +70,10 @@ class Driver:
 
     @property
     def lives(self) -> bool:
-        """Whether the driver has not ended yet."""
         return self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """Its standard error."""
         return self._log.read_text()
 
     def processes(self) -> list[psutil.Process]:
@@ -90,7 +88,6 @@ class Driver:
         return list(self._seen)
 
     def wait_for_records(self, number: int) -> None:
-        """Wait until so many trials are in the results folder."""
         wait_until(
             lambda: len(records(self.results)) >= number or self._process.poll() is not None,
             what=f"{number} trials end",
@@ -145,12 +142,10 @@ def own_environment() -> dict[str, str]:
 
 
 def records(results: Path) -> list[dict[str, Any]]:
-    """Return the records in a results folder; they are whole whenever one looks."""
     return [json.loads(path.read_text()) for path in sorted((results / "trials").glob("*.json"))]
 
 
 def identity(results: Path) -> dict[str, Any]:
-    """Return what a results folder says of itself."""
     facts: dict[str, Any] = json.loads((results / "sweep.json").read_text())
     return facts
 
@@ -167,7 +162,6 @@ class Ending:
 
     @staticmethod
     def of(results: Path) -> "Ending":
-        """Read a results folder."""
         with sqlite3.connect(results / "vault.db") as store:
             charged = store.execute(
                 "SELECT mechanism, event, content FROM charges JOIN releases USING (key)"

@@ -4,6 +4,7 @@ import io
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,10 @@ import torch
 from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.driver import load_data
-from labeldp.platform.sweep.plan import with_canaries
 from labeldp.platform.sweep.sweep import plan_trials
 from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
-from labeldp.trainers.data.splits import DataSize
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
 
@@ -37,16 +36,13 @@ class Bench:
     """One trial of the small sweep, beside a vault and a keeper of states."""
 
     def __init__(self, folder: Path) -> None:
-        trials = plan_trials(SWEEP)
-        loaded = load_data(trials[0].config.data)
+        first = plan_trials(SWEEP)[0]
+        loaded = load_data(first.config.data)
         self._data = loaded.public
-        size = DataSize(
-            num_classes=self._data.num_classes,
-            num_labels=len(loaded.train_labels),
-            held_out=0,
-            has_test_split=True,
+        audit = first.config.audit.settled(
+            num_classes=self._data.num_classes, num_labels=len(loaded.train_labels)
         )
-        (self.planned, *_) = with_canaries(trials, size)
+        self.planned = replace(first, config=replace(first.config, audit=audit))
         self.digest = self.planned.hash(self._data.fingerprint)
         self.states = folder / "states"
         self.keeper = start_keeper(self.states, self.states / "models")
@@ -64,7 +60,6 @@ class Bench:
         self.home = self.move("vault")
 
     def move(self, name: str) -> Any:
-        """Start a vault on a store of that name."""
         self.home = home_proxy.start(
             store=self._folder / f"{name}.db",
             votes=self._folder / "votes",

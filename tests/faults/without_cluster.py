@@ -15,6 +15,7 @@ from ray import tune
 from ray._private.dict import flatten_dict
 
 from labeldp.platform.records import checkpoints, tracking
+from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.open_sweep import OpenSweep
@@ -59,11 +60,10 @@ def _connected(address: str | None) -> Iterator[Capacity]:
     yield Capacity(nodes=((1.0, 0.0),), grows=False)
 
 
-def _run_trials(sweep: OpenSweep) -> None:
+def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
     """What Tune does, one trial at a time."""
-    recorder = sweep.recorder
-    keeper = Here(checkpoints.Keeper(str(recorder.folder.checkpoints), str(recorder.folder.models)))
-    hand_out = trial_runs.hand_out_of(sweep)
+    keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
+    hand_out = HandOut(recorder) if sweep.book else None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)

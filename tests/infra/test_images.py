@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.documents import ROOT, SECRET, is_pinned
+from tests.infra.test_kubernetes import SECRET, is_pinned
+from tests.source_tree import ROOT
 
 DOCKERFILES = ["Dockerfile", "Dockerfile.gpu", "Dockerfile.mlflow"]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

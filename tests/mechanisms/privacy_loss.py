@@ -1,12 +1,8 @@
 """An empirical test of privacy: does a mechanism leak more than it claims, over a million runs?
 
-Give it the outputs of many runs on one label and on another one. It bounds from below, with
-confidence, the largest log-ratio of probabilities over events. A mechanism that is epsilon-DP
-exceeds epsilon with probability below 1 - CONFIDENCE only, whatever the number of events. Seed the
-generators of a test, and the answer is always the same.
-
-A test that cannot fail proves nothing: `assert_private` also runs the mechanism at half its noise
-(twice its epsilon) and wants to see it caught.
+The largest log-ratio of probabilities over events is bounded from below: an epsilon-DP mechanism
+exceeds epsilon with probability below 1 - CONFIDENCE. `assert_private` also runs the mechanism at
+half its noise (twice its epsilon), which has to be caught.
 """
 
 from collections.abc import Callable

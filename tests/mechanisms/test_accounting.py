@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from labeldp.mechanisms.accounting import (
     ORDERS,
     GaussianEvent,
     PureEvent,
-    RandomizedResponseEvent,
     RenyiEvent,
     epsilon_from_rdp,
     epsilon_of,
@@ -22,7 +20,6 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -31,8 +28,8 @@ from labeldp.mechanisms.calibration import (
     price_gaussian,
     price_laplace,
 )
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.randomized_response import (
+    BitFlip,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
@@ -75,9 +72,6 @@ def test_exact_gaussian_inverts_its_own_delta(noise_multiplier: float) -> None:
             noise_multiplier=noise_multiplier, epsilon=10.0**power / noise_multiplier
         )
         assert log_delta < -1e5
-    for delta in (0.0, 1.0):
-        with pytest.raises(ValueError, match="delta is"):
-            gaussian_epsilon(noise_multiplier=noise_multiplier, delta=delta)
 
 
 def test_pure_rdp_is_the_divergence_of_binary_randomized_response() -> None:
@@ -113,43 +107,6 @@ def test_pure_events_add_to_the_exact_gaussian() -> None:
         assert mixed == pytest.approx(alone + epsilon, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("orders", "rdp", "delta", "message"),
-    [
-        ([1.0, 2.0], [0.1, 0.1], 1e-5, "above 1"),
-        ([2.0], [-0.1], 1e-5, "0 or above"),
-        ([2.0], [math.nan], 1e-5, "0 or above"),
-        ([2.0], [0.1], 0.0, "delta is 0.0"),
-        ([2.0], [0.1], 1.0, "delta is 1.0"),
-        (
-            [2.0, 3.0, 4.0],
-            [0.0, 2.0, -1.0],
-            1e-5,
-            r"rdp is -1.0 at order 4.0; it must be 0 or above",
-        ),
-        ([], [], 1e-5, "at least 1"),
-        ([2.0, 3.0], [0.1], 1e-5, "shape"),
-    ],
-)
-def test_bad_curves_are_refused(
-    orders: list[float], rdp: list[float], delta: float, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        epsilon_from_rdp(orders, rdp, delta)
-
-
-def test_bad_events_are_refused() -> None:
-    wrong: list[Any] = [0.0, -1.0, math.nan, True, "1"]
-    for epsilon in wrong:
-        with pytest.raises(ValueError, match="epsilon is"):
-            PureEvent(epsilon=epsilon)
-        with pytest.raises(ValueError, match="epsilon is"):
-            pure_rdp(epsilon, [2.0])
-    with pytest.raises(ValueError, match="num_classes is 1"):
-        RandomizedResponseEvent(epsilon=1.0, num_classes=1)
-    assert RandomizedResponseEvent(epsilon=1.0, num_classes=2).num_classes == 2
-
-
 def test_a_curve_is_converted_on_its_own_orders_as_asked() -> None:
     orders, rdp, delta = (3.0, 5.0), (0.3, 0.5), 1e-3
     mironov = min(rdp[i] - math.log(delta) / (orders[i] - 1) for i in (0, 1))
@@ -174,29 +131,20 @@ def test_gaussian_noise(noise_std: float) -> None:
     assert epsilon_of([event], delta=1e-5) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_laplace_noise(epsilon: float) -> None:
-    mechanism = LaplaceNoise(epsilon=epsilon, num_classes=10)
-    distribution = pld.from_laplace_mechanism(mechanism.scale, sensitivity=2.0)
-    # It cuts tails off and counts them as leaks, hence a delta; and works on a grid of 1e-4.
-    assert distribution.get_epsilon_for_delta(1e-8) == pytest.approx(epsilon, abs=2e-4)
-
-
-@pytest.mark.parametrize("num_classes", [2, 10, 100])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-def test_randomized_response(epsilon: float, num_classes: int) -> None:
-    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    # Its parameter is the probability that the label is drawn anew, the old one included.
-    resampled = (1 - mechanism.keep_probability) * num_classes / (num_classes - 1)
-    distribution = pld.from_randomized_response(resampled, num_classes)
-    assert distribution.get_epsilon_for_delta(0.0) == pytest.approx(epsilon, abs=2e-4)
-
-
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
-def test_discrete_laplace_noise(epsilon: float) -> None:
-    event = ClusterHistograms(epsilon=epsilon, num_classes=10).event
-    distribution = pld.from_discrete_laplace_mechanism(epsilon / 2, sensitivity=2)
-    assert distribution.get_epsilon_for_delta(0.0) == pytest.approx(event.epsilon, abs=2e-4)
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 8.0])
+def test_pure_noise(epsilon: float) -> None:
+    scale = LaplaceNoise(epsilon=epsilon, num_classes=10).scale
+    # It cuts tails off and counts them as leaks, hence a delta.
+    found = [pld.from_laplace_mechanism(scale, sensitivity=2.0).get_epsilon_for_delta(1e-8)]
+    discrete = pld.from_discrete_laplace_mechanism(epsilon / 2, sensitivity=2)
+    found.append(discrete.get_epsilon_for_delta(0.0))
+    for num_classes in (2, 10, 100):
+        mechanism = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
+        # Its parameter is the probability that the label is drawn anew, the old one included.
+        resampled = (1 - mechanism.keep_probability) * num_classes / (num_classes - 1)
+        response = pld.from_randomized_response(resampled, num_classes)
+        found.append(response.get_epsilon_for_delta(0.0))
+    assert found == pytest.approx([epsilon] * 5, abs=2e-4)  # it works on a grid of 1e-4
 
 
 # Calibration: never over the target, never far below it, and the inverse of the price.
@@ -246,32 +194,6 @@ def test_prices_are_those_of_the_mechanisms() -> None:
     assert price_bit_flip(flip_probability=flips) == pytest.approx(2.1)
 
 
-def test_extremes_end_in_an_answer_or_a_reason() -> None:
+def test_extremes_have_an_answer() -> None:
     assert calibrate_randomized_response(epsilon=500.0, num_classes=2) == 1 - 2**-53
     assert 2 / calibrate_laplace(epsilon=1e-12) <= 1e-12
-    with pytest.raises(ValueError, match="costs so little"):
-        calibrate_randomized_response(epsilon=1e-18, num_classes=3)
-
-
-def test_bad_input_is_refused() -> None:
-    for epsilon in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="epsilon is"):
-            calibrate_laplace(epsilon=epsilon)
-        with pytest.raises(ValueError, match="epsilon is"):
-            calibrate_gaussian(epsilon=epsilon, delta=1e-5)
-        with pytest.raises(ValueError, match="epsilon is"):
-            calibrate_randomized_response(epsilon=epsilon, num_classes=10)
-    for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="delta is"):
-            calibrate_gaussian(epsilon=1.0, delta=delta)
-    with pytest.raises(ValueError, match="num_classes is 1"):
-        calibrate_randomized_response(epsilon=1.0, num_classes=1)
-    with pytest.raises(ValueError, match="give one of the two"):
-        price_laplace()
-    with pytest.raises(ValueError, match="give one of the two"):
-        price_laplace(scale=1.0, noise_std=1.0)
-    with pytest.raises(ValueError, match="noise_std is 0"):
-        price_laplace(noise_std=0.0)
-    for flips in (0.0, 0.5, 0.7, math.nan):
-        with pytest.raises(ValueError, match="flip_probability is"):
-            price_bit_flip(flip_probability=flips)

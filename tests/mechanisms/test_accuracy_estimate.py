@@ -1,7 +1,5 @@
 """accuracy_estimate: unbiased, with a true error and a true interval; the price of choosing."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,13 +8,10 @@ from scipy import stats
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
-from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from tests.mechanisms.privacy_loss import assert_private
 
 CLASSES, EXAMPLES, RUNS = 10, 600, 1000
@@ -34,19 +29,11 @@ RELEASES: dict[str, PerLabel] = {
 COUNTS = {f"count at {epsilon}": CorrectCount(epsilon=epsilon) for epsilon in (0.02, 0.1, 1.0)}
 
 
-def examples(
-    generator: np.random.Generator, *, accuracy: float = TRUTH
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Labels of examples that are drawn anew, and a classifier's predictions for them."""
+def estimated(way: str, generator: np.random.Generator) -> AccuracyEstimate:
+    """The estimate for examples that are drawn anew."""
     labels = generator.integers(CLASSES, size=EXAMPLES)
     wrong = (labels + generator.integers(1, CLASSES, size=EXAMPLES)) % CLASSES
-    return labels, np.where(generator.random(EXAMPLES) < accuracy, labels, wrong)
-
-
-def estimated(
-    way: str, generator: np.random.Generator, *, accuracy: float = TRUTH
-) -> AccuracyEstimate:
-    labels, predictions = examples(generator, accuracy=accuracy)
+    predictions = np.where(generator.random(EXAMPLES) < TRUTH, labels, wrong)
     if way in COUNTS:
         count = COUNTS[way].release(labels, predictions, generator=generator)
         return AccuracyEstimate.from_count(count[0], examples=EXAMPLES, mechanism=COUNTS[way])
@@ -71,11 +58,10 @@ def test_estimates_are_unbiased_and_their_error_and_interval_are_true(way: str) 
         assert 0 <= low <= high <= 1
 
 
-@pytest.mark.parametrize("examples", [20, 50])
 @pytest.mark.parametrize("way", [*RELEASES, "count at 0.1", "count at 1.0"])
-def test_intervals_hold_for_few_examples(way: str, examples: int) -> None:
+def test_intervals_hold_for_few_examples(way: str) -> None:
     """The worst of five accuracies; by a normal interval 91 to 94%."""
-    generator, runs = np.random.default_rng(4), 3_000
+    generator, runs, examples = np.random.default_rng(4), 3_000, 20
     mechanism = COUNTS.get(way) or RELEASES[way]
     covered = []
     for truth in (0.5, 0.7, 0.8, 0.9, 0.95):
@@ -95,71 +81,6 @@ def test_intervals_hold_for_few_examples(way: str, examples: int) -> None:
         covered.append(((low <= truth) & (truth <= high)).mean())
     # Three standard errors of the simulation below 95%.
     assert min(covered) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / runs)
-
-
-@pytest.mark.parametrize("way", ["randomized response", "count at 1.0", "no noise"])
-def test_a_classifier_that_is_always_right_still_has_an_error(way: str) -> None:
-    found = estimated(way, np.random.default_rng(1), accuracy=1.0)
-    assert found.error > 0
-    low, high = found.interval()
-    assert low < 1.0 <= high
-
-
-def test_the_best_of_many_looks_better_than_it_is_unless_the_interval_is_corrected() -> None:
-    generator, models = np.random.default_rng(2), 30
-    plain = corrected = 0
-    for _ in range(200):
-        found = [estimated("Laplace", generator) for _ in range(models)]
-        best = BestOf.among(found)
-        assert best.estimate is found[best.place]
-        low, high = best.estimate.interval()
-        plain += low <= TRUTH <= high
-        corrected += best.low <= TRUTH <= best.high
-    assert plain < 130
-    assert corrected >= 186
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: AccuracyEstimate.from_release(
-                np.zeros((3, 2)),
-                np.zeros(3, dtype=int),
-                LabelMoments(noise_std=1.0, num_classes=2),  # type: ignore[arg-type]
-            ),
-            "LabelMoments releases nothing about single labels",
-        ),
-        (
-            lambda: AccuracyEstimate.from_release(
-                np.zeros(3, dtype=int),
-                np.zeros(3, dtype=int),
-                RRWithPrior(epsilon=1.0),  # type: ignore[arg-type]
-            ),
-            "count right predictions instead",
-        ),
-        (
-            lambda: AccuracyEstimate.from_release(
-                np.zeros((3, CLASSES)), np.zeros(4, dtype=int), RELEASES["Laplace"]
-            ),
-            "4 predictions for 3 released labels",
-        ),
-        (
-            lambda: AccuracyEstimate.from_release(
-                np.zeros((3, CLASSES)), np.array([0, 1, 11]), RELEASES["Laplace"]
-            ),
-            r"predictions\[2\] is 11",
-        ),
-        (lambda: BestOf.among([]), "estimates are empty"),
-        (
-            lambda: AccuracyEstimate(accuracy=0.5, sampling_error=0.1).interval(choices=0),
-            "choices is 0",
-        ),
-    ],
-)
-def test_contradicting_settings_are_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
 # Counts and choices
@@ -245,34 +166,11 @@ def test_the_best_of_many_is_chosen_where_it_is_better_by_more_than_the_noise() 
     assert set(won) == set(range(5))
 
 
-@pytest.mark.parametrize(
-    ("predictions", "message"),
-    [
-        (np.zeros(5, dtype=int), r"shape \(5,\) for 12 labels"),
-        (np.zeros((12, 3), dtype=int), "for 12 labels; give one for each"),
-        (np.zeros(12), "of type float64; they must be classes"),
-    ],
-)
-def test_predictions_that_do_not_fit_are_refused(
-    predictions: NDArray[np.int64], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        CorrectCount(epsilon=1.0).release(LABELS, predictions, generator=np.random.default_rng())
-
-
-def test_empty_choices_and_invalid_epsilons_are_refused() -> None:
-    with pytest.raises(ValueError, match="predictions are empty"):
-        nobody = np.empty((0, 12), dtype=int)
-        MostCorrect(epsilon=1.0).release(LABELS, nobody, generator=np.random.default_rng())
-    for kind in (CorrectCount, MostCorrect):
-        with pytest.raises(ValueError, match="epsilon is 0"):
-            kind(epsilon=0)
-
-
 def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> None:
     """Exact quantiles where one kind of noise is all there is; the chosen one pays for all."""
     normal = [AccuracyEstimate(accuracy=each, sampling_error=0.01) for each in (0.5, 0.7, 0.6)]
     best = BestOf.among(normal, confidence=0.9)
+    assert best.estimate is normal[best.place]
     width = 0.01 * stats.norm.isf(0.1 / 3 / 2)
     assert (best.place, best.estimate) == (1, normal[1])
     assert (best.low, best.high) == pytest.approx((0.7 - width, 0.7 + width), rel=1e-12)
@@ -280,9 +178,6 @@ def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> 
     width = stats.laplace(scale=0.02).isf(0.025)
     assert laplace.interval() == pytest.approx((0.5 - width, 0.5 + width), rel=1e-12)
     assert AccuracyEstimate(accuracy=0.999, sampling_error=0.1).interval()[1] == 1.0
-    for bad in ({"sampling_error": -0.1}, {"sampling_error": 0.1, "count_scale": -0.1}):
-        with pytest.raises(ValueError, match=r"is -0\.1"):
-            AccuracyEstimate(accuracy=0.5, **bad)
 
 
 @pytest.mark.parametrize("right", [0, 3, 9, 20])

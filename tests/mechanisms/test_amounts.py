@@ -131,14 +131,6 @@ def test_one_amount_moves_sums_by_its_row_and_their_mean_is_right(
     assert mechanism.event.noise_multiplier == mechanism.noise_std
 
 
-def test_a_vault_draws_amounts_once_and_charges_their_event() -> None:
-    vault = LabelVault(labels=np.arange(30), num_classes=LEVELS)
-    channel = AmountChannel(epsilon=1.0)
-    first, again = (vault.release(channel, SKEWED, noise=SecureEntropy()) for _ in range(2))
-    assert first.key == again.key and np.array_equal(first.values, again.values)
-    assert [charge.event for charge in vault.charges()] == [channel.event]
-
-
 @pytest.mark.parametrize("kind", AmountNoise)
 def test_a_histogram_and_the_channel_whose_prior_it_is_cost_epsilon_together(
     kind: AmountNoise,
@@ -169,32 +161,3 @@ def test_steps_are_as_wide_as_stated_and_bounds_hold(
     back = low + middles * (bounds[1] - low)
     half = (bounds[1] - bounds[0]) / LEVELS / 2
     assert np.abs(back - np.clip(amounts, *bounds)).max() <= half * (1 + 1e-6) + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("amounts", "bounds", "message"),
-    [
-        ([1.0], (2.0, 2.0), "bounds are 2 and 2; two finite numbers, the smaller first"),
-        ([1.0], (0.0, np.inf), "bounds are 0 and inf"),
-        ([1.0, np.nan], (0.0, 2.0), "amount 1 is missing or infinite"),
-    ],
-)
-def test_bad_amounts_are_refused(
-    amounts: list[float], bounds: tuple[float, float], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        to_levels(np.array(amounts), bounds=bounds)
-
-
-def test_a_wrong_level_is_refused_without_being_shown() -> None:
-    levels, generator = np.array([0, 77]), np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
-        AmountChannel(epsilon=1.0).release(levels, np.full(BINS, 1 / BINS), generator=generator)
-    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
-        AmountSums(noise_std=1.0).release(levels, np.eye(2), generator=generator)
-
-
-@pytest.mark.parametrize("prior", [np.full(BINS, np.nan), np.full(BINS, 1.0), np.full(5, 0.2)])
-def test_a_prior_of_no_probabilities_is_refused(prior: NDArray[np.float64]) -> None:
-    with pytest.raises(ValueError, match="prior"):
-        AmountChannel(epsilon=1.0).table(prior)

@@ -1,7 +1,6 @@
 """Declared failures: every mechanism says how probably it fails, and the vault charges it."""
 
 import dataclasses
-import importlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.randomized_response import PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.vault import LabelVault
-from tests.source_tree import ROOT, sources
+from tests.source_tree import modules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +76,14 @@ def mechanisms_of(module: Any) -> Iterator[type]:
 @cache
 def with_events() -> dict[str, type]:
     """Every dataclass with an `event` in all that trials run through, by its place."""
-    found = {}
-    for path in (*sources("mechanisms"), *sources("trainers"), *sources("platform")):
-        name = (
-            path.relative_to(ROOT)
-            .as_posix()
-            .removesuffix(".py")
-            .removesuffix("/__init__")
-            .replace("/", ".")
-        )
-        for kind in mechanisms_of(importlib.import_module(f"labeldp.{name}")):
-            found[f"{name}.{kind.__qualname__}"] = kind
-    return found
+    return {
+        f"{kind.__module__}.{kind.__qualname__}".removeprefix("labeldp."): kind
+        for module in modules("mechanisms", "trainers", "platform")
+        for kind in mechanisms_of(module)
+    }
 
 
 def every_mechanism() -> Iterator[type]:
-    """Those of them that release something."""
     yield from (kind for name, kind in with_events().items() if name not in NO_MECHANISMS)
 
 

@@ -58,28 +58,6 @@ def test_the_noise_is_gaussian_with_the_stated_standard_deviation() -> None:
     assert abs((noise**4).mean() / 3.0**4 - 3) < 5 * math.sqrt(96 / noise.size)
 
 
-def longer(row: int, factor: float) -> NDArray[np.float64]:
-    weights = WEIGHTS.copy()
-    weights[row] *= factor / np.linalg.norm(weights[row])
-    return weights
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (longer(7, 1.01), "row 7 has length 1.01"),
-        (longer(0, float("nan")), "row 0 has length nan"),
-        (longer(3, float("inf")), "row 3 has length (inf|nan)"),
-        (WEIGHTS[:39], "39 rows and there are 40 labels"),
-        (WEIGHTS[:, 0], r"shape \(40,\)"),
-        (WEIGHTS[:, :0], r"shape \(40, 0\)"),
-    ],
-)
-def test_bad_weights(weights: NDArray[np.float64], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        QUIET.release(LABELS, weights, generator=np.random.default_rng(0))
-
-
 def test_rows_of_length_1_in_single_precision_are_accepted() -> None:
     rows: NDArray[Any] = np.random.default_rng(0).normal(size=(5000, 30)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -136,32 +114,3 @@ def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
     assert (smooth > 0).all()
     tensor = prior_from_histograms(torch.from_numpy(counts), torch.from_numpy(clusters))
     np.testing.assert_allclose(tensor.numpy(), prior)
-
-
-@pytest.mark.parametrize(
-    ("labels", "clusters", "message"),
-    [
-        ([0, 1], [0], "clusters has 1 entries and labels 2"),
-        ([0, 1], [0, 2], "3 clusters of 2 labels"),
-        ([0, 1], [0, -1], r"clusters\[1\] is -1"),
-        ([0, 1], [0.0, 1.0], "float64"),
-    ],
-)
-def test_bad_clusters_are_refused(labels: list[int], clusters: list[float], message: str) -> None:
-    mechanism = ClusterHistograms(epsilon=1.0, num_classes=3)
-    with pytest.raises(ValueError, match=message):
-        mechanism.release(np.array(labels), np.array(clusters), generator=np.random.default_rng())
-
-
-def test_bad_histograms_are_refused() -> None:
-    with pytest.raises(ValueError, match="epsilon is"):
-        ClusterHistograms(epsilon=1e-12, num_classes=3)
-    counts = np.array([[1.0, 2.0], [math.nan, 0.0]])
-    with pytest.raises(ValueError, match="counts row 1"):
-        prior_from_histograms(counts, np.array([0]))
-    with pytest.raises(ValueError, match=r"clusters\[1\] is 1"):
-        prior_from_histograms(counts[:1], np.array([0, 1]))
-    with pytest.raises(ValueError, match="smoothing is -1"):
-        prior_from_histograms(counts[:1], np.array([0]), smoothing=-1.0)
-    with pytest.raises(ValueError, match="counts has shape"):
-        prior_from_histograms(np.ones(3), np.array([0]))

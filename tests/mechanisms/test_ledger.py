@@ -63,12 +63,6 @@ def test_a_budget_allows_what_meets_it_but_for_the_last_bits() -> None:
     assert Budget(epsilon=math.inf).allows(math.inf)
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
-def test_a_budget_at_an_invalid_delta_is_refused(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta is"):
-        Budget(epsilon=1.0, delta=delta)
-
-
 def test_pure_releases_are_recognized() -> None:
     assert all_pure([]) and all_pure([PURE, RandomizedResponseEvent(epsilon=1.0, num_classes=3)])
     decisions = DecisionEvent(noise_multiplier=4.0, orders=(2.0,), rdp=(0.1,))
@@ -127,8 +121,6 @@ def test_places_of_labels_are_nobodys_to_change() -> None:
     found = check_indices(asked, 4)
     asked[:] = 3
     assert found.tolist() == [0, 1, 2] and not found.flags.writeable
-    with pytest.raises(ValueError, match="whole numbers"):
-        check_indices(np.array([True, False]), 4)  # a mask is not a list of places
 
 
 def test_a_stated_epsilon_has_no_tail_and_is_never_less_than_it_is() -> None:
@@ -221,21 +213,3 @@ def test_failures_of_all_parts_are_taken_off_delta() -> None:
     assert joint_epsilon([one, one], delta=DELTA) == pytest.approx(left)
     assert math.isinf(joint_epsilon([one, one, one], delta=DELTA))
     assert joint_epsilon([], delta=0.0) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("people", "says"), [([0, 0], "more than once"), ([0], "name each"), ([-1, 0], "outside")]
-)
-def test_people_are_one_for_each_label(people: list[int], says: str) -> None:
-    fit = Fit(charges=[], num_labels=2, people=np.array(people))
-    with pytest.raises(ValueError, match=says):
-        joint_epsilon([fit], delta=0.0)
-
-
-def test_a_ledger_refuses_bad_charges() -> None:
-    with pytest.raises(ValueError, match="index 3 is outside"):
-        joint_epsilon([Fit(charges=[line(PURE, indices=[3])], num_labels=3)], delta=0.0)
-    with pytest.raises(ValueError, match="num_labels is 0"):
-        PrivacyLedger(num_labels=0)
-    with pytest.raises(ValueError, match="epsilon is -1"):
-        Budget(epsilon=-1.0)

@@ -4,7 +4,6 @@ A new mechanism is a line of `MECHANISMS`. Its distribution and its own paramete
 it.
 """
 
-import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -20,14 +19,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.bit_flip import BitFlip
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
-    NoNoise,
+    BitFlip,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
@@ -39,6 +40,7 @@ from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
 
 CLASSES, DELTA = 3, 1e-3
 PRIOR = np.array([0.5, 0.3, 0.2])
+LABELS = np.arange(30) % CLASSES
 Outputs = NDArray[Any]
 
 
@@ -207,33 +209,48 @@ def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: floa
     assert np.abs(z[expected > 20]).max() < 5
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_a_vault_draws_it_once_and_charges_its_event(name: str) -> None:
-    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
-    mechanism, vault = case.make(1.0), LabelVault(labels=labels, num_classes=CLASSES)
+#: Mechanisms on all labels together, or on amounts, with their public inputs for 30 labels.
+OTHERS: list[tuple[Any, NDArray[Any]]] = [
+    (CorrectCount(epsilon=1.0), LABELS),
+    (MostCorrect(epsilon=1.0), np.stack([LABELS, 0 * LABELS])),
+    (AmountChannel(epsilon=1.0), np.full(BINS, 1 / BINS)),
+    (AmountSums(noise_std=1.0), np.eye(30)),
+    (ErrorSums(epsilon=1.0), np.linspace(0, 1, 30)),
+]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "public"),
+    [
+        *((case.make(1.0), case.public(30)) for case in MECHANISMS.values()),
+        *((mechanism, (public,)) for mechanism, public in OTHERS),
+    ],
+)
+def test_a_vault_draws_it_once_and_charges_its_event(mechanism: Any, public: Any) -> None:
+    vault = LabelVault(labels=LABELS, num_classes=CLASSES)
     for noise in (OsEntropy(), SecureEntropy()):
-        first, again = (vault.release(mechanism, *case.public(30), noise=noise) for _ in range(2))
+        first, again = (vault.release(mechanism, *public, noise=noise) for _ in range(2))
         assert first.key == again.key and np.array_equal(first.values, again.values)
     assert [charge.event for charge in vault.charges()] == [mechanism.event] * 2
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_draws_repeat_and_tensors_come_back_as_tensors(name: str) -> None:
-    case, labels = MECHANISMS[name], np.arange(30) % CLASSES
+    case = MECHANISMS[name]
     mechanism, public = case.make(1.0), case.public(30)
     first, again, other = (
-        mechanism.release(labels, *public, generator=np.random.default_rng(seed))
+        mechanism.release(LABELS, *public, generator=np.random.default_rng(seed))
         for seed in (7, 7, 8)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
     tensor = mechanism.release(
-        torch.from_numpy(labels),
+        torch.from_numpy(LABELS),
         *map(torch.from_numpy, public),
         generator=torch.Generator().manual_seed(7),
     )
     assert isinstance(tensor, torch.Tensor) and tensor.shape == first.shape
     with pytest.raises(TypeError, match="generator"):
-        mechanism.release(labels, *public, generator=None)
+        mechanism.release(LABELS, *public, generator=None)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -320,38 +337,3 @@ def test_log_likelihoods_are_those_of_the_distributions() -> None:
         mine = mechanism.log_likelihood(noisy)
         difference = (exact - exact[:, :1]) - (mine - mine[:, :1])
         assert np.abs(difference).max() < 1e-12
-
-
-def test_no_noise_costs_everything_and_says_so() -> None:
-    mechanism = NoNoise(num_classes=3)
-    labels = np.array([0, 2, 1])
-    assert (mechanism.release(labels, generator=np.random.default_rng(0)) == labels).all()
-    assert mechanism.event.epsilon == math.inf
-
-
-# BitFlip: exact privacy, Bayes' rule by enumeration, an unbiased estimate.
-
-
-def every_outcome(mechanism: BitFlip) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """All bit vectors [2^K, K] and the probability of each given every label [2^K, K]."""
-    num_classes, q = mechanism.num_classes, mechanism.flip_probability
-    bits = np.array(list(itertools.product([0, 1], repeat=num_classes)), dtype=np.uint8)
-    wrong = bits[:, None, :] != np.eye(num_classes, dtype=np.uint8)[None]
-    return bits, np.where(wrong, q, 1 - q).prod(axis=2)
-
-
-def test_log_likelihood_is_the_enumerated_one_up_to_a_constant_of_each_row() -> None:
-    mechanism = BitFlip(epsilon=1.3, num_classes=4)
-    bits, probability = every_outcome(mechanism)
-    difference = mechanism.log_likelihood(bits) - np.log(probability)
-    np.testing.assert_allclose(difference, np.broadcast_to(difference[:, :1], difference.shape))
-
-
-def test_bad_bits_are_refused() -> None:
-    mechanism = BitFlip(epsilon=1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"must be \[N, 3\]"):
-        mechanism.log_likelihood(np.zeros((2, 4)))
-    with pytest.raises(ValueError, match="bits row 1"):
-        mechanism.log_likelihood(np.array([[0, 1, 0], [0, 2, 0]]))
-    with pytest.raises(ValueError, match="bits row 0"):
-        mechanism.log_likelihood(torch.tensor([[0.0, math.nan, 1.0]]))

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,16 @@ OFFICIAL_NAMES = {
 }
 
 
-def golden_cases() -> list[dict[str, Any]]:
+def golden() -> Iterator[tuple[dict[str, Any], LaplaceNoise, dict[str, NDArray[Any]]]]:
     path = shared_path("oracle", "antipodes", "alibi_posterior_meta.json")
     cases: list[dict[str, Any]] = json.loads(path.read_text())
     assert len(cases) == 13
-    return cases
-
-
-def golden_arrays() -> Any:
-    return np.load(shared_path("oracle", "antipodes", "alibi_posterior.npz"))
+    with np.load(shared_path("oracle", "antipodes", "alibi_posterior.npz")) as arrays:
+        for case in cases:
+            mechanism = LaplaceNoise(epsilon=2 / case["laplace_b"], num_classes=case["classes"])
+            start = f"{case['name']}__"
+            own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
+            yield case, mechanism, own
 
 
 def log(probabilities: Rows) -> Rows:
@@ -65,52 +66,41 @@ def simplex_by_search(row: Rows) -> Rows:
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 @pytest.mark.parametrize("post_processing", list(PostProcessing))
 def test_official_values(kind: Kind, post_processing: PostProcessing) -> None:
-    with golden_arrays() as golden:
-        for case in golden_cases():
-            name, classes = case["name"], case["classes"]
-            noisy = golden[f"{name}__o_laplace"]
-            mechanism = LaplaceNoise(epsilon=2 / case["laplace_b"], num_classes=classes)
-            labels = soft_labels(
-                post_processing,
-                noisy=kind(noisy),
-                log_likelihood=kind(mechanism.log_likelihood(noisy)),
-                log_prior=kind(log(golden[f"{name}__prior"])),
-            )
-            expected = golden[f"{name}__laplace__{OFFICIAL_NAMES[post_processing]}"]
-            np.testing.assert_allclose(np.asarray(labels), expected, rtol=0, atol=1e-12)
+    for _, mechanism, arrays in golden():
+        noisy = arrays["o_laplace"]
+        labels = soft_labels(
+            post_processing,
+            noisy=kind(noisy),
+            log_likelihood=kind(mechanism.log_likelihood(noisy)),
+            log_prior=kind(log(arrays["prior"])),
+        )
+        expected = arrays[f"laplace__{OFFICIAL_NAMES[post_processing]}"]
+        np.testing.assert_allclose(np.asarray(labels), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 def test_official_single_precision(kind: Kind) -> None:
-    with golden_arrays() as golden:
-        for case in golden_cases():
-            name = case["name"]
-            noisy = kind(golden[f"{name}__o_laplace"].astype(np.float32))
-            log_prior = kind(log(golden[f"{name}__prior"]).astype(np.float32))
-            mechanism = LaplaceNoise(epsilon=2 / case["laplace_b"], num_classes=case["classes"])
-            soft = posterior(mechanism.log_likelihood(noisy), log_prior)
-            assert soft.dtype == noisy.dtype
-            for suffix in ("", "__fp32"):
-                expected = golden[f"{name}__laplace__mapwithprior{suffix}"]
-                np.testing.assert_allclose(np.asarray(soft), expected, rtol=0, atol=5e-6)
+    for _, mechanism, arrays in golden():
+        noisy = kind(arrays["o_laplace"].astype(np.float32))
+        log_prior = kind(log(arrays["prior"]).astype(np.float32))
+        soft = posterior(mechanism.log_likelihood(noisy), log_prior)
+        assert soft.dtype == noisy.dtype
+        for suffix in ("", "__fp32"):
+            expected = arrays[f"laplace__mapwithprior{suffix}"]
+            np.testing.assert_allclose(np.asarray(soft), expected, rtol=0, atol=5e-6)
 
 
 def test_the_papers_equations() -> None:
-    with golden_arrays() as golden:
-        for case in golden_cases():
-            name, classes = case["name"], case["classes"]
-            log_prior = log(golden[f"{name}__prior"])
-            laplace = LaplaceNoise(epsilon=2 / case["laplace_b"], num_classes=classes)
-            gaussian = GaussianNoise(noise_std=case["sigma"], num_classes=classes)
-            for mechanism, equation, noise in (
-                (laplace, "eq3_laplace", "laplace"),
-                (gaussian, "eq5_gaussian", "gaussian"),
-            ):
-                likelihood = mechanism.log_likelihood(golden[f"{name}__o_{noise}"])
-                expected = golden[f"{name}__ref_paper_{equation}"]
-                np.testing.assert_allclose(
-                    posterior(likelihood, log_prior), expected, rtol=0, atol=1e-12
-                )
+    for case, laplace, arrays in golden():
+        gaussian = GaussianNoise(noise_std=case["sigma"], num_classes=case["classes"])
+        for mechanism, equation, noise in (
+            (laplace, "eq3_laplace", "laplace"),
+            (gaussian, "eq5_gaussian", "gaussian"),
+        ):
+            likelihood = mechanism.log_likelihood(arrays[f"o_{noise}"])
+            found = posterior(likelihood, log(arrays["prior"]))
+            expected = arrays[f"ref_paper_{equation}"]
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])

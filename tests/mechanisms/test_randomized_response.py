@@ -12,8 +12,6 @@ from labeldp.mechanisms.randomized_response import (
     NoNoise,
     PublishedClasses,
     RandomizedResponse,
-    debiased_loss_weights,
-    epsilon_from_keep_probability,
     happens,
     keep_probability,
     wrong_probability,
@@ -56,22 +54,6 @@ def test_a_label_changes_with_the_probability_of_its_epsilon(epsilon: float) -> 
 def test_probabilities_and_epsilon_at_their_ends() -> None:
     assert keep_probability(epsilon=math.inf, num_classes=3) == 1.0
     assert RandomizedResponse(epsilon=800.0, num_classes=3).agreement.gain == 1.0
-    assert NoNoise(num_classes=2).num_classes == 2
-    with pytest.raises(ValueError, match="epsilon is -1"):
-        keep_probability(epsilon=-1.0, num_classes=3)
-    with pytest.raises(ValueError, match=r"keep_probability is 1\.5"):
-        epsilon_from_keep_probability(keep_probability=1.5, num_classes=3)
-
-
-def test_a_single_class_is_refused() -> None:
-    for ask in (
-        lambda: keep_probability(epsilon=1.0, num_classes=1),
-        lambda: epsilon_from_keep_probability(keep_probability=0.9, num_classes=1),
-        lambda: debiased_loss_weights(epsilon=1.0, num_classes=1),
-        lambda: NoNoise(num_classes=1),
-    ):
-        with pytest.raises(ValueError, match="num_classes is 1; it must be at least 2"):
-            ask()
 
 
 def test_audits_know_how_often_a_label_is_one_of_two() -> None:
@@ -142,25 +124,3 @@ def test_seeded_labels_are_those_of_the_plain_comparison() -> None:
         expected = np.where(keep, labels, (labels + shift) % classes)
         noisy = mechanism.release(labels, generator=np.random.default_rng([seed, 1]))
         np.testing.assert_array_equal(noisy, expected)
-
-
-# The unbiased loss
-
-
-@pytest.mark.parametrize("num_classes", [2, 10])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, 50.0])
-def test_the_expectation_is_the_loss_on_the_true_label(num_classes: int, epsilon: float) -> None:
-    losses = np.random.default_rng(1).exponential(size=num_classes)
-    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    outputs = np.arange(num_classes)
-    # likelihood[o, y] = Pr[output o | label y]; one loss for every output that may come
-    likelihood = np.exp(mechanism.log_likelihood(outputs))
-    own, shared = debiased_loss_weights(epsilon=epsilon, num_classes=num_classes)
-    estimates = own * losses - shared * losses.sum()
-    np.testing.assert_allclose(likelihood.T @ estimates, losses, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, math.nan, math.inf])
-def test_weights_take_a_finite_epsilon(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon is"):
-        debiased_loss_weights(epsilon=epsilon, num_classes=3)

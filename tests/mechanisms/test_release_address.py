@@ -1,7 +1,6 @@
 """Addresses differ by all parameters and their types; lines are known by a class's fields."""
 
 import copy
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
@@ -16,21 +15,25 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
+from labeldp.mechanisms.randomized_response import (
+    BitFlip,
+    NoNoise,
+    PublishedClasses,
+    RandomizedResponse,
+)
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import address, describe, is_of
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
-from tests.source_tree import ROOT, sources
+from tests.source_tree import modules
 
 
 def address_of(mechanism: object, noise: NoiseSource) -> str:
@@ -84,15 +87,8 @@ def test_addresses_stay_as_they_are() -> None:
 
 
 def kinds_of_ours() -> set[type]:
-    """Every class in `mechanisms/`."""
-    modules = [
-        importlib.import_module(
-            ".".join(("labeldp", *path.relative_to(ROOT).with_suffix("").parts))
-        )
-        for path in sources("mechanisms")
-        if path.name != "__init__.py"
-    ]
-    return {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    every = (kind for module in modules("mechanisms") for kind in vars(module).values())
+    return {kind for kind in every if isinstance(kind, type)}
 
 
 def published_cost() -> PublishedCost:

@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +14,13 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
-from labeldp.mechanisms.randomness import OsEntropy, SecureGenerator, discrete_laplace
+from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
 from labeldp.mechanisms.score_histogram import (
     ScoreCells,
     ScoreEstimates,
     ScoreHistogram,
     sensitivity,
 )
-from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import assert_private, events_of
 
 #: So much that a release has no noise.
@@ -214,28 +212,8 @@ def test_figures_are_numbers_whatever_noise_made_of_the_counts() -> None:
         assert found.prior.sum() == pytest.approx(1.0) and np.isfinite(found.threshold)
 
 
-@pytest.mark.parametrize(
-    ("labels", "places", "message"),
-    [
-        ([0, 1], [[0, 1]], "1 rows and labels 2"),
-        ([0, 1], [[0.0, 1.0], [0.0, 1.0]], "float64"),
-        ([0, 1], [[0, 9], [0, 1]], "without gaps"),
-        ([0, 1], [[0, -2], [0, 1]], "-1 for what is not counted"),
-        ([0, 1], [[-1, -1], [-1, -1]], "without gaps"),
-        ([0, 1], [0, 1], "shape"),
-        ([], np.empty((0, 2), dtype=np.int64), "shape"),
-        ([0, 77], [[0, 1], [0, 1]], r"labels\[1\] is not one of the classes"),  # 77 is secret
-    ],
-)
-def test_bad_places_are_refused(labels: list[int], places: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ScoreHistogram(epsilon=1.0).release(
-            np.array(labels), np.array(places), generator=np.random.default_rng()
-        )
-    for scores in (np.array([0.1, np.nan]), np.full((3, 1), 0.5), np.full((3, 2, 2), 0.5)):
-        with pytest.raises(ValueError, match="scores have shape"):
-            ScoreCells.of(scores, epsilon=1.0)
-    # Bins follow the labels that are hard to guess: of 2,000 sure examples 200 / 2.
+def test_bins_follow_the_labels_that_are_hard_to_guess() -> None:
+    # Of 2,000 sure examples 200 / 2.
     assert ScoreCells.of(np.linspace(0.8, 1.0, 2000), epsilon=0.5).number == 10
     assert ScoreCells.of(np.linspace(0.8, 1.0, 2000), epsilon=2.0).number == 20
     assert ScoreCells.of(np.array([[0.0, 1.0 + 1e-9]]), epsilon=1.0).scores.max() == 1
@@ -362,31 +340,3 @@ def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught() -> None:
         return seen[0], seen[1]
 
     assert_private(draw, epsilon=1.0)
-
-
-def test_a_vault_draws_it_once_exactly_and_charges_it() -> None:
-    levels, guesses = np.arange(30), np.linspace(0, 1, 30)
-    vault = LabelVault(labels=levels, num_classes=LEVELS)
-    first, again = (
-        vault.release(ErrorSums(epsilon=1.5), guesses, noise=OsEntropy()) for _ in range(2)
-    )
-    assert first.key == again.key and first.values.dtype == np.int64
-    assert vault.epsilon(delta=0.0) == 1.5
-    other = vault.release(ErrorSums(epsilon=1.5), guesses + 0.1, noise=OsEntropy())
-    assert other.key != first.key and vault.epsilon(delta=0.0) == 3.0
-
-
-def test_guesses_that_do_not_fit_are_refused() -> None:
-    for guesses in (np.zeros(3), np.array([0.0, np.nan])):
-        with pytest.raises(ValueError, match="a finite number for each"):
-            ErrorSums(epsilon=1.0).release(
-                np.array([1, 2]), guesses, generator=np.random.default_rng(0)
-            )
-    with pytest.raises(ValueError, match=r"\[1\] is not one of the classes"):
-        ErrorSums(epsilon=1.0).release(
-            np.array([0, 77]), np.zeros(2), generator=np.random.default_rng(0)
-        )
-    with pytest.raises(ValueError, match="largest is 0"):
-        ErrorSums(epsilon=1.0, largest=0.0)
-    with pytest.raises(ValueError, match="epsilon is 0"):
-        ErrorSums(epsilon=0.0)

@@ -32,7 +32,6 @@ from labeldp.mechanisms.randomness import (
     rounded_sum,
 )
 from labeldp.mechanisms.vault import LabelVault
-from tests.mechanisms.privacy_loss import assert_private, events_of
 
 DRAWS = 200_000
 #: Seeds are fixed, so that a test fails always or never; a correct one does once in ten thousand.
@@ -96,12 +95,6 @@ def test_numbers_are_as_near_as_they_say_and_may_be_none(draw: Any) -> None:
     size = draw(50, generator=source(8)).nearly()[0]
     released = on_lattice(draw, source(8), scale=2.5, shape=(50,))
     assert np.abs(released - 2.5 * size).max() <= 0.51 / LATTICE
-
-
-@pytest.mark.parametrize("word_bits", [0, 65])
-def test_words_have_1_to_64_digits(word_bits: int) -> None:
-    with pytest.raises(ValueError, match=f"word_bits is {word_bits}"):
-        source(word_bits=word_bits)
 
 
 def test_numbers_are_compared_on_the_digits_that_they_have() -> None:
@@ -181,19 +174,6 @@ def test_outputs_of_both_labels_lie_on_one_lattice(label: int) -> None:
         assert lies_on_lattice(released)
         assert stats.kstest((released - np.eye(2)[label]).ravel(), law.cdf).pvalue > LEVEL
         assert not lies_on_lattice(mechanism.release(labels, generator=np.random.default_rng(1)))
-
-
-def test_privacy_loss_over_many_runs() -> None:
-    def runs(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism, generator = LaplaceNoise(epsilon=epsilon, num_classes=2), source(6)
-        samples = []
-        for label in (0, 1):
-            noisy = mechanism.release(np.full(300_000, label), generator=generator)
-            loss = np.subtract(*mechanism.log_likelihood(noisy).T)
-            samples.append(events_of(loss, edges=np.linspace(-0.99, 0.99, 4) * epsilon))
-        return samples[0], samples[1]
-
-    assert_private(runs, epsilon=2.0)
 
 
 def test_moments_are_sums_of_whole_steps_and_no_row_grows() -> None:
@@ -285,12 +265,3 @@ def test_a_mechanism_that_can_not_is_refused_and_nothing_is_charged() -> None:
     with pytest.raises(ValueError, match="draws floating-point noise only"):
         vault.release(Plain(epsilon=1.0, num_classes=2), noise=SecureEntropy())
     assert not vault.charges()
-
-
-def test_bad_input_is_refused() -> None:
-    for scale in (0.0, -1.0, math.nan, math.inf, 1e9):
-        with pytest.raises(ValueError, match="scale is"):
-            on_lattice(normal, source(), scale=scale, shape=(2,))
-
-
-# Digits drawn on demand

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 from sklearn.datasets import load_sample_images
 
-from labeldp.trainers.methods.rand_augment import Operation
+from labeldp.trainers.methods.fixmatch import Operation
 
 
 def sample_tiles(*, side: int = 32, channels: int = 3, count: int = 400) -> torch.Tensor:

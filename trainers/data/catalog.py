@@ -26,8 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-import numpy as np
-
+from labeldp.trainers.data import published
 from labeldp.trainers.data.files import (
     DatasetMissing,
     FileRefused,
@@ -36,21 +35,6 @@ from labeldp.trainers.data.files import (
     first_line,
     open_regular,
     whole_file,
-)
-from labeldp.trainers.data.published import (
-    Batch,
-    read_adult,
-    read_bank,
-    read_cifar_binary,
-    read_cifar_pickle,
-    read_criteo_attribution,
-    read_criteo_display,
-    read_digits,
-    read_housing,
-    read_idx_folder,
-    read_movielens,
-    read_movielens_amounts,
-    read_svhn,
 )
 from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.extensions import Registry
@@ -242,22 +226,22 @@ def published_files(folder: str) -> tuple[PublishedFile, ...]:
     )
 
 
-def folder_layout(folder: str, read: Callable[[Path], Splits]) -> Layout:
-    """Return published files that one function reads; it gets their folder."""
-    return Layout(
-        folder=folder, files=published_files(folder), read=lambda root: read(root / folder)
-    )
+def folder_layout(folder: str, read: Callable[[Path], Splits], *names: str) -> Layout:
+    """Return files that one function reads; it gets their folder.
 
-
-def archive_layout(folder: str, *names: str, read: Callable[[Path], Splits]) -> Layout:
-    """Return files whose size and digest nobody has published; the function gets their folder."""
+    They are those that are published with size and digest, or `names`, of which neither is.
+    """
     files = tuple(PublishedFile(path=f"{folder}/{name}") for name in names)
-    return Layout(folder=folder, files=files, read=lambda root: read(root / folder))
+    return Layout(
+        folder=folder,
+        files=files or published_files(folder),
+        read=lambda root: read(root / folder),
+    )
 
 
 def batch_layout(
     folder: str,
-    read: Callable[[Path], Batch],
+    read: Callable[[Path], published.Batch],
     *,
     num_classes: int = 10,
     class_names: tuple[str, ...] | None = None,
@@ -267,14 +251,7 @@ def batch_layout(
 
     def read_all(root: Path) -> Splits:
         *train, test = (read(root / file.path) for file in files)
-        return Splits(
-            train_features=np.concatenate([images for images, _ in train]),
-            train_labels=np.concatenate([labels for _, labels in train]),
-            test_features=test[0],
-            test_labels=test[1],
-            num_classes=num_classes,
-            class_names=class_names,
-        )
+        return published.of_batches(train, test, num_classes=num_classes, class_names=class_names)
 
     return Layout(folder=folder, files=files, read=read_all)
 
@@ -294,13 +271,13 @@ _RECORDS = (
     DataSet(
         name="digits",
         description="1,797 handwritten digits, 8x8; comes with scikit-learn",
-        layouts=(Layout(folder="", files=(), read=read_digits),),
+        layouts=(Layout(folder="", files=(), read=published.read_digits),),
         by_hand="make install",
     ),
     DataSet(
         name="mnist",
         description="70,000 handwritten digits, 28x28 (LeCun, Cortes, Burges)",
-        layouts=(folder_layout("MNIST/raw", read_idx_folder),),
+        layouts=(folder_layout("MNIST/raw", published.read_idx_folder),),
         download=from_torchvision("MNIST"),
     ),
     DataSet(
@@ -308,7 +285,7 @@ _RECORDS = (
         description="70,000 articles of clothing, 28x28 (Zalando, MIT license)",
         layouts=(
             folder_layout(
-                "FashionMNIST/raw", partial(read_idx_folder, class_names=_FASHION_CLASSES)
+                "FashionMNIST/raw", partial(published.read_idx_folder, class_names=_FASHION_CLASSES)
             ),
         ),
         download=from_torchvision("FashionMNIST"),
@@ -316,13 +293,15 @@ _RECORDS = (
     DataSet(
         name="kmnist",
         description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
-        layouts=(folder_layout("KMNIST/raw", partial(read_idx_folder, class_names=_KANA)),),
+        layouts=(
+            folder_layout("KMNIST/raw", partial(published.read_idx_folder, class_names=_KANA)),
+        ),
         download=from_torchvision("KMNIST"),
     ),
     DataSet(
         name="svhn",
         description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
-        layouts=(batch_layout("SVHN", read_svhn),),
+        layouts=(batch_layout("SVHN", published.read_svhn),),
         download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
     ),
     DataSet(
@@ -331,12 +310,12 @@ _RECORDS = (
         layouts=(
             batch_layout(
                 "cifar-10-batches-py",
-                partial(read_cifar_pickle, label_key="labels"),
+                partial(published.read_cifar_pickle, label_key="labels"),
                 class_names=_CIFAR10_CLASSES,
             ),
             batch_layout(
                 "cifar-10-batches-bin",
-                partial(read_cifar_binary, label_bytes=1),
+                partial(published.read_cifar_binary, label_bytes=1),
                 class_names=_CIFAR10_CLASSES,
             ),
         ),
@@ -348,11 +327,13 @@ _RECORDS = (
         layouts=(
             batch_layout(
                 "cifar-100-python",
-                partial(read_cifar_pickle, label_key="fine_labels"),
+                partial(published.read_cifar_pickle, label_key="fine_labels"),
                 num_classes=100,
             ),
             batch_layout(
-                "cifar-100-binary", partial(read_cifar_binary, label_bytes=2), num_classes=100
+                "cifar-100-binary",
+                partial(published.read_cifar_binary, label_bytes=2),
+                num_classes=100,
             ),
         ),
         download=from_torchvision("CIFAR100"),
@@ -360,13 +341,13 @@ _RECORDS = (
     DataSet(
         name="adult",
         description="48,842 rows of the census of 1994: above 50,000 dollars? (UCI, CC BY 4.0)",
-        layouts=(folder_layout("adult", read_adult),),
+        layouts=(folder_layout("adult", published.read_adult),),
         download=file_by_file("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"),
     ),
     DataSet(
         name="movielens_1m",
         description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
-        layouts=(folder_layout("ml-1m", read_movielens),),
+        layouts=(folder_layout("ml-1m", published.read_movielens),),
         by_hand=(
             "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
         ),
@@ -375,8 +356,14 @@ _RECORDS = (
         name="movielens_1m_amounts",
         description="the same ratings as amounts, by traits of users and movies (GroupLens)",
         layouts=(
-            archive_layout(
-                *("ml-1m", "ratings.dat", "users.dat", "movies.dat"), read=read_movielens_amounts
+            folder_layout(
+                *(
+                    "ml-1m",
+                    published.read_movielens_amounts,
+                    "ratings.dat",
+                    "users.dat",
+                    "movies.dat",
+                )
             ),
         ),
         download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),
@@ -384,7 +371,7 @@ _RECORDS = (
     DataSet(
         name="california_housing",
         description="amounts: value of houses in 20,640 districts in 1990 (Pace, Barry 1997)",
-        layouts=(archive_layout("california_housing", "cal_housing.data", read=read_housing),),
+        layouts=(folder_layout("california_housing", published.read_housing, "cal_housing.data"),),
         download=from_archive(
             "https://ndownloader.figshare.com/files/5976036",
             # As scikit-learn states it.
@@ -394,7 +381,7 @@ _RECORDS = (
     DataSet(
         name="bank_marketing",
         description="45,211 calls of a bank: did the customer subscribe? (UCI, CC BY 4.0)",
-        layouts=(archive_layout("bank_marketing", "bank-full.csv", read=read_bank),),
+        layouts=(folder_layout("bank_marketing", published.read_bank, "bank-full.csv"),),
         download=from_archive(
             "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip"
         ),
@@ -402,7 +389,7 @@ _RECORDS = (
     DataSet(
         name="criteo_display",
         description="100,000 advertisements: was it clicked? (Criteo's sample of its challenge)",
-        layouts=(archive_layout("criteo_display", "dac_sample.txt", read=read_criteo_display),),
+        layouts=(folder_layout("criteo_display", published.read_criteo_display, "dac_sample.txt"),),
         download=from_archive(
             "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
         ),
@@ -411,9 +398,10 @@ _RECORDS = (
         name="criteo_attribution",
         description="first 300,000 of 16 million advertisements: a conversion? (CC BY-NC-SA 4.0)",
         layouts=(
-            archive_layout(
-                *("criteo_attribution", "criteo_attribution_dataset.tsv.gz"),
-                read=read_criteo_attribution,
+            folder_layout(
+                "criteo_attribution",
+                published.read_criteo_attribution,
+                "criteo_attribution_dataset.tsv.gz",
             ),
         ),
         download=from_archive("http://go.criteo.net/criteo-research-attribution-dataset.zip"),

@@ -83,8 +83,7 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values of a column (see `column_values`) are missing [N]."""
     if column.dtype.kind == "O":
         return np.array([value is None for value in column], dtype=bool)
-    missing: NDArray[np.bool_] = column != column  # as NaN and NaT
-    return missing
+    return column != column  # as NaN and NaT
 
 
 def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -139,8 +138,7 @@ def _utc(dates: Any, **how: Any) -> NDArray[Any]:
     import pandas as pd
 
     series = pd.Series(dates, dtype=object)
-    found: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
-    return found
+    return pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
 
 
 def _dates_in(column: NDArray[Any]) -> NDArray[Any]:

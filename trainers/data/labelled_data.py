@@ -188,23 +188,37 @@ class PublicData:
         parts = (getattr(self, part) for part in _PARTS)
         return tuple(features for features in parts if features is not None)
 
-    @property
-    def mean(self) -> tuple[float, ...]:
-        """Mean of each channel [C], of pixels in [0, 1], over the training images; () if none."""
-        return self._pixel_statistics[0]
-
-    @property
-    def std(self) -> tuple[float, ...]:
-        """Standard deviation likewise; 1 for a channel that never changes, so that it divides."""
-        return self._pixel_statistics[1]
-
     @cached_property
-    def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        if self.kind is not FeatureKind.IMAGE:
-            return (), ()
+    def pixels(self) -> "Pixels | None":
+        """Mean and deviation of each channel of the training images; None for other features."""
+        return Pixels.of(self.train_features) if self.kind is FeatureKind.IMAGE else None
+
+
+def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Return uint8 images [B, C, H, W] as float32: divided by 255, each channel standardized.
+
+    `mean` and `std` are of pixels in [0, 1], each [C], on the images' device.
+    """
+    center, spread = (255.0 * statistic.view(1, -1, 1, 1) for statistic in (mean, std))
+    return images.float().sub_(center).div_(spread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels:
+    """Mean and standard deviation of each channel of images [C], of pixels in [0, 1].
+
+    A channel that never changes has a deviation of 1, so that it divides.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, images: Tensor) -> "Pixels":
+        """Return the statistics of images, uint8 [N, C, H, W]."""
         values = torch.arange(256, dtype=torch.float64) / 255
         means, stds = [], []
-        for channel in self.train_features.unbind(1):
+        for channel in images.unbind(1):
             # Counts of 256 values are exact, and need no floating-point copy of the images.
             counts = torch.zeros(256, dtype=torch.int64)
             for rows in torch.split(channel, _CHUNK_ROWS):
@@ -214,7 +228,15 @@ class PublicData:
             variance = (share * (values - mean) ** 2).sum()
             means.append(float(mean))
             stds.append(float(variance.sqrt()) or 1.0)
-        return tuple(means), tuple(stds)
+        return cls(mean=tuple(means), std=tuple(stds))
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return mean and deviation as tensors, for `normalize`."""
+        return torch.tensor(self.mean, device=device), torch.tensor(self.std, device=device)
+
+    def normalized(self, images: Tensor) -> Tensor:
+        """Return images uint8 [B, C, H, W] as float32, each channel standardized."""
+        return normalize(images, *self.on(images.device))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

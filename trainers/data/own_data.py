@@ -479,17 +479,14 @@ def prepared(
     if isinstance(test, MappedRows):  # of a second file, the larger one
         test = np.asarray(test.matrix[test.rows])
     assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
-    if train.ndim in (3, 4) and train.dtype == test.dtype == np.uint8:
-        return {
-            "train_features": channels_first(where, train),
-            "test_features": channels_first(where, test),
-            "preprocessing": None,
-        }
     if train.ndim in (3, 4):
-        raise DataFileError(
-            f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
-            "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
-        )
+        if not train.dtype == test.dtype == np.uint8:
+            raise DataFileError(
+                f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
+                "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
+            )
+        train, test = (channels_first(where, part) for part in (train, test))
+        return {"train_features": train, "test_features": test, "preprocessing": None}
     if train.ndim != 2 or not {train.dtype.kind, test.dtype.kind} <= set("biuf") or not row[0]:
         raise DataFileError(
             f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "

@@ -156,6 +156,17 @@ class OwnSource:
                     "with features in an .npy, and every other file holds its labels itself"
                 )
 
+    @property
+    def named_columns(self) -> dict[str, tuple[str, ...]]:
+        """Names of columns by the setting that states them."""
+        return {
+            "data.label_column": (self.label_column or LABEL,),
+            "data.drop": self.drop,
+            "data.keep": self.keep,
+            "data.split_column": (self.split_column,) if self.split_column else (),
+            "data.group_column": (self.group_column,) if self.group_column else (),
+        }
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MappedRows:
@@ -260,14 +271,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
             f"{file}: the first line holds numbers, not column names; write a first line with the "
             "names of all columns"
         )
-    named = {
-        "data.label_column": (label_column,),
-        "data.drop": source.drop,
-        "data.keep": source.keep,
-        "data.split_column": () if split_column is None else (split_column,),
-        "data.group_column": () if source.group_column is None else (source.group_column,),
-    }
-    for key, wanted in named.items():
+    for key, wanted in source.named_columns.items():
         for name in wanted:
             _refuse_unknown_column(name, names, where=file, key=key)
             if name in source.drop and key != "data.drop":
@@ -390,29 +394,17 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
 
     With `columns` it has those of them that the file has.
     """
-    from pyarrow import lib, parquet
-
-    try:
-        with open_regular(file) as opened:
-            footer = parquet.read_metadata(opened)
-            names = footer.schema.to_arrow_schema().names
-            _refuse_twice(names, file)
-            if columns is not None:
-                opened.seek(0)
-                kept = [name for name in names if name in columns]
-                return parquet.ParquetFile(opened, **_ALONE).read(kept, use_threads=False)
-            groups = (footer.row_group(place) for place in range(footer.num_row_groups))
-            # A number takes 8 bytes when it is read, however few it takes in the file.
-            unpacked = 8 * footer.num_rows * footer.num_columns
-            check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
-            opened.seek(0)
-            return parquet.ParquetFile(opened, **_ALONE).read(use_threads=False)
-    except FileRefused:
-        raise
-    except (lib.ArrowException, OSError, MemoryError) as error:
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
-        ) from error
+    with _opened_parquet(file, most_bytes=None) as opened:
+        footer, names = opened.metadata, opened.schema_arrow.names
+        _refuse_twice(names, file)
+        if columns is not None:
+            kept = [name for name in names if name in columns]
+            return opened.read(kept, use_threads=False)
+        groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+        # A number takes 8 bytes when it is read, however few it takes in the file.
+        unpacked = 8 * footer.num_rows * footer.num_columns
+        check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
+        return opened.read(use_threads=False)
 
 
 def parquet_count(file: Path) -> int:
@@ -444,14 +436,16 @@ def parquet_rows(file: Path, first: int, count: int) -> Any:
 
 
 @contextmanager
-def _opened_parquet(file: Path) -> Iterator[Any]:
+def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iterator[Any]:
     from pyarrow import lib, parquet
 
     try:
-        with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+        with open_regular(file, most_bytes=most_bytes) as opened:
             yield parquet.ParquetFile(opened, **_ALONE)
-    except lib.ArrowException as error:
-        raise DataFileError(f"{file} can't be read as Parquet ({first_line(error)})") from error
+    except (lib.ArrowException, OSError, MemoryError) as error:
+        raise DataFileError(
+            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
+        ) from error
 
 
 def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
@@ -683,12 +677,9 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
     else:
         why = f"no column is named {label_column!r}: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for key, names in (
-        ("data.drop", source.drop),
-        ("data.keep", source.keep),
-        ("data.split_column", [source.split_column] if source.split_column else []),
-        ("data.group_column", [source.group_column] if source.group_column else []),
-    ):
+    for key, names in source.named_columns.items():
+        if key == "data.label_column":
+            continue
         for name in set(names) - set(table.column_names):
             missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
     if bad := [column.name for column in columns if not column.usable]:

@@ -24,13 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import (
-    RowsRefused,
-    Step,
-    Stored,
-    matrix_of,
-    refuse_infinite,
-)
+from labeldp.trainers.data.columns import RowsRefused, Step, Stored, matrix_of, refuse_infinite
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor

@@ -9,7 +9,7 @@ import importlib.util
 import math
 import pickle
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +62,30 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
 
 def read_idx_folder(folder: Path, *, class_names: tuple[str, ...] | None = None) -> Splits:
     """Return the four IDX files of MNIST or of a set that replaces it."""
-    images = {
-        part: read_idx(folder / f"{part}-images-idx3-ubyte", dimensions=3)[:, None]
+    train, test = (
+        (
+            read_idx(folder / f"{part}-images-idx3-ubyte", dimensions=3)[:, None],
+            read_idx(folder / f"{part}-labels-idx1-ubyte", dimensions=1),
+        )
         for part in ("train", "t10k")
-    }
-    labels = {
-        part: read_idx(folder / f"{part}-labels-idx1-ubyte", dimensions=1)
-        for part in ("train", "t10k")
-    }
+    )
+    return of_batches([train], test, class_names=class_names)
+
+
+def of_batches(
+    train: Sequence[Batch],
+    test: Batch,
+    *,
+    num_classes: int = 10,
+    class_names: tuple[str, ...] | None = None,
+) -> Splits:
+    """Return batches of training images and one of testing images as a data set."""
     return Splits(
-        train_features=images["train"],
-        train_labels=labels["train"],
-        test_features=images["t10k"],
-        test_labels=labels["t10k"],
-        num_classes=10,
+        train_features=np.concatenate([images for images, _ in train]),
+        train_labels=np.concatenate([labels for _, labels in train]),
+        test_features=test[0],
+        test_labels=test[1],
+        num_classes=num_classes,
         class_names=class_names,
     )
 
@@ -155,13 +165,7 @@ def read_digits(_: Path) -> Splits:
         table = np.loadtxt(lines, delimiter=",")
     images = np.rint(table[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
     labels, test = table[:, -1].astype(np.int64), held_out(len(images))
-    return Splits(
-        train_features=images[~test],
-        train_labels=labels[~test],
-        test_features=images[test],
-        test_labels=labels[test],
-        num_classes=10,
-    )
+    return of_batches([(images[~test], labels[~test])], (images[test], labels[test]))
 
 
 ADULT_CLASSES = ("<=50K", ">50K")

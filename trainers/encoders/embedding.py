@@ -28,6 +28,7 @@ from labeldp.trainers.data.splits import (
     sha256_of,
 )
 from labeldp.trainers.encoders.encoder import (
+    LOADERS,
     Encoder,
     EncoderRequest,
     ImageSource,
@@ -36,6 +37,7 @@ from labeldp.trainers.encoders.encoder import (
     digest_of,
     finished,
     image_source,
+    own_encoder,
 )
 from labeldp.trainers.encoders.image_encoder import (
     ImageEncoder,
@@ -43,9 +45,7 @@ from labeldp.trainers.encoders.image_encoder import (
     read_whole,
     write_encoder,
 )
-from labeldp.trainers.encoders.libraries import LOADERS, own_encoder
 from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import ModelName
@@ -328,11 +328,11 @@ def _trained(
         report(
             f"epoch {epoch} of {recipe.epochs}: loss {figures.loss:.4f}, {figures.seconds:.0f} s"
         )
-    assert isinstance(recipe.model, ModelName)
+    assert isinstance(recipe.model, ModelName) and data.public.pixels is not None
     encoder = ImageEncoder(
         recipe.model,
         shape=tuple(data.public.train_features.shape[1:]),
-        pixels=Pixels(mean=data.public.mean, std=data.public.std),
+        pixels=data.public.pixels,
         width=recipe.width,
     )
     network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import first_line, whole_file
+from labeldp.trainers.data.labelled_data import Pixels, normalize
 from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
 from labeldp.trainers.models.networks import FastCnn, build_model
-from labeldp.trainers.models.predictors import Pixels, fitting_images, normalize
+from labeldp.trainers.models.predictors import fitting_images
 from labeldp.trainers.settings.base import ModelName
 
 #: Of the file.

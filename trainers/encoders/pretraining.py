@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.labelled_data import Pixels
 from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import WeightsRefused, image_source
 from labeldp.trainers.encoders.image_encoder import (
@@ -38,7 +38,7 @@ from labeldp.trainers.encoders.image_encoder import (
 from labeldp.trainers.models.learner import Training, seeds_of
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.models.optimization import Sgd, batches
-from labeldp.trainers.models.predictors import Pixels, logits_of
+from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
@@ -170,14 +170,7 @@ def _pixels_of(images: Tensor) -> Pixels:
             f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained on "
             "bytes [N, C, H, W], two images at least"
         )
-    data = PublicData(
-        name="images",
-        num_classes=2,  # a head of any size, never used
-        train_features=images,
-        test_features=images[:0],
-        test_labels=np.zeros(0, dtype=np.int64),
-    )
-    return Pixels(mean=data.mean, std=data.std)
+    return Pixels.of(images)
 
 
 def _projector(inputs: int, units: int, seed: int) -> nn.Module:

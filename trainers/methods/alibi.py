@@ -33,10 +33,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.optimization import soft_cross_entropy
@@ -81,10 +80,7 @@ def targets_of(
     log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
     if post_processing.uses_prior:
         return _single(log_likelihood)
-    uniform = np.zeros(classes)
-    return _single(
-        soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood, log_prior=uniform)
-    )
+    return _single(soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood))
 
 
 def gradient_scale(log_likelihood: Tensor) -> float:

@@ -1,23 +1,194 @@
-"""Regression on secret amounts in a sweep: boosted trees on what is released of them."""
+"""Any regressor on released amounts, and regression in a sweep by boosted trees.
+
+* **Sums** give the mean amount as a smooth function of the row at once (`mean_of_sums`); a model
+  is fitted to that function.
+* **Single amounts** are noisy by many times the spread of the true ones. A model of other rows says
+  what a row's amount can be, and the output what it was: the mean of both is a target with far less
+  noise (expectation maximization, a fixed number of rounds). For the median and other quantiles
+  each row is repeated once per likely amount.
+
+Amounts are on a scale where the bounds are 0 and 1.
+"""
 
 import math
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.methods.released_amounts import named_regressor, requested
+from labeldp.mechanisms.amounts import (
+    BINS,
+    CENTERS,
+    AmountChannel,
+    AmountNoise,
+    AmountSums,
+    AmountTable,
+)
+from labeldp.trainers.methods.any_model import fit_weighted, some_of
+from labeldp.trainers.methods.smooth_sums import SumQuestion, requested_sums
 from labeldp.trainers.models.estimators import AmountPredictor
-from labeldp.trainers.models.schedules import EpochMetrics
-from labeldp.trainers.settings.amounts import AmountsConfig
-from labeldp.trainers.trainer import Given, Trainer
+from labeldp.trainers.settings.methods import AmountRelease, AmountsConfig
+from labeldp.trainers.trainer import FittedAtOnce, Given, LabelSource
+
+Floats = NDArray[np.float64]
+
+_ROUNDS, _FOLDS = 2, 2
+_LEAST_WEIGHT = 1e-2
+#: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
+_LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 
 
-class AmountTrainer(Trainer):
-    """A regressor that is fitted in one epoch."""
+def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+    """Return boosted trees for N rows of noisy amounts and a loss."""
+    names = {"squared": "squared_error", "absolute": "absolute_error"}
+    return HistGradientBoostingRegressor(
+        loss=names.get(loss, loss),
+        quantile=quantile if loss == "quantile" else None,
+        max_leaf_nodes=8,
+        min_samples_leaf=max(20, min(rows // 150, 2000)),
+        learning_rate=0.1,
+        early_stopping=False,
+        random_state=seed,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requested:
+    """Releases of the amounts of rows, ready for any regressor.
+
+    `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor; `of_mean` is whether
+    its loss estimates the mean.
+    """
+
+    fit: Callable[..., Any]
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+def requested(
+    labels: LabelSource,
+    rows: NDArray[np.floating],
+    *,
+    release: AmountRelease,
+    epsilon: float,
+    delta: float,
+) -> Requested:
+    """Request a release of the amounts of rows [N, D]; of the sums, `of_mean` is always true."""
+    if release is AmountRelease.SUMS:
+        return _requested_sums(labels, rows, AmountSums.costing(epsilon=epsilon, delta=delta))
+    counting, channel = AmountChannel.with_prior(epsilon=epsilon, kind=AmountNoise(release))
+    counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
+    prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
+    prior /= prior.sum()
+    outputs, table = labels.release(channel, prior).values, channel.table(prior)
+
+    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
+
+    share = float(counts[[0, -1]].sum()) / len(rows)
+    return Requested(fit=fit, figures={"share_at_bounds_estimated": share})
+
+
+def _requested_sums(
+    labels: LabelSource, rows: NDArray[np.floating], mechanism: AmountSums
+) -> Requested:
+    question, sums, length, shares = requested_sums(rows, labels, mechanism=mechanism, seed=0)
+
+    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        some = some_of(len(rows), seed=seed)
+        mean = mean_of_sums(
+            question,
+            rows[some],
+            sums,
+            noise_std=mechanism.noise_std,
+            length=length,
+            count=len(rows),
+            shares=shares[some],
+        )
+        return clone(estimator).fit(rows[some], mean)
+
+    return Requested(fit=fit)
+
+
+def fit_to_outputs(
+    estimator: Any,
+    rows: NDArray[Any],
+    outputs: NDArray[np.integer[Any]],
+    table: AmountTable,
+    prior: Floats,
+    *,
+    of_mean: bool,
+    seed: int,
+) -> Any:
+    """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
+
+    `of_mean`: whether its loss estimates the mean; otherwise it takes `sample_weight`, and learns
+    from each row's likely amounts. `prior` [BINS] is a charged one.
+    """
+    # One more output, which reveals nothing.
+    likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
+    amounts = np.append(table.outputs, prior @ CENTERS)[outputs]
+    noise = table.error(prior)
+    own_model = named_regressor("squared", quantile=0.5, rows=len(rows) // 2, seed=seed)
+    target, guess = amounts, np.empty(len(rows))
+    for each in range(_ROUNDS):
+        for known, other in KFold(_FOLDS, shuffle=True, random_state=seed + each).split(rows):
+            guess[other] = own_model.fit(rows[known], target[known]).predict(rows[other])
+        guess = np.clip(guess, 0, 1)
+        spread = np.clip(np.mean((amounts - guess) ** 2) - noise, _LEAST_VARIANCE, _MOST_VARIANCE)
+        chances = likelihood * np.exp((CENTERS - guess[:, None]) ** 2 / (-2 * spread))
+        chances /= chances.sum(1, keepdims=True)
+        target = chances @ CENTERS
+    if of_mean:
+        return clone(estimator).fit(rows, target)
+    row, bins = np.nonzero(chances > _LEAST_WEIGHT)
+    return fit_weighted(estimator, rows[row], CENTERS[bins], chances[row, bins])
+
+
+def mean_of_sums(
+    question: SumQuestion,
+    rows: NDArray[np.floating],
+    sums: NDArray[np.floating],
+    *,
+    noise_std: float,
+    length: float,
+    count: int,
+    shares: NDArray[np.floating],
+) -> Floats:
+    """Return the mean amount of rows [n, D] from what `AmountSums` released [M, 1].
+
+    A Gaussian process along the functions of the question, with a constant of its own. Its scale
+    and the amounts' own variance are those under which the sums are likeliest. `shares` [n]
+    shortened these rows of the weights.
+    """
+    known, noise = np.asarray(sums[:, 0], np.float64) * length, (noise_std * length) ** 2
+    values, weights = question.read(rows)
+    weights *= shares[:, None]
+    squares = count * np.square(weights, dtype=np.float64).mean(0)
+    prior = question.strengths / question.strengths.sum()
+    smooth = (question.mixing * prior) @ question.mixing.T
+    constant = np.outer(question.totals, question.totals) / 4
+    best, found = -np.inf, np.zeros(len(known) + 1)
+    for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
+        for scale in np.geomspace(1e-4, 10, 26):
+            factor = cho_factor(scale * smooth + constant + np.diag(noise + own * squares))
+            solved = cho_solve(factor, known)
+            evidence = -known @ solved / 2 - np.log(np.diag(factor[0])).sum()
+            if evidence > best:
+                best = evidence
+                found[:-1] = scale * prior * (question.mixing.T @ solved)
+                found[-1] = question.totals @ solved / 4
+    return np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)
+
+
+class AmountTrainer(FittedAtOnce):
+    """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
         """Request the release."""
@@ -35,19 +206,6 @@ class AmountTrainer(Trainer):
             epsilon=config.epsilon,
             delta=config.delta,
         )
-        self._predictor: AmountPredictor | None = None
-
-    def epoch(self) -> EpochMetrics:
-        """Fit the regressor; no loss is known, since no true amount is."""
-        started = time.perf_counter()
-        self._fit()
-        seconds = time.perf_counter() - started
-        return EpochMetrics(epoch=1, loss=math.nan, val_accuracy=math.nan, seconds=seconds)
-
-    def predictor(self) -> AmountPredictor:
-        """Return what predicts."""
-        assert self._predictor is not None, "it is fitted first"
-        return self._predictor
 
     def amounts(self, features: Any) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
@@ -61,19 +219,10 @@ class AmountTrainer(Trainer):
         """Return the share of amounts in the outermost levels, where a histogram was released."""
         return self._requested.figures
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return whether it was fitted, which the release and the seed decide."""
-        return {"fitted": self._predictor is not None}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Fit it again."""
-        if state["fitted"]:
-            self._fit()
-
-    def _fit(self) -> None:
+    def _fitted(self) -> AmountPredictor:
         loss = self.config.loss
         estimator = named_regressor(
             loss.value, quantile=self.config.quantile, rows=len(self._rows), seed=self._seed
         )
         fitted = self._requested.fit(estimator, of_mean=loss.of_mean, seed=self._seed)
-        self._predictor = AmountPredictor(estimator=fitted, bounds=self._bounds)
+        return AmountPredictor(estimator=fitted, bounds=self._bounds)

@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.channels import SubsetSelection
-from labeldp.mechanisms.randomized_response import (
-    NoNoise,
-    RandomizedResponse,
-    debiased_loss_weights,
-)
-from labeldp.trainers.models.predictors import LinearPredictor, Pixels, with_constant
+from labeldp.trainers.models.predictors import LinearPredictor, with_constant
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.trainer import Given, Trainer, released
@@ -43,39 +36,21 @@ def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[
 
     `values` are noisy labels [N], noisy vectors or sets of classes [N, K].
     """
-    classes = mechanism.num_classes
-    if isinstance(mechanism, LaplaceNoise | GaussianNoise):
-        excess = (values.sum(1, keepdims=True) - 1) / classes
-        return np.asarray(values - excess, dtype=np.float32)
-    if isinstance(mechanism, SubsetSelection):
-        agreement = mechanism.agreement
-        return np.asarray((values - agreement.wrong) / agreement.gain, dtype=np.float32)
-    own, shared = 1.0, 0.0
-    if isinstance(mechanism, RandomizedResponse):
-        own, shared = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
-    seen = _validate.labels(values, num_classes=classes, name="the release")
-    vectors = np.full((len(seen), classes), -shared, dtype=np.float32)
-    vectors[np.arange(len(seen)), seen] = own - shared
-    return vectors
+    classes, agreement = mechanism.num_classes, mechanism.agreement
+    if values.ndim == 1:
+        values = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
+    vectors = (values - agreement.wrong) / agreement.gain
+    excess = (vectors.sum(1, keepdims=True) - 1) / classes
+    return np.asarray(vectors - excess, dtype=np.float32)
 
 
 def label_variance(mechanism: LabelMechanism) -> float:
     """Sum over the classes of the variances of `unbiased_labels`, the same for every label."""
-    classes = mechanism.num_classes
-    match mechanism:
-        case NoNoise():
-            return 0.0
-        case RandomizedResponse():
-            own, _ = debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=classes)
-            keep = mechanism.keep_probability
-            return own**2 * (1 - keep**2 - (1 - keep) ** 2 / (classes - 1))
-        case SubsetSelection():
-            # The set has k members, so that its squared distance from its mean needs no covariance.
-            agreement, keep = mechanism.agreement, mechanism.keep_probability
-            mean = keep**2 + (classes - 1) * agreement.wrong**2
-            return (mechanism.size - mean) / agreement.gain**2
-        case LaplaceNoise() | GaussianNoise():
-            return (classes - 1) * mechanism.noise_std**2
+    wrong, gain, noise_std = mechanism.agreement
+    keep, others = wrong + gain, mechanism.num_classes - 1
+    entries = keep * (1 - keep) + others * wrong * (1 - wrong)
+    # Without the part along the vector of ones, which is taken off.
+    return entries / gain**2 + others * noise_std**2
 
 
 class Convex(Trainer):
@@ -91,7 +66,7 @@ class Convex(Trainer):
         self._seed = seed
         self._data = data
         self._labels = unbiased_labels(released(labels, mechanism, data).values, mechanism)
-        self._pixels = Pixels.of(data.mean, data.std)
+        self._pixels = data.pixels
         features = with_constant(data.train_features, self._pixels)
         squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
         self._scale = 1 / math.sqrt(float(squared_norms.mean()))

@@ -10,11 +10,12 @@ columns: a little noise, and on top of more noise columns that are blanked, that
 mean.
 """
 
+import enum
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
-from labeldp.trainers.methods.rand_augment import RandAugment
+from labeldp.trainers.data.labelled_data import PublicData, normalize
 from labeldp.trainers.models.learner import Classifying, CropAndFlip
-from labeldp.trainers.models.predictors import normalize
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
@@ -114,7 +113,7 @@ class FewLabels(Classifying):
         self._features = data.train_features.to(self.device)
         self._rows, self._labels = rows.to(self.device), classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        average = partial(moving_average, decay=config.average_decay)
+        average = functools.partial(moving_average, decay=config.average_decay)
         self._build(config, data, initial, average=average, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
@@ -186,23 +185,306 @@ class FixMatch(FewLabels):
         )
 
 
+# RandAugment, the strong augmentation of images, on whole batches (arXiv:2001.07685).
+#
+# Each image draws two of 14 operations, each with a magnitude of its own and skipped half of the
+# time, then always gets a gray box (Cutout). Every pixel is what Pillow makes of each image. Pixels
+# are touched on the images' device without waiting for it in between.
+#
+# Images are uint8 [B, C, H, W] with C = 1 (gray) or 3 (RGB); magnitudes are whole numbers 1..9 on
+# FixMatch's scale of ten (table 12). Three families cover the 14 operations: tables of 256 entries,
+# blends with a milder copy, and moves of pixels.
+
+#: Operations drawn for each image, with replacement.
+_LAYERS = 2
+#: Value of the box.
+_GRAY = 127
+# Pillow moves pixels by fixed-point arithmetic with this many bits behind the point.
+_FIXED_POINT_BITS = 16
+
+
+class Operation(enum.Enum):
+    """Operations on an image; the values are the names in the paper."""
+
+    AUTO_CONTRAST = "AutoContrast"
+    BRIGHTNESS = "Brightness"
+    COLOR = "Color"
+    CONTRAST = "Contrast"
+    EQUALIZE = "Equalize"
+    IDENTITY = "Identity"
+    POSTERIZE = "Posterize"
+    ROTATE = "Rotate"
+    SHARPNESS = "Sharpness"
+    SHEAR_X = "ShearX"
+    SHEAR_Y = "ShearY"
+    SOLARIZE = "Solarize"
+    TRANSLATE_X = "TranslateX"
+    TRANSLATE_Y = "TranslateY"
+
+
+_OPERATIONS = tuple(Operation)
+
+
+def apply(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tensor) -> Tensor:
+    """Return what `operation` makes of each image, uint8 [B, C, H, W].
+
+    `magnitudes` int64 [B] are 1..9, `signs` int64 [B] 1 or -1: the direction of a move.
+    """
+    match operation:
+        case Operation.IDENTITY:
+            return images
+        case Operation.AUTO_CONTRAST:
+            return _auto_contrast(images)
+        case Operation.EQUALIZE:
+            return _equalize(images)
+        case Operation.POSTERIZE:
+            # Keeps 4 to 7 of the 8 bits.
+            dropped = 4 - magnitudes * 4 // 10
+            return images & (-(1 << dropped)).to(torch.uint8).view(-1, 1, 1, 1)
+        case Operation.SOLARIZE:
+            threshold = (256 - magnitudes * 256 // 10).to(torch.uint8).view(-1, 1, 1, 1)
+            return torch.where(images < threshold, images, 255 - images)
+        case Operation.BRIGHTNESS:
+            milder = torch.zeros((), dtype=torch.float32, device=images.device)
+        case Operation.CONTRAST:
+            mean = _gray(images).double().mean((1, 2, 3), keepdim=True)
+            milder = (mean + 0.5).floor().float()
+        case Operation.COLOR:
+            milder = _gray(images).float()
+        case Operation.SHARPNESS:
+            milder = _smooth(images)
+        case _:
+            return _move(operation, images, magnitudes, signs)
+    return _blend(milder, images, magnitudes)
+
+
+def _blend(milder: Tensor, images: Tensor, magnitudes: Tensor) -> Tensor:
+    """Return `milder` + strength * (images - milder), cut to whole numbers as Pillow cuts them."""
+    strength = (magnitudes.double() * 0.9 / 10 + 0.05).float().view(-1, 1, 1, 1)
+    return (images.float().sub_(milder).mul_(strength).add_(milder)).to(torch.uint8)
+
+
+def _gray(images: Tensor) -> Tensor:
+    """Luma of ITU-R 601 in Pillow's whole numbers, int32 [B, 1, H, W]; gray images stay."""
+    if images.shape[1] == 1:
+        return images.int()
+    red, green, blue = images.int().unbind(1)
+    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).unsqueeze(1)
+
+
+def _smooth(images: Tensor) -> Tensor:
+    """Mean over 3 x 3 pixels with weight 5 in the middle; the border stays as it is."""
+    values = images.float()
+    rows = values[:, :, :-2] + values[:, :, 1:-1] + values[:, :, 2:]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * values[:, :, 1:-1, 1:-1]
+    # Sums of small whole numbers are exact, and a thirteenth of one is never halfway.
+    values[:, :, 1:-1, 1:-1] = (total / 13 + 0.5).floor_()
+    return values
+
+
+def _look_up(images: Tensor, table: Tensor) -> Tensor:
+    """Replace each value by its entry in the table [B, C, 256] of its channel."""
+    entries = table.clamp(0, 255).to(torch.uint8)
+    return entries.gather(2, images.flatten(2).long()).view_as(images)
+
+
+def _auto_contrast(images: Tensor) -> Tensor:
+    """Stretch each channel so that its darkest value becomes 0 and its brightest 255."""
+    low, high = images.flatten(2).aminmax(dim=2, keepdim=True)
+    low, high = low.double(), high.double()
+    levels = torch.arange(256, dtype=torch.float64, device=images.device)
+    # One true division: torch would write 255 / x as 255 * (1 / x), which rounds twice.
+    scale = torch.full_like(high, 255.0) / (high - low)
+    stretched = (levels * scale + -low * scale).trunc()
+    return _look_up(images, torch.where(high > low, stretched, levels))
+
+
+def _equalize(images: Tensor) -> Tensor:
+    """Spread each channel's values so that all levels are about equally frequent."""
+    flat = images.flatten(2).long()
+    counts = torch.zeros((*flat.shape[:2], 256), dtype=torch.int64, device=images.device)
+    counts.scatter_add_(2, flat, torch.ones_like(flat))
+    levels = torch.arange(256, device=images.device)
+    # Of bytes: of numbers of eight bytes it takes four times as long.
+    brightest = images.flatten(2).amax(2, keepdim=True).long()
+    step = (counts.sum(2, keepdim=True) - counts.gather(2, brightest)) // 255
+    below = counts.cumsum(2) - counts
+    spread = (step // 2 + below) // step.clamp(min=1)
+    return _look_up(images, torch.where(step > 0, spread, levels))
+
+
+def _move(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tensor) -> Tensor:
+    """Fetch each pixel from where an affine map points to (nearest; black beyond the border)."""
+    height, width = images.shape[2:]
+    sources = _sources(operation, height, width, images.device)
+    source = sources.index_select(0, magnitudes * signs + 9).unsqueeze(1)
+    padded = functional.pad(images.flatten(2), (0, 1))
+    return padded.gather(2, source.expand(-1, images.shape[1], -1)).view_as(images)
+
+
+@functools.lru_cache(maxsize=64)
+def _sources(operation: Operation, height: int, width: int, device: torch.device) -> Tensor:
+    """Where each pixel comes from, for signed magnitudes -9..9, int64 [19, H * W].
+
+    H * W stands for everything outside: one more pixel, black, that is put behind each channel.
+    """
+    y, x = torch.arange(height).view(-1, 1), torch.arange(width).view(1, -1)
+    places = []
+    for signed in range(-9, 10):
+        a, b, c, d, e, f = _affine(operation, signed, height, width)
+        # Pixels are looked up at their centers.
+        exact = (a, b, c + a / 2 + b / 2, d, e, f + d / 2 + e / 2)
+        a, b, c, d, e, f = (math.floor(value * 2**_FIXED_POINT_BITS + 0.5) for value in exact)
+        from_x = (a * x + b * y + c) >> _FIXED_POINT_BITS
+        from_y = (d * x + e * y + f) >> _FIXED_POINT_BITS
+        inside = (from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)
+        places.append(torch.where(inside, from_y * width + from_x, height * width).flatten())
+    return torch.stack(places).to(device)
+
+
+def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple[float, ...]:
+    """Coefficients (a, b, c, d, e, f): the pixel at (x, y) comes from (ax+by+c, dx+ey+f)."""
+    fraction = signed * 0.3 / 10
+    match operation:
+        case Operation.SHEAR_X:
+            return 1.0, fraction, 0.0, 0.0, 1.0, 0.0
+        case Operation.SHEAR_Y:
+            return 1.0, 0.0, 0.0, fraction, 1.0, 0.0
+        case Operation.TRANSLATE_X:
+            return 1.0, 0.0, float(int(fraction * width)), 0.0, 1.0, 0.0
+        case Operation.TRANSLATE_Y:
+            return 1.0, 0.0, 0.0, 0.0, 1.0, float(int(fraction * height))
+        case Operation.ROTATE:
+            angle = -math.radians(signed * 30 // 10)
+            cos, sin = round(math.cos(angle), 15), round(math.sin(angle), 15)
+            x, y = width / 2, height / 2
+            return cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y
+        case _:
+            raise AssertionError(operation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Draws for B images, all on the CPU.
+
+    `operations` int64 [layers, B] are places in the list of operations, -1 where skipped; `corners`
+    float64 [2, B] uniform numbers in [0, 1) that place the gray box: x, then y.
+    """
+
+    operations: Tensor
+    magnitudes: Tensor
+    signs: Tensor
+    corners: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandAugment:
+    """The strong augmentation of FixMatch for uint8 images.
+
+    A drawn operation is carried out with this `probability`. `box` is the nominal side of the gray
+    box in pixels, 0 for none: its left and upper edges start half of that before a uniform point,
+    and Pillow draws both edges, 17 pixels for 16.
+    """
+
+    probability: float = 0.5
+    box: int = 16
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a strongly augmented copy of each image, uint8 [B, C, H, W]."""
+        return self.carry_out(images, self.draw(len(images), generator))
+
+    def draw(self, count: int, generator: torch.Generator) -> Draws:
+        """Draw what happens to `count` images."""
+        shape = (_LAYERS, count)
+        drawn: dict[str, Any] = {"generator": generator, "device": generator.device}
+        operations = torch.randint(len(_OPERATIONS), shape, **drawn).cpu()
+        magnitudes = torch.randint(1, 10, shape, **drawn).cpu()
+        signs = torch.randint(2, shape, **drawn).cpu() * 2 - 1
+        kept = torch.rand(shape, **drawn).cpu() < self.probability
+        return Draws(
+            operations=torch.where(kept, operations, -1),
+            magnitudes=magnitudes,
+            signs=signs,
+            corners=torch.rand((2, count), **drawn, dtype=torch.float64).cpu(),
+        )
+
+    def carry_out(self, images: Tensor, draws: Draws) -> Tensor:
+        """Return what the draws make of the images, uint8 [B, C, H, W]."""
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
+            raise ValueError(
+                f"images are {images.dtype} of shape {tuple(images.shape)}; RandAugment works on "
+                "uint8 [B, C, H, W] with 1 or 3 channels, before they are normalized"
+            )
+        device = images.device
+        # Images lie in the order of their operations, so that those of one operation are a slice;
+        # from layer to layer, and back at the end, they are moved once.
+        places = torch.arange(len(images))
+        result = images
+        for layer in range(_LAYERS):
+            order = draws.operations[layer].argsort(stable=True)
+            before = torch.empty_like(places)
+            before[places] = torch.arange(len(images))
+            plan = torch.stack(
+                (before[order], draws.magnitudes[layer][order], draws.signs[layer][order])
+            ).to(device, non_blocking=True)
+            result = result.index_select(0, plan[0])
+            places = order
+            _operate(result, draws.operations[layer], plan[1], plan[2])
+        back = torch.empty_like(places)
+        back[places] = torch.arange(len(images))
+        result = result.index_select(0, back.to(device, non_blocking=True))
+        if self.box:
+            _cut_out(result, draws.corners, side=self.box)
+        return result
+
+
+def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
+    """Carry out one operation on each image, in place.
+
+    Images, magnitudes and signs are sorted by `operations`, those without one first.
+    """
+    end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
+    for operation, size in zip(_OPERATIONS, sizes, strict=True):
+        start, end = end, end + size
+        if size and operation is not Operation.IDENTITY:
+            some = slice(start, end)
+            images[some] = apply(operation, images[some], magnitudes[some], signs[some])
+
+
+def _cut_out(images: Tensor, corners: Tensor, *, side: int) -> None:
+    """Paint a box on each image in place; the right and lower edges of the image cut it."""
+    height, width = images.shape[2:]
+
+    def edges(uniform: Tensor, length: int) -> Tensor:
+        """All bits set where the box is, none elsewhere [B, length]."""
+        start = (uniform * length - side / 2).clamp(min=0).floor()
+        end = (start + side).clamp(max=length)
+        # Pillow paints the last row and column too.
+        places = torch.arange(length)
+        inside = (places >= start[:, None]) & (places <= end[:, None])
+        return (inside.to(torch.uint8) * 255).to(images.device, non_blocking=True)
+
+    columns, rows = edges(corners[0], width), edges(corners[1], height)
+    box = (rows[:, :, None] & columns[:, None, :]).unsqueeze(1)
+    # On a CPU operations on bits are many times as fast as masked_fill_.
+    images.bitwise_and_(~box).bitwise_or_(box & _GRAY)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageViews:
-    """Views of uint8 images [B, C, H, W]; `mean` and `std` [C] are of pixels in [0, 1]."""
+    """Views of uint8 images [B, C, H, W]; `pixels` are mean and deviation of each channel [C]."""
 
-    mean: Tensor
-    std: Tensor
+    pixels: tuple[Tensor, Tensor]
     crop: CropAndFlip
     augment: RandAugment
 
     def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, standardized."""
-        return normalize(self.crop(examples, generator), self.mean, self.std)
+        return normalize(self.crop(examples, generator), *self.pixels)
 
     def strong(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """Cropped, perhaps mirrored, RandAugment, a gray box, standardized."""
-        strong = self.augment(self.crop(examples, generator), generator)
-        return normalize(strong, self.mean, self.std)
+        return normalize(self.augment(self.crop(examples, generator), generator), *self.pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,12 +522,11 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 def _views(
     config: FixMatchConfig, data: PublicData, device: torch.device
 ) -> ImageViews | TableViews:
-    if data.kind is not FeatureKind.IMAGE:
+    if data.pixels is None:
         return TableViews(config=config)
     side = min(data.train_features.shape[2:])
     return ImageViews(
-        mean=torch.tensor(data.mean, device=device),
-        std=torch.tensor(data.std, device=device),
+        pixels=data.pixels.on(device),
         crop=CropAndFlip(padding=config.padding, flip=config.flip),
         augment=RandAugment(box=side // 2 if config.box is None else config.box),
     )
@@ -294,8 +575,7 @@ def _of_size(direction: Tensor, size: float) -> Tensor:
     norms: Tensor = torch.linalg.vector_norm(direction.flatten(1), dim=1)
     # A gradient of 0, where the network is flat, stays 0.
     norms = norms.clamp_min(torch.finfo(norms.dtype).tiny).view(-1, *[1] * (direction.ndim - 1))
-    moved: Tensor = size * math.sqrt(direction[0].numel()) * direction / norms
-    return moved
+    return size * math.sqrt(direction[0].numel()) * direction / norms
 
 
 class Vat(FewLabels):

@@ -23,6 +23,7 @@ labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsCo
 array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,15 +36,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.channels import StaircaseChannel
-from labeldp.mechanisms.randomized_response import debiased_loss_weights
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.models.predictors import NetworkPredictor
 from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import (
     ConsensusConfig,
@@ -61,19 +59,44 @@ from labeldp.trainers.trainer import Given, Trainer, without_labels
 _Part = dict[str, NDArray[Any]]
 
 
-class Stages(Trainer):
-    """A sequence of networks, where the network of a stage decides the next request."""
+class InTurn(Trainer):
+    """Trainers that take turns: the current one predicts."""
+
+    _current: Trainer
+
+    def __init__(self) -> None:
+        """Start without figures."""
+        self._figures: dict[str, float] = {}
+
+    def predictor(self) -> Any:
+        """Return what predicts in the turn that is being trained, or was last."""
+        return self._current.predictor()
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._current.evaluate()
+
+    def figures(self) -> dict[str, float]:
+        """Return figures of the turns, from releases and the public test split alone."""
+        return dict(self._figures)
+
+
+class Stages(InTurn):
+    """A sequence of networks, where the network of a stage decides the next request.
+
+    Figures are `stage_t_accuracy` of every stage: on the public test split, after its end.
+    """
 
     #: In training, counted from 0.
     stage: int
-    _learner: Learner
+    _current: Learner
 
     def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Take the settings; a subclass requests the first release and sets its network up."""
-        self._settings = config
+        self.config = config
         self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
         self._performance = given["performance"]
-        self._figures: dict[str, float] = {}
+        super().__init__()
 
     @abstractmethod
     def _next_stage(self) -> None:
@@ -81,11 +104,11 @@ class Stages(Trainer):
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
-        config = self._settings
-        over = self._learner.epoch_number == config.stage_epochs(self.stage)
+        config = self.config
+        over = self._current.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
-        metrics = self._learner.epoch()
+        metrics = self._current.epoch()
         self._figures[f"stage_{self.stage + 1}_accuracy"] = metrics.val_accuracy
         before = sum(config.stage_epochs(earlier) for earlier in range(self.stage))
         return replace(metrics, epoch=before + metrics.epoch)
@@ -94,31 +117,19 @@ class Stages(Trainer):
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
 
-    def predictor(self) -> NetworkPredictor:
-        """Return the network of the stage."""
-        return self._learner.predictor()
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        return self._learner.evaluate()
-
-    def figures(self) -> dict[str, float]:
-        """Return `stage_t_accuracy` of every stage: on the public test split, after its end."""
-        return dict(self._figures)
-
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
-        return {"figures": dict(self._figures), "learner": self._learner.state_dict()}
+        return {"figures": dict(self._figures), "learner": self._current.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
         self._figures = dict(state["figures"])
-        self._learner = self._new_learner()
-        self._learner.load_state_dict(state["learner"])
+        self._current = self._new_learner()
+        self._current.load_state_dict(state["learner"])
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         return Learner(
-            self._settings.learner(epochs=self._settings.stage_epochs(self.stage), **changes),
+            self.config.learner(epochs=self.config.stage_epochs(self.stage), **changes),
             data=self._data,
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
@@ -128,11 +139,19 @@ class Stages(Trainer):
 
 
 class LpMst(Stages):
-    """Networks that are each trained on all labels released so far."""
+    """Networks that are each trained on all labels released so far.
+
+    Further figures of every stage t after the first: `mean_top_k_stage_t`, the mean k* of its part,
+    `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k that there is,
+    `top_k_accuracy_stage_t`, how often a test label is among the k* classes that the stage before
+    finds likeliest, and `dropped_before_stage_t`, the share of earlier labels that the filter
+    dropped.
+    """
+
+    config: LpMstConfig
 
     def __init__(self, config: LpMstConfig, **given: Unpack[Given]) -> None:
         """Release the prior, if it costs something, and the first part; set its network up."""
-        self.config = config
         self._released: list[_Part] = []
         super().__init__(config, **given)
         data = self._data
@@ -146,28 +165,12 @@ class LpMst(Stages):
                 config.prior, data, self._labels, epsilon=spent, delta=config.delta
             )
         self._release(prior[self._parts[0]])
-        self._learner = self._new_learner()
+        self._current = self._new_learner()
 
     @property
     def stage(self) -> int:  # type: ignore[override]
         """The stage in training, counted from 0."""
         return len(self._released) - 1
-
-    def figures(self) -> dict[str, float]:
-        """Figures of the stages, from releases and the public test split alone.
-
-        `stage_t_accuracy`; and for every stage t after the first `mean_top_k_stage_t`, the mean k*
-        of its part, `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k
-        that there is, `top_k_accuracy_stage_t`, how often a test label is among the k* classes that
-        the stage before finds likeliest, and `dropped_before_stage_t`, the share of earlier labels
-        that the filter dropped. Without a number: those of the second stage.
-        """
-        second = {
-            name: self._figures[f"{name}_stage_2"]
-            for name in ("mean_top_k", "top_k_accuracy")
-            if f"{name}_stage_2" in self._figures
-        }
-        return {**self._figures, **second}
 
     def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
         """Return the examples [M] whose labels are in use, and what was released of them."""
@@ -193,7 +196,7 @@ class LpMst(Stages):
         super().load_state_dict(state)
 
     def _next_stage(self) -> None:
-        before, config, stage = self._learner, self.config, self.stage + 1
+        before, config, stage = self._current, self.config, self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
@@ -209,8 +212,8 @@ class LpMst(Stages):
                 self._released[place] = {name: of[kept] for name, of in part.items()}
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
-        self._learner = self._new_learner()
-        self._learner.network.load_state_dict(before.predictor().network.state_dict())
+        self._current = self._new_learner()
+        self._current.network.load_state_dict(before.predictor().network.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out
@@ -238,8 +241,7 @@ class LpMst(Stages):
         """Whether the model finds each released label among the k likeliest classes [M]."""
         scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
         own = scores[np.arange(len(part["rows"])), part["noisy"]]
-        among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
-        return among
+        return (scores > own[:, None]).sum(1) < k
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         if self.stage > 0 and self.config.later_mixup is not None:
@@ -260,12 +262,14 @@ class LpMst(Stages):
 class StagedMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one."""
 
+    config: StagedMomentsConfig
+
     def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Ask for the first stage's moments and set its network up."""
-        self.config, self.stage = config, 0
+        self.stage = 0
         super().__init__(config, **given)
         self._ask()
-        self._learner = self._new_learner()
+        self._current = self._new_learner()
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
@@ -276,13 +280,13 @@ class StagedMoments(Stages):
         """Continue from where `state` was taken."""
         self.stage = int(state["stage"])
         super().load_state_dict(state)
-        self._targets = state["targets"].to(self._learner.device)
+        self._targets = state["targets"].to(self._current.device)
 
     def _next_stage(self) -> None:
-        found = self._learner.predictor().features(self._data.train_features)
+        found = self._current.predictor().features(self._data.train_features)
         self._ask(found)
         self.stage += 1
-        self._learner = self._new_learner()
+        self._current = self._new_learner()
 
     def _ask(self, beside: Sequence[torch.Tensor] = ()) -> None:
         mechanism = self.config.mechanism(self._data.num_classes)
@@ -313,16 +317,11 @@ def evidence_of(
         return weights.astype(np.float32)
     possible = mechanism.outputs(prior)
     counts = possible.sum(1)
-    for k in np.unique(counts).tolist():
-        rows = index[counts == k]
-        # One possible output reveals nothing about the label, and there is nothing to take back.
-        own, shared = (
-            (1.0, 0.0)
-            if k == 1
-            else debiased_loss_weights(epsilon=mechanism.epsilon, num_classes=k)
-        )
-        weights[rows] = -shared * possible[rows]
-        weights[rows, noisy[rows]] += own
+    odds, rest = math.exp(-mechanism.epsilon), -math.expm1(-mechanism.epsilon)
+    # Eq. (7) of appendix F. One possible output reveals nothing, and nothing is to be taken back.
+    several = counts > 1
+    weights -= (several * odds / rest)[:, None] * possible
+    weights[index, noisy] += np.where(several, (1 + (counts - 1) * odds) / rest, 1.0)
     return weights.astype(np.float32)
 
 
@@ -436,7 +435,7 @@ def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recom
 NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
 
 
-class Consensus(Trainer):
+class Consensus(InTurn):
     """A trainer for the first round, and a fresh network for the second.
 
     The second learns from the examples whose noisy label the first agrees with, which are right
@@ -455,34 +454,22 @@ class Consensus(Trainer):
         **given: Any,
     ) -> None:
         """Set the first round up; `given` are data, seed and performance."""
-        self._first, self._noisy, self._first_epochs = first, noisy, first_epochs
-        self._second_config = second
+        super().__init__()
+        self._current = self._first = first
+        self._noisy, self._first_epochs, self._second_config = noisy, first_epochs, second
         self._given = given
         self._done = 0
-        self._figures: dict[str, float] = {}
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self._labels: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._second: OnLabels | None = None
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; after the first round the second one starts."""
-        if self._done < self._first_epochs:
-            metrics = self._first.epoch()
-        else:
-            if self._second is None:
-                self._agree()
-                self._second = self._new_second()
-            metrics = replace(self._second.epoch(), epoch=self._done + 1)
+        if self._current is self._first and self._done == self._first_epochs:
+            self._agree()
+            self._current = self._new_second()
+        metrics = replace(self._current.epoch(), epoch=self._done + 1)
         self._done += 1
         return metrics
-
-    def evaluate(self) -> float:
-        """Accuracy on the public test split, in [0, 1]."""
-        return self._current().evaluate()
-
-    def predictor(self) -> Predictor | None:
-        """Return what predicts in the round that is being trained, or was last."""
-        return self._current().predictor()
 
     def figures(self) -> dict[str, float]:
         """Return `first_round_accuracy` and `consensus_share`, beside those of the first round."""
@@ -496,7 +483,7 @@ class Consensus(Trainer):
             "first": self._first.state_dict(),
             "rows": torch.from_numpy(self._rows.copy()),
             "labels": torch.from_numpy(self._labels.copy()),
-            "second": None if self._second is None else self._second.state_dict(),
+            "second": None if self._current is self._first else self._current.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -505,13 +492,10 @@ class Consensus(Trainer):
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
         self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
-        self._second = None
+        self._current = self._first
         if state["second"] is not None:
-            self._second = self._new_second()
-            self._second.load_state_dict(state["second"])
-
-    def _current(self) -> Trainer:
-        return self._first if self._second is None else self._second
+            self._current = self._new_second()
+            self._current.load_state_dict(state["second"])
 
     def _agree(self) -> None:
         """Keep the examples whose noisy label is the model's own guess."""

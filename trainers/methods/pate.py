@@ -18,7 +18,6 @@ networks take days. Nothing about a teacher is tuned on labels: the ridge is a c
 
 import hashlib
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
@@ -49,7 +48,7 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
-from labeldp.trainers.trainer import LabelSource, Trainer
+from labeldp.trainers.trainer import FittedAtOnce, LabelSource, Trainer
 
 #: Teachers that are trained or vote at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100
@@ -169,8 +168,8 @@ def start_student(
     return _ClosedFormStudent(config, **given)
 
 
-class _ClosedFormStudent(Trainer):
-    """A model that is fitted at once; its only epoch fits it."""
+class _ClosedFormStudent(FittedAtOnce):
+    """A probe or a forest; both compute on the CPU, in single precision."""
 
     def __init__(
         self,
@@ -182,12 +181,10 @@ class _ClosedFormStudent(Trainer):
         seed: int,
         performance: Performance,
     ) -> None:
-        del performance  # both kinds compute on the CPU, in single precision
         self._config, self._data, self._seed = config, data, seed
         self._indices, self._labels = examples, labels
-        self._predictor: Predictor | None = None
 
-    def _fit(self) -> Predictor:
+    def _fitted(self) -> Predictor:
         if self._config.kind != StudentKind.FOREST:
             return self._fit_probe()
         rows = self._data.train_features[torch.from_numpy(self._indices)]
@@ -222,33 +219,14 @@ class _ClosedFormStudent(Trainer):
             )
         return probe
 
-    def epoch(self) -> EpochMetrics:
-        started = time.perf_counter()
-        self._predictor = self._fit()
-        accuracy = self.evaluate()
-        return EpochMetrics(
-            epoch=1, loss=self._loss(), val_accuracy=accuracy, seconds=time.perf_counter() - started
-        )
-
     def _loss(self) -> float:
         """Cross-entropy to the answers, from probabilities that a forest may round to 0."""
         likely = self.predict(self._data.train_features[torch.from_numpy(self._indices)])
         chosen = likely[np.arange(len(self._labels)), self._labels]
         return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
-    def predictor(self) -> Predictor:
-        assert self._predictor is not None, "predict before the first epoch"
-        return self._predictor
-
     def evaluate(self) -> float:
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"fitted": self._predictor is not None}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state["fitted"]:
-            self._predictor = self._fit()
 
 
 def further_labels(
@@ -472,7 +450,7 @@ class TeacherVotes:
 
 
 #: Queries whose distances to all examples are in memory at once.
-_QUERIES_AT_ONCE = 100
+_NEIGHBORS_AT_ONCE = 100
 
 
 def nearest(
@@ -494,8 +472,8 @@ def nearest(
     rows = features.flatten(1).float()
     used = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
     found = []
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        asked = torch.from_numpy(queries[start : start + _QUERIES_AT_ONCE])
+    for start in range(0, len(queries), _NEIGHBORS_AT_ONCE):
+        asked = torch.from_numpy(queries[start : start + _NEIGHBORS_AT_ONCE])
         for distances in torch.cdist(rows[asked], rows):
             distances[used >= most] = torch.inf
             chosen = distances.topk(count, largest=False).indices

@@ -84,10 +84,12 @@ def learned_prior(
     if settings.source is PriorSource.FILE:
         return _smooth(settings.read(examples=count, num_classes=classes), settings)
     mechanism = settings.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
-    if settings.source is PriorSource.SMOOTH_SUMS:
+    if settings.source is PriorSource.MOMENTS:
         assert isinstance(mechanism, LabelMoments), "as the settings make it"
-        data.require_numbers(user=f"a prior from {settings.source}")
-        rows = prior_features(settings, data)
+        return learned_moments(settings, data, labels, mechanism=mechanism)
+    data.require_numbers(user=f"a prior from {settings.source}")
+    rows = prior_features(settings, data)
+    if isinstance(mechanism, LabelMoments):
         soft = labels_of_sums(
             rows.features.flatten(1).float().numpy(),
             labels,
@@ -96,10 +98,6 @@ def learned_prior(
             kept=rows.kept,
         )
         return _smooth(soft, settings)
-    if isinstance(mechanism, LabelMoments):
-        return learned_moments(settings, data, labels, mechanism=mechanism)
-    data.require_numbers(user=f"a prior from {settings.source}")
-    rows = prior_features(settings, data)
     (groups,) = rows.kept(
         "clusters",
         lambda *given, **how: (clusters_of(*given, **how),),
@@ -144,8 +142,7 @@ def learned_moments(
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
     share = settings.smoothing
-    smooth: NDArray[np.float64] = (1 - share) * prior + share / prior.shape[1]
-    return smooth
+    return (1 - share) * prior + share / prior.shape[1]
 
 
 def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
@@ -271,8 +268,7 @@ class MomentQuery:
         noise = (self.scale * noise_std) ** 2
         normal = mixing.T @ mixing + np.diag(noise / variance)
         coefficients = np.linalg.solve(normal, mixing.T @ sums)
-        scores: NDArray[np.float32] = values @ coefficients.astype(np.float32) + np.float32(mean)
-        return scores
+        return values @ coefficients.astype(np.float32) + np.float32(mean)
 
 
 def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:

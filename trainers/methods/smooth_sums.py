@@ -23,7 +23,7 @@ True
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from labeldp.mechanisms.amounts import AmountSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
@@ -185,21 +186,19 @@ def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumQuestion:
+class SumQuestion(SmoothFunctions):
     """A question about labels, along coarse weights [N, M], and the way to read its answer.
 
-    Entry (i, j) of the weights is a number in -7..7 times `units[j]`. Apart from the landmarks of
-    the functions, nothing here is about single rows.
+    The weights pack the functions: entry (i, j) is a number in -7..7 times `units[j]`. Apart from
+    the landmarks, nothing here is about single rows.
 
     Attributes:
-        functions: Those that the weights pack.
         units: Of each direction [M].
         longest: Length of the functions' values at a row above which the row is shortened.
         mixing: Of the functions into the sums: weights^T @ values [M, M].
         totals: Sums of the weights over all rows [M].
     """
 
-    functions: SmoothFunctions
     units: Floats
     longest: float
     mixing: NDArray[np.float64]
@@ -226,7 +225,7 @@ class SumQuestion:
             mixing += (whole * units).T @ values
             totals += (whole * units).sum(0, dtype=np.float64)
         own = {"units": units, "longest": longest, "mixing": mixing, "totals": totals}
-        return weights, cls(functions=functions, **own)
+        return weights, cls(**vars(functions), **own)
 
     def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
         """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
@@ -282,7 +281,7 @@ class SumQuestion:
             each,
             target,
             rates / rates.sum(),
-            strengths=self.functions.strengths,
+            strengths=self.strengths,
             noise_variance=noise_std**2 * (1 - 1 / num_classes),
             share=float(share),
         )
@@ -303,12 +302,12 @@ class SumQuestion:
 
     def read(self, rows: NDArray[np.floating]) -> tuple[Floats, Floats]:
         """Values of the functions at rows [N, M], and the weights requested for them."""
-        values = self.functions(rows)
+        values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
-        mean, strengths = 1 / sums.shape[1], self.functions.strengths
+        mean, strengths = 1 / sums.shape[1], self.strengths
         variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
         normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
         known = sums - mean * self.totals[:, None]
@@ -316,9 +315,7 @@ class SumQuestion:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as arrays by name, for a file."""
-        own = {name: getattr(self, name) for name in ("units", "mixing", "totals")}
-        numbers = {"width": self.functions.width, "longest": self.longest}
-        return {**vars(self.functions), **own, **{k: np.array(v) for k, v in numbers.items()}}
+        return {name: np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -332,9 +329,48 @@ class SumQuestion:
                 sizes.setdefault(a, n) != n for a, n in zip(axes, found, strict=True)
             ):
                 raise ValueError(f"{name} has shape {found}, which does not fit the other arrays")
-        own = {name: known.pop(name) for name in ("units", "mixing", "totals")}
-        width, longest = (float(known.pop(name)) for name in ("width", "longest"))
-        return cls(functions=SmoothFunctions(**known, width=width), longest=longest, **own)
+        numbers = {name: float(known.pop(name)) for name in ("width", "longest")}
+        return cls(**known, **numbers)  # type: ignore[arg-type]
+
+
+class AnsweredSums(NamedTuple):
+    """A question, the sums [M, C] that answer it, the length of its rows and their shares [N]."""
+
+    question: SumQuestion
+    sums: NDArray[np.floating]
+    length: float
+    shares: Floats
+
+
+def requested_sums(
+    numbers: NDArray[np.floating],
+    labels: LabelSource,
+    *,
+    mechanism: LabelMoments | AmountSums,
+    seed: int,
+    kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
+) -> AnsweredSums:
+    """Request sums along smooth functions of all rows [N, D], shortened where persons have several.
+
+    `kept` makes the functions once for all trials.
+    """
+
+    def asked(*_: object, count: int, seed: int) -> tuple[NDArray[Any], ...]:
+        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
+        arrays = question.arrays()
+        return weights, *(arrays[name] for name in ARRAY_AXES)
+
+    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
+    size = {"count": worthwhile(rows=payers, noise_std=mechanism.noise_std), "seed": seed}
+    weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
+    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
+    whole, length = question.no_longer_than_one(weights)
+    shares = np.ones(len(numbers), np.float32)
+    if labels.persons is not None:
+        shares = shares_of_persons(whole, labels.persons)
+        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
+    sums = labels.release(mechanism, whole).values
+    return AnsweredSums(question, sums, length, shares)
 
 
 def labels_of_sums(
@@ -349,36 +385,18 @@ def labels_of_sums(
     """Return soft labels [n, K] from a release of sums along smooth functions of all rows [N, D].
 
     They are those of the rows at `places`, to which the reading is fitted too; None stands for all
-    rows, and a reading that is fitted to a sample. `kept` makes the functions once for all trials.
+    rows, and a reading that is fitted to a sample. `kept` is as in `requested_sums`.
     """
-
-    def asked(*_: object, count: int, seed: int) -> tuple[NDArray[Any], ...]:
-        weights, question = SumQuestion.asked(numbers, count=count, seed=seed)
-        arrays = question.arrays()
-        return weights, *(arrays[name] for name in ARRAY_AXES)
-
-    payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
-    size = {
-        "count": worthwhile(rows=payers, noise_std=mechanism.noise_std),
-        "seed": seed,
-    }
-    weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
-    question = SumQuestion.of_arrays(dict(zip(ARRAY_AXES, arrays, strict=True)))
-    whole, length = question.no_longer_than_one(weights)
-    shares = None
-    if labels.persons is not None:
-        shares = shares_of_persons(whole, labels.persons)
-        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
-    sums = labels.release(mechanism, whole).values
+    found = requested_sums(numbers, labels, mechanism=mechanism, seed=seed, kept=kept)
     fitted = some_of(len(numbers), seed=seed) if places is None else places
-    return question.soft_labels(
+    return found.question.soft_labels(
         numbers[fitted],
-        sums,
+        found.sums,
         count=len(numbers),
         noise_std=mechanism.noise_std,
-        length=length,
+        length=found.length,
         at=numbers if places is None else None,
-        shares=None if shares is None else shares[fitted],
+        shares=found.shares[fitted],
     )
 
 

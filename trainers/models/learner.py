@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
-from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
-from labeldp.trainers.models.predictors import (
-    NetworkPredictor,
-    NetworkSettings,
-    Pixels,
-    logits_of,
-    normalize,
+from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
+from labeldp.trainers.models.schedules import (
+    EpochMetrics,
+    Flip,
+    Schedule,
+    TrainingDiverged,
+    rate_factor,
 )
-from labeldp.trainers.models.schedules import EpochMetrics, Flip, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig
 from labeldp.trainers.trainer import Trainer
@@ -186,7 +186,7 @@ class Classifying(Training):
         self._predictor = NetworkPredictor(
             network=self.network if self._average is None else self._average.module,
             settings=settings,
-            pixels=Pixels.of(data.mean, data.std),
+            pixels=data.pixels,
             performance=self.performance,
             mirrored=mirrored,
         )
@@ -231,9 +231,7 @@ class Learner(Classifying):
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
         # On the device once: to send them there in every step would be to wait for it.
-        self._mean, self._std = (
-            torch.tensor(statistic, device=self.device) for statistic in (data.mean, data.std)
-        )
+        self._pixels = None if data.pixels is None else data.pixels.on(self.device)
         initial, order = seeds_of(seed)
         recipe, decay = config.recipe, config.recipe.average_decay
         self._build(
@@ -274,7 +272,7 @@ class Learner(Classifying):
         """Learning rate of a step of an epoch, both counted from 0."""
         config = self.config
         done = 0.0
-        if config.schedule.every_step:
+        if config.schedule is Schedule.TRIANGLE:
             done = step / max(1, len(self._features) // config.batch_size)
         return config.learning_rate * rate_factor(
             epoch + done, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup
@@ -296,9 +294,7 @@ class Learner(Classifying):
                 now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
                 draws = torch.cat((draws[:2].to(self.device), now[None].long()))
             batch = self._augmentation.carry_out(batch, draws)
-        if self._predictor.pixels is None:
-            return batch
-        return normalize(batch, self._mean, self._std)
+        return batch if self._pixels is None else normalize(batch, *self._pixels)
 
 
 class OnLabels(Learner):

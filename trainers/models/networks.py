@@ -34,8 +34,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 def settled(vectors: Tensor) -> Tensor:
     """Return eigenvectors in columns with signs that are the same on every machine."""
-    signed: Tensor = vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
-    return signed
+    return vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
 
 
 def build_model(
@@ -208,8 +207,7 @@ class ResNet18(nn.Module):
         """Map images [B, C, H, W] to logits [B, K]."""
         out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
         pooled: Tensor = self.blocks(out).mean((2, 3))
-        logits: Tensor = self.head(pooled)
-        return logits
+        return self.head(pooled)
 
 
 def _wide_norm(channels: int) -> nn.BatchNorm2d:
@@ -246,8 +244,7 @@ class _WideBlock(nn.Module):
         branch = x if self.raw else _leaky_relu(self.norm1(x))
         skipped = branch if self.both else x
         out = self.conv2(_leaky_relu(self.norm2(self.conv1(branch))))
-        result: Tensor = out + self.shortcut(skipped)
-        return result
+        return out + self.shortcut(skipped)
 
 
 class WideResNet(nn.Module):
@@ -280,8 +277,7 @@ class WideResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
         out: Tensor = self.blocks(self.conv1(x))
-        logits: Tensor = self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
-        return logits
+        return self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
 
 
 #: Side of the whitened patches.
@@ -334,8 +330,7 @@ class FastCnn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        logits: Tensor = self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
-        return logits
+        return self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.
@@ -432,8 +427,7 @@ class TwoBranch(nn.Module):
         user, movie = (_GAIN * table(ids) for table, ids in zip(self.factors, columns, strict=True))
         beside = [_GAIN * table(ids) for table, ids in zip(self.sides, columns, strict=True)]
         branches = (user * movie, self.hidden(torch.cat(beside, dim=1)))
-        logits: Tensor = self.head(torch.cat(branches, dim=1))
-        return logits
+        return self.head(torch.cat(branches, dim=1))
 
 
 def _embedding(count: int, width: int) -> nn.Embedding:

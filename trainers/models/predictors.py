@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor, nn
 
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.labelled_data import Pixels, PublicData
 from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.own_models import OwnModel, chosen_model
@@ -71,33 +71,6 @@ def fitting_images(images: Tensor) -> Tensor:
     return images[:: max(1, len(images) // _FITTED_TO)][:_FITTED_TO]
 
 
-def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Return uint8 images [B, C, H, W] as float32: divided by 255, each channel standardized.
-
-    `mean` and `std` are of pixels in [0, 1], each [C], on the images' device.
-    """
-    center, spread = (255.0 * statistic.view(1, -1, 1, 1) for statistic in (mean, std))
-    return images.float().sub_(center).div_(spread)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pixels:
-    """Mean and standard deviation of each channel of images [C], of pixels in [0, 1]."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def normalized(self, images: Tensor) -> Tensor:
-        """Return images uint8 [B, C, H, W] as float32, each channel standardized."""
-        mean, std = (torch.tensor(each, device=images.device) for each in (self.mean, self.std))
-        return normalize(images, mean, std)
-
-    @classmethod
-    def of(cls, mean: tuple[float, ...], std: tuple[float, ...]) -> "Pixels | None":
-        """Return the statistics of images; None for what has none."""
-        return cls(mean=mean, std=std) if mean else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings:
     """Everything that a network is built of, beside its weights.
@@ -128,32 +101,23 @@ class NetworkSettings:
         """Return the network that training starts from: seeded, and fitted to public features."""
         network = self.seeded(seed, dropout=dropout)
         if isinstance(network, FastCnn):
-            images = fitting_images(data.train_features)
-            pixels = Pixels.of(data.mean, data.std)
-            network.fit_first(images if pixels is None else pixels.normalized(images))
+            assert data.pixels is not None, "the network takes images alone"
+            network.fit_first(data.pixels.normalized(fitting_images(data.train_features)))
         return network
 
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:
         """Return the network with weights that depend on the seed; see `build_model`."""
+        own: dict[str, Any] = {"width": self.width, "cardinalities": self.cardinalities}
+        sizes: dict[str, Any] = {"input_shape": self.input_shape, "num_classes": self.num_classes}
         if isinstance(self.model, ModelName):
-            return build_model(
-                self.model,
-                input_shape=self.input_shape,
-                num_classes=self.num_classes,
-                seed=seed,
-                width=self.width,
-                dropout=dropout,
-                cardinalities=self.cardinalities,
-            )
+            return build_model(self.model, seed=seed, dropout=dropout, **sizes, **own)
         if self.width is not None or dropout or self.cardinalities is not None:
             raise ValueError(
                 f"model is {self.model}, which takes no width ({self.width}), dropout "
                 f"({dropout}) or identifiers; write the first two into the network itself "
                 "(width=null, dropout=0), and take model=two_branch for identifiers"
             )
-        return self.model.build(
-            input_shape=self.input_shape, num_classes=self.num_classes, seed=seed
-        )
+        return self.model.build(seed=seed, **sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -300,8 +264,7 @@ class MeanPredictor(Predictor):
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K], the mean over the parts."""
         found = np.stack([part.predict(features) for part in self.parts])
-        mean: NDArray[np.float32] = found.mean(axis=0)
-        return mean
+        return found.mean(axis=0)
 
 
 def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
@@ -379,5 +342,4 @@ class ProbePredictor(_Regression):
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for features [N, D]."""
-        found: NDArray[np.float32] = self.scores(features).mul(SHARPNESS).softmax(1).numpy()
-        return found
+        return self.scores(features).mul(SHARPNESS).softmax(1).numpy()

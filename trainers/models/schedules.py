@@ -20,15 +20,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from labeldp.trainers.settings.base import (
-    Flag,
-    Fraction,
-    ModelName,
-    Positive,
-    Whole,
-    key,
-    settings,
-)
+from labeldp.trainers.settings.base import Flag, Fraction, ModelName, Positive, Whole, key, settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +67,6 @@ class Schedule(StrEnum):
     COSINE = "cosine"
     TRIANGLE = "triangle"
     CONSTANT = "constant"
-
-    @property
-    def every_step(self) -> bool:
-        """Whether the rate moves within an epoch too."""
-        return self is Schedule.TRIANGLE
 
 
 #: ALIBI warms up for 30 of its 200 epochs, and multiplies by 0.2 at epochs 60, 120 and 180.

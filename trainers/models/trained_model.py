@@ -161,8 +161,7 @@ class TrainedModel:
         """
         if isinstance(self.predictor, AmountPredictor):
             return self.predictor.amounts(self._features(rows))
-        chosen: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
-        return chosen
+        return self.classes[self.predict_proba(rows).argmax(1)]
 
     def after(self, transformers: Any) -> "TrainedModel":
         """Return a model of rows that pass through scikit-learn's fitted transformers first."""

@@ -336,13 +336,8 @@ class PateConfig(StartedMethod):
         """
         # Seeds, students and settings of teachers change no price: settings that differ in them
         # alone are calibrated once.
-        given = self.ensemble
-        asked = EnsembleConfig(
-            kind=given.kind,
-            teachers=given.teachers,
-            queries=given.queries,
-            queries_per_label=given.queries_per_label,
-        )
+        priced = ("kind", "teachers", "queries", "queries_per_label")
+        asked = EnsembleConfig(**{name: getattr(self.ensemble, name) for name in priced})
         found = _calibrated(replace(self, ensemble=asked, student=StudentConfig(), students=1))
         names = ("epsilon", "threshold", "sigma1", "sigma2", "publish_cost")
         return replace(self, **{name: getattr(found, name) for name in names})
@@ -376,22 +371,16 @@ class PateConfig(StartedMethod):
             aggregator = LNMax(scale=self.sigma2 / 2**0.5)
         else:
             assert self.threshold is not None and self.sigma1 is not None, "calibrated"
-            aggregator = confident = ConfidentGNMax(
-                threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2
-            )
+            noise: dict[str, Any] = {"threshold": self.threshold}
+            noise |= {"sigma1": self.sigma1, "sigma2": self.sigma2}
+            aggregator = ConfidentGNMax(**noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2
-                first = request(aggregator=aggregator, queries=half, max_answers=some)
-                interactive = InteractiveGNMax(
-                    threshold=confident.threshold,
-                    sigma1=confident.sigma1,
-                    sigma2=confident.sigma2,
-                    confidence=self.confidence,
+                second = InteractiveGNMax(**noise, confidence=self.confidence)
+                return (
+                    request(aggregator=aggregator, queries=half, max_answers=some),
+                    request(aggregator=second, queries=queries - half, max_answers=answers - some),
                 )
-                second = request(
-                    aggregator=interactive, queries=queries - half, max_answers=answers - some
-                )
-                return (first, second)
         return (request(aggregator=aggregator, queries=queries, max_answers=answers),)
 
     @property

@@ -51,12 +51,10 @@ def _posterior(scratch: Path) -> Work:
             scores[:, label] = -np.abs(noisy[:rows] - one_hot).sum(1) / mechanism.scale
         scores += log_prior[:rows]
         weights = np.exp(scores - scores.max(1, keepdims=True))
-        normalized: np.ndarray = weights / weights.sum(1, keepdims=True)
-        return normalized
+        return np.asarray(weights / weights.sum(1, keepdims=True))
 
     def ours() -> np.ndarray:
-        found: np.ndarray = posterior(mechanism.log_likelihood(noisy), log_prior)
-        return found
+        return np.asarray(posterior(mechanism.log_likelihood(noisy), log_prior))
 
     return Work(
         ours=ours,
@@ -196,14 +194,12 @@ def _release(scratch: Path) -> Work:
     secret = SecureEntropy().generator("")
 
     def ours() -> np.ndarray:
-        found: np.ndarray = mechanism.release(labels, weights, generator=secret)
-        return found
+        return np.asarray(mechanism.release(labels, weights, generator=secret))
 
     def plain() -> np.ndarray:
         """In doubles, with noise whose bits tell (and no check of the rows' lengths)."""
         sums = weights.T.astype(np.float64) @ np.eye(_MOMENTS_CLASSES)[labels]
-        found: np.ndarray = sums + generator.normal(scale=_NOISE, size=sums.shape)
-        return found
+        return np.asarray(sums + generator.normal(scale=_NOISE, size=sums.shape))
 
     def check() -> None:
         exact = weights.T.astype(np.float64) @ np.eye(_MOMENTS_CLASSES)[labels]
@@ -344,8 +340,7 @@ def _decision(scratch: Path) -> Work:
 
     def divergence(log_p: Floats, log_q: Floats) -> Floats:
         scores = np.outer(orders, log_p) + np.outer(1 - orders, log_q)
-        found: Floats = logsumexp(scores, axis=1) / (orders - 1)
-        return found
+        return np.asarray(logsumexp(scores, axis=1) / (orders - 1))
 
     def plain() -> Floats:
         """Move each vote to each other class, and take the worst of both directions."""
@@ -409,8 +404,7 @@ def _smooth(scratch: Path) -> Work:
         return cost_of_answers(some, price=cost, num_teachers=int(some[0].sum()))[1]
 
     def plain() -> Floats:
-        found: Floats = np.sum([walk(row) for row in votes[:_WALKED]], axis=0)
-        return found
+        return np.asarray(np.sum([walk(row) for row in votes[:_WALKED]], axis=0))
 
     return Work(
         ours=lambda: ours(votes),

@@ -22,9 +22,8 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.alibi import Alibi
-from labeldp.trainers.methods.fixmatch import ImageViews
+from labeldp.trainers.methods.fixmatch import ImageViews, Operation, RandAugment
 from labeldp.trainers.methods.pate import train_probes, vote
-from labeldp.trainers.methods.rand_augment import Operation, RandAugment
 from labeldp.trainers.models.features import RandomPatchFeatures
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
@@ -94,8 +93,9 @@ class PlainAlibi:
     def _inputs(self, features: Tensor) -> Tensor:
         if features.dtype != torch.uint8:
             return features
-        pixels = [torch.tensor(each).view(1, -1, 1, 1) for each in (self.data.mean, self.data.std)]
-        return (features.float() / 255 - pixels[0]) / pixels[1]
+        assert self.data.pixels is not None
+        mean, std = (each.view(1, -1, 1, 1) for each in self.data.pixels.on(features.device))
+        return (features.float() / 255 - mean) / std
 
 
 def run_of(
@@ -211,7 +211,7 @@ _BATCH, _ONE_BY_ONE = 448, 112
 def _views(scratch: Path) -> Work:
     images = sample_tiles(count=_BATCH)
     mean, std = torch.full((3,), 0.5), torch.full((3,), 0.25)
-    views = ImageViews(mean=mean, std=std, crop=CropAndFlip(), augment=RandAugment())
+    views = ImageViews(pixels=(mean, std), crop=CropAndFlip(), augment=RandAugment())
     generator, python = torch.Generator().manual_seed(0), random.Random(0)
     photographs = [to_pillow(image) for image in images[:: _BATCH // _ONE_BY_ONE]]
     # What the published code does to each image, with the same transforms of torchvision.

@@ -62,32 +62,13 @@ def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
     np.testing.assert_array_equal(coin.plant(labels)[coin.positions], expected)
 
 
-def test_bad_draws_are_refused() -> None:
-    labels = np.array([0, 1, 2])
-    with pytest.raises(ValueError, match=r"4 canaries are requested, but there are 3 examples"):
-        Canaries.draw(labels, num_classes=3, num_canaries=4)
-    with pytest.raises(ValueError, match="at least 2 classes"):
-        Canaries.draw(np.array([0, 0]), num_classes=1, num_canaries=1)
-    with pytest.raises(ValueError, match=r"labels\[2\] is not one of"):
-        Canaries.draw(labels, num_classes=2, num_canaries=1)
-    with pytest.raises(ValueError, match="seed is 4294967296"):
-        Canaries.draw(labels, num_classes=3, num_canaries=1, seed=2**32)
-    with pytest.raises(ValueError, match="without overlap"):
-        Canaries.draw_blocks(
-            np.zeros(40, dtype=np.int64), num_classes=2, num_blocks=2, num_canaries=20
-        )
-    assert len(Canaries.draw_blocks(labels, num_classes=3, num_blocks=1, num_canaries=3)) == 1
+def test_canaries_are_planted_up_to_the_last_position() -> None:
     canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
     assert canaries.positions.dtype == canaries.labels.dtype == np.int64
     last = int(canaries.positions.max())
-    for other in (labels, np.zeros(last, dtype=np.int64), np.zeros((40, 1), dtype=np.int64)):
-        with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn"):
-            canaries.plant(other)
+    with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn"):
+        canaries.plant(np.zeros(last, dtype=np.int64))
     assert canaries.plant(np.zeros(last + 1, dtype=np.int64)).sum() == 20
-    with pytest.raises(ValueError, match="num_blocks is 0"):
-        Canaries.draw_blocks(labels, num_classes=3, num_blocks=0, num_canaries=1)
-    with pytest.raises(ValueError, match="num_canaries is 0"):
-        Canaries.draw(labels, num_classes=3, num_canaries=0)
 
 
 def test_two_classes_are_their_own_candidates_and_three_have_two_wrong_ones() -> None:
@@ -108,28 +89,10 @@ def test_two_classes_are_their_own_candidates_and_three_have_two_wrong_ones() ->
     assert (default == same).all() and (default != last).any()
 
 
-def test_contradictory_canaries_are_refused() -> None:
-    one, two = np.array([1]), np.array([2])
-    made = Canaries(positions=one.copy(), labels=one.copy(), true_labels=two.copy())
+def test_canaries_cannot_be_changed() -> None:
+    one = np.array([1])
+    made = Canaries(positions=one.copy(), labels=one.copy(), true_labels=2 * one)
     coin = CoinCanaries(positions=one.copy(), candidates=np.array([[4, 5]]), coins=one.copy())
-    frozen = (made.positions, made.labels, made.true_labels)
-    for array in (*frozen, coin.positions, coin.candidates, coin.coins):
+    for array in (*vars(made).values(), *vars(coin).values()):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
-    for positions in (np.array([[1]]), np.array([], dtype=np.int64), np.array([-1])):
-        with pytest.raises(ValueError, match="positions"):
-            Canaries(positions=positions, labels=one, true_labels=two)
-    for labels, true in ((np.array([1, 1]), two), (one, np.array([2, 2])), (one[:, None], two)):
-        with pytest.raises(ValueError, match=r"1 positions need \[1\]"):
-            Canaries(positions=one, labels=labels, true_labels=true)
-    for candidates, coins in (([[4, 5, 6]], one), ([[4, 5]], np.array([0, 1])), ([4, 5], one)):
-        with pytest.raises(ValueError, match=r"1 positions need \[1, 2\] and \[1\]"):
-            CoinCanaries(positions=one, candidates=np.array(candidates), coins=coins)
-    with pytest.raises(ValueError, match="canary 0 has label 1, which is its true label"):
-        Canaries(positions=two, labels=one, true_labels=one.copy())
-    with pytest.raises(ValueError, match="drawn twice"):
-        Canaries(positions=np.array([3, 3]), labels=np.array([1, 2]), true_labels=np.array([2, 1]))
-    with pytest.raises(ValueError, match="the same label twice"):
-        CoinCanaries(positions=one, candidates=np.array([[4, 4]]), coins=np.array([0]))
-    with pytest.raises(ValueError, match="other than 0 and 1"):
-        CoinCanaries(positions=one, candidates=np.array([[4, 5]]), coins=np.array([2]))

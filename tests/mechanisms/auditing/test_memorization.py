@@ -71,9 +71,6 @@ def test_all_correct_is_decided_on_counts() -> None:
     nothing = memorization_interval_from_pairs(0.1 * own, 0.1 * others)
     assert nothing.paper.threshold is nothing.corrected.threshold is None
     assert nothing.paper.guesses == nothing.corrected.guesses == 0
-    for wrong in ((others, others), (own, own), (own[:-1], others), (own, others[:, :0])):
-        with pytest.raises(ValueError, match="they must be"):
-            memorization_interval_from_pairs(*wrong)
 
 
 def randomized_response_confidences(
@@ -88,38 +85,20 @@ def randomized_response_confidences(
     return confidences
 
 
-def audit_randomized_response(
-    *, epsilon: float, canaries: int, seed: int
-) -> tuple[float, float, float]:
-    """The corrected ends and the paper's lower end of a synthetic audit."""
-    generator = np.random.default_rng([seed, canaries])
-    true = generator.integers(10, size=canaries)
-    planted = (true + generator.integers(1, 10, size=canaries)) % 10
-    confidences = randomized_response_confidences(planted, epsilon, generator)
-    audit = memorization_interval(confidences, planted, true)
-    ends = audit.corrected
-    return ends.epsilon_low, ends.epsilon_high, audit.paper.epsilon_low
-
-
 @pytest.mark.parametrize(("epsilon", "canaries"), [(0.5, 100), (2.0, 100), (4.0, 300)])
 def test_corrected_ends_keep_their_promise(epsilon: float, canaries: int) -> None:
-    runs = [
-        audit_randomized_response(epsilon=epsilon, canaries=canaries, seed=seed)
-        for seed in range(200)
-    ]
-    low, high, _ = np.array(runs).T
+    ends = []
+    for seed in range(200):
+        generator = np.random.default_rng([seed, canaries])
+        true = generator.integers(10, size=canaries)
+        planted = (true + generator.integers(1, 10, size=canaries)) % 10
+        confidences = randomized_response_confidences(planted, epsilon, generator)
+        found = memorization_interval(confidences, planted, true).corrected
+        ends.append((found.epsilon_low, found.epsilon_high))
+    low, high = np.array(ends).T
     allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)  # three standard errors of the rate itself
     assert (low > epsilon).mean() <= allowed
     assert (high < epsilon).mean() <= allowed  # canaries are independent here
-
-
-def test_corrected_lower_end_has_power() -> None:
-    for epsilon, least in ((1.0, 0.4), (2.0, 1.5), (4.0, 3.3)):
-        lows = [
-            audit_randomized_response(epsilon=epsilon, canaries=1000, seed=seed)[0]
-            for seed in range(10)
-        ]
-        assert least < np.mean(lows) < epsilon
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
@@ -164,7 +143,6 @@ def test_published_accuracy_at_its_edges(
 
 
 def audited(*groups: tuple[int, int, float]) -> MemorizationAudit:
-    """Audit of canaries on three classes, by groups: wins and losses at a confidence."""
     own, other = np.concatenate(
         [[(sure, 0.01)] * won + [(0.01, sure)] * lost for won, lost, sure in groups]
     ).T
@@ -208,29 +186,6 @@ def test_tensors_are_welcome_and_confidence_widens() -> None:
     assert THRESHOLDS[0] == 0.5
 
 
-def test_bad_input_is_refused() -> None:
-    rows = np.full((20, 4), 0.25)
-    planted, true = np.ones(20, int), np.zeros(20, int)
-    broken = rows.copy()
-    broken[7] = [0.5, 0.5, 0.5, 0.5]
-    with pytest.raises(ValueError, match="confidences row 7"):
-        memorization_interval(broken, planted, true)
-    broken[7] = [np.nan, 0.5, 0.25, 0.25]
-    with pytest.raises(ValueError, match="confidences row 7"):
-        memorization_interval(broken, planted, true)
-    with pytest.raises(ValueError, match=r"canary_labels\[0\] is 4"):
-        memorization_interval(rows, planted + 3, true)
-    with pytest.raises(ValueError, match=r"canary_labels\[0\] is the true label"):
-        memorization_interval(rows, planted, planted)
-    with pytest.raises(ValueError, match="true_labels has 19 labels; confidences has 20 rows"):
-        memorization_interval(rows, planted, true[:19])
-    with pytest.raises(ValueError, match=r"true_labels\[0\] is not one of the classes"):
-        memorization_interval(rows, planted, true + 77)
+def test_three_classes_have_one_other_wrong_label() -> None:
     three = memorization_interval(np.full((20, 3), 1 / 3), np.zeros(20, int), np.ones(20, int))
     assert three.paper.epsilon_low == three.paper.epsilon_high == three.corrected.epsilon_low == 0
-    with pytest.raises(ValueError, match=r"2 classes.*needs at least 3"):
-        memorization_interval(np.full((20, 2), 0.5), planted, true)
-    with pytest.raises(ValueError, match=r"canaries is 4.*it takes 5 to prove that epsilon"):
-        memorization_interval(rows[:4], planted[:4], true[:4])
-    with pytest.raises(ValueError, match=r"confidence is 1\.5"):
-        memorization_interval(rows, planted, true, confidence=1.5)

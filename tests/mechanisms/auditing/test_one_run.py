@@ -9,7 +9,6 @@ from scipy.stats import binom
 
 from labeldp.mechanisms.auditing.canaries import CoinCanaries
 from labeldp.mechanisms.auditing.one_run import (
-    OneRunAudit,
     canaries_needed,
     candidate_scores,
     one_run_audit,
@@ -18,35 +17,11 @@ from labeldp.mechanisms.auditing.one_run import (
 )
 
 
-def expected_counts(epsilon: float, classes: int, canaries: int) -> tuple[float, float]:
-    """Guesses and right guesses, on average, of who sees randomized response's outputs."""
-    odds = math.exp(epsilon)
-    guesses = canaries * (odds + 1) / (odds + classes - 1)
-    return guesses, guesses * odds / (odds + 1)
-
-
 @pytest.mark.parametrize(("canaries", "ceiling"), [(100, 3.49), (1000, 5.81), (10_000, 8.11)])
 def test_ceilings(canaries: int, ceiling: float) -> None:
     assert one_run_ceiling(canaries=canaries) == pytest.approx(ceiling, abs=0.005)
     needed = canaries_needed(epsilon=one_run_ceiling(canaries=canaries))
     assert needed == canaries
-
-
-@pytest.mark.parametrize(
-    ("classes", "canaries", "bounds"),
-    [
-        (10, 1000, {1: 0.77, 2: 1.77, 4: 3.56, 8: 5.35}),
-        (10, 10_000, {1: 0.93, 2: 1.93, 4: 3.86, 8: 6.99}),
-        (100, 1000, {1: 0.30, 8: 5.32}),
-    ],
-)
-def test_golden_bounds_of_the_oracle_attacker(
-    classes: int, canaries: int, bounds: dict[int, float]
-) -> None:
-    for epsilon, bound in bounds.items():
-        guesses, correct = (int(n) for n in expected_counts(epsilon, classes, canaries))
-        found = one_run_lower_bound(canaries=canaries, guesses=guesses, correct=correct)
-        assert found == pytest.approx(bound, abs=0.0075), epsilon
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
@@ -66,30 +41,20 @@ def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: f
         assert p_value(bound) == pytest.approx(0.05, rel=1e-6)
 
 
-def audit_randomized_response(
-    *, epsilon: float, seed: int, canaries: int = 1000, classes: int = 10
-) -> OneRunAudit:
-    """One synthetic audit, its attacker the best there is: it sees randomized response's output."""
-    generator = np.random.default_rng([seed, canaries, classes])
-    labels = generator.integers(classes, size=2 * canaries)
-    coin = CoinCanaries.draw(
-        labels, num_classes=classes, num_canaries=canaries, generator=generator
-    )
-    kept = generator.random(canaries) < math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
-    other = (coin.labels + generator.integers(1, classes, size=canaries)) % classes
-    shown = np.where(kept, coin.labels, other)
-    scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
-    return one_run_audit(scores, coin.coins)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_bounds_keep_their_promise(epsilon: float) -> None:
-    bounds = [
-        audit_randomized_response(epsilon=epsilon, seed=seed, canaries=300).epsilon_low
-        for seed in range(500)
-    ]
-    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
-    assert (np.array(bounds) > epsilon).mean() <= allowed
+    """The attacker is the best there is: it sees the output of randomized response."""
+    above, odds = 0, math.exp(epsilon)
+    for seed in range(500):
+        generator = np.random.default_rng([seed, 300, 10])
+        labels = generator.integers(10, size=600)
+        coin = CoinCanaries.draw(labels, num_classes=10, num_canaries=300, generator=generator)
+        kept = generator.random(300) < odds / (odds + 9)
+        other = (coin.labels + generator.integers(1, 10, size=300)) % 10
+        shown = np.where(kept, coin.labels, other)
+        scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
+        above += one_run_audit(scores, coin.coins).epsilon_low > epsilon
+    assert above / 500 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
 
 
 def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:
@@ -125,14 +90,6 @@ def test_scores_from_confidences() -> None:
     scores = candidate_scores(rows, np.array([[0, 1], [0, 2]]))
     assert scores[0] == pytest.approx(math.log(3.5))
     assert np.isfinite(scores[1]) and scores[1] < -100
-    with pytest.raises(ValueError, match=r"candidates\[:, 1\]\[0\] is 3"):
-        candidate_scores(rows, np.array([[0, 3], [0, 2]]))
-    with pytest.raises(ValueError, match=r"candidates\[:, 0\]\[1\] is -1"):
-        candidate_scores(rows, np.array([[0, 1], [-1, 2]]))
-    with pytest.raises(ValueError, match=r"candidates has shape \(2,\)"):
-        candidate_scores(rows, np.array([0, 1]))
-    with pytest.raises(ValueError, match="confidences row 1"):
-        candidate_scores(rows * [[1], [2]], np.array([[0, 1], [0, 2]]))
 
 
 def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
@@ -141,37 +98,3 @@ def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[0] - bounds[1] < 1e-3 and bounds[-1] == 0.0
     assert one_run_lower_bound(canaries=500, guesses=0, correct=0) == 0.0
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="correct is 6, guesses 5"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=6)
-    with pytest.raises(ValueError, match="guesses 11 and canaries 10"):
-        one_run_lower_bound(canaries=10, guesses=11, correct=6)
-    with pytest.raises(ValueError, match="guesses is -1"):
-        one_run_lower_bound(canaries=10, guesses=-1, correct=0)
-    with pytest.raises(ValueError, match="canaries is 0"):
-        one_run_lower_bound(canaries=0, guesses=0, correct=0)
-    with pytest.raises(ValueError, match="it takes 5 to prove that epsilon is above 0, and 62"):
-        one_run_lower_bound(canaries=4, guesses=4, correct=4)
-    with pytest.raises(ValueError, match="delta is 1"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=5, delta=1.0)
-    with pytest.raises(ValueError, match="confidence is 0"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=5, confidence=0)
-    with pytest.raises(ValueError, match=r"correct is 2\.5"):
-        one_run_lower_bound(canaries=10, guesses=5, correct=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"scores has shape \(3,\) and truth \(2,\)"):
-        one_run_audit(np.zeros(3), np.zeros(2))
-    with pytest.raises(ValueError, match=r"scores\[1\] is nan"):
-        one_run_audit(np.array([0, np.nan, 1, 1, 1]), np.zeros(5))
-    with pytest.raises(ValueError, match=r"truth\[2\] is 2"):
-        one_run_audit(np.zeros(5), np.array([0, 1, 2, 0, 0]))
-    for fractions in ((0.5, 1.5), (0.0, 0.5), ()):
-        with pytest.raises(ValueError, match="fractions is"):
-            one_run_audit(np.zeros(5), np.zeros(5), fractions=fractions)
-    with pytest.raises(ValueError, match=r"scores has shape \(5, 1\)"):
-        one_run_audit(np.zeros((5, 1)), np.zeros((5, 1)))
-    with pytest.raises(ValueError, match=r"canaries is 9\.5"):
-        one_run_lower_bound(canaries=9.5, guesses=5, correct=5)  # type: ignore[arg-type]  # refused
-    with pytest.raises(ValueError, match=r"confidence is 1\.5"):
-        canaries_needed(epsilon=1.0, confidence=1.5)

@@ -9,20 +9,18 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
-from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
+from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, tight_lower_bound
 from labeldp.mechanisms.auditing.release_audit import (
     MomentsAudit,
     audit_moments,
     audit_release,
     ratio_scores,
 )
-from labeldp.mechanisms.auditing.tight_one_run import tight_lower_bound
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
 
 DELTA, CLASSES = 1e-5, 10
 
@@ -47,10 +45,11 @@ def proven(mechanism: PerLabel, *, claimed: PerLabel, seed: int) -> float:
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
-def test_a_release_proves_most_of_its_epsilon(kind: str) -> None:
+def test_a_release_proves_most_of_its_epsilon_and_half_its_noise_is_caught(kind: str) -> None:
     mechanism = mechanisms(2.0)[kind]
     found = [proven(mechanism, claimed=mechanism, seed=seed) for seed in range(3)]
     assert 1.7 < np.mean(found) < 2.0
+    assert proven(mechanisms(4.0)[kind], claimed=mechanism, seed=0) > 2.0
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
@@ -79,12 +78,6 @@ def test_an_audit_states_its_counts_and_the_bounds_that_they_prove(kind: str) ->
     )
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian", "rr", "bit_flip"])
-def test_noise_cut_to_half_is_caught(kind: str) -> None:
-    claimed, real = mechanisms(2.0)[kind], mechanisms(4.0)[kind]
-    assert proven(real, claimed=claimed, seed=0) > 2.0
-
-
 def test_ratios_are_those_of_bayes() -> None:
     """Against likelihoods worked out from the laws, entry by entry."""
     candidates = np.array([[0, 1], [2, 0], [1, 2]])
@@ -107,16 +100,6 @@ def test_ratios_are_those_of_bayes() -> None:
     np.testing.assert_allclose(found, [1.3, -1.3, 0.0])
 
 
-def test_other_rows_than_the_canaries_are_refused() -> None:
-    generator = np.random.default_rng(0)
-    labels = generator.integers(3, size=40)
-    coins = CoinCanaries.draw(labels, num_classes=3, num_canaries=20, generator=generator)
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
-    values = mechanism.release(coins.plant(labels), generator=generator)
-    with pytest.raises(ValueError, match="40 rows for 20 canaries"):
-        audit_release(values, mechanism=mechanism, coins=coins)
-
-
 # Moments, by Dirac canaries
 
 
@@ -131,11 +114,3 @@ def test_most_of_what_is_charged_is_proven(epsilon: float) -> None:
     audits = [audited(LabelMoments(noise_std=std, num_classes=10), seed=seed) for seed in range(3)]
     assert all(audit.epsilon == pytest.approx(epsilon, abs=1e-6) for audit in audits)
     assert 0.75 * epsilon < np.mean([audit.found.epsilon_tight for audit in audits]) < epsilon
-
-
-def test_numbers_out_of_range_are_refused() -> None:
-    mechanism = LabelMoments(noise_std=1.0, num_classes=3)
-    with pytest.raises(ValueError, match="canaries"):
-        audited(mechanism, seed=0, canaries=1)
-    with pytest.raises(ValueError, match="delta"):
-        audit_moments(mechanism, canaries=50, delta=0.0, generator=np.random.default_rng(0))

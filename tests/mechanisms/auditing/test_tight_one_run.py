@@ -10,14 +10,13 @@ from scipy.stats import binom, norm
 
 from labeldp.mechanisms.accounting import gaussian_epsilon
 from labeldp.mechanisms.auditing import (
-    Curve,
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
     f_dp_lower_bound,
     one_run_lower_bound,
 )
-from labeldp.mechanisms.auditing.tight_one_run import (
+from labeldp.mechanisms.auditing.one_run import (
     best_tight_bound,
     chance_of_errors,
     tight_lower_bound,
@@ -168,23 +167,6 @@ def test_free_guesses_err_as_the_surest_and_half_of_them_right_prove_nothing() -
         assert tight_lower_bound(**counts, correct=20, family=family, guesses_fixed=fixed) == 0
 
 
-@pytest.mark.parametrize(
-    ("changed", "word"),
-    [({"correct": 600}, "guess"), ({"guesses": 2_000}, "guess"), ({"confidence": 1.0}, "confid")],
-)
-def test_counts_that_contradict_each_other_are_refused(
-    changed: dict[str, float], word: str
-) -> None:
-    counts = {"canaries": 1_000, "guesses": 500, "correct": 400, **changed}
-    with pytest.raises(ValueError, match=word):
-        tight_lower_bound(**counts, family=LaplaceFamily())
-    few = {"canaries": 10, "guesses": 5, "correct": 4, "family": GaussianFamily()}
-    with pytest.raises(ValueError, match="delta"):
-        tight_lower_bound(**few)
-    with pytest.raises(ValueError, match=r"5 of 10 canaries.* was not fixed"):
-        tight_lower_bound(**few, delta=DELTA)
-
-
 # By a trade-off curve
 
 
@@ -236,59 +218,10 @@ def test_gaussian_curve_is_that_of_its_epsilon() -> None:
         assert smallest_wrong(right) == pytest.approx(expected, rel=1e-6)
 
 
-def audit_gaussian(multiplier: float, canaries: int, seed: int) -> tuple[int, int]:
-    """Guesses and right ones of the best attack on N(0, (sqrt 2 multiplier)^2) per coordinate."""
-    generator = np.random.default_rng([seed, canaries])
-    coins = generator.integers(2, size=canaries)
-    # the difference of the two coordinates is all that counts: mean +-1, sd 2 multiplier
-    difference = (1 - 2 * coins) + 2 * multiplier * generator.standard_normal(canaries)
-    guesses = canaries // 4
-    surest = np.argsort(-np.abs(difference))[:guesses]
-    return guesses, int(((difference < 0) == (coins == 1))[surest].sum())
-
-
-@pytest.mark.parametrize("multiplier", [0.5, 1.0])
-def test_gaussian_bounds_keep_their_promise_and_beat_the_pure_bound(multiplier: float) -> None:
-    epsilon = gaussian_epsilon(noise_multiplier=multiplier, delta=1e-5)
-    curve = GaussianCurve(delta=1e-5)
-    bounds, pure = [], []
-    for seed in range(100):
-        guesses, correct = audit_gaussian(multiplier, 300, seed)
-        counts = {"canaries": 300, "guesses": guesses, "correct": correct}
-        bounds.append(f_dp_lower_bound(**counts, curve=curve))
-        pure.append(one_run_lower_bound(**counts, delta=1e-5))
-    allowed = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
-    assert (np.array(bounds) > epsilon).mean() <= allowed
-    assert np.mean(bounds) > np.mean(pure) + 0.5
-    assert np.mean(bounds) > 0.45 * epsilon
-
-
-@pytest.mark.parametrize("curve", [PureCurve(), RandomizedResponseCurve(num_classes=10)])
-def test_randomized_response_bounds_keep_their_promise(curve: Curve) -> None:
-    epsilon = 2.0
-    odds = math.exp(epsilon)
-    generator = np.random.default_rng(3)
-    bounds = []
-    for _ in range(200):
-        guesses = int(generator.binomial(300, (odds + 1) / (odds + 9)))
-        correct = int(generator.binomial(guesses, odds / (odds + 1)))
-        bounds.append(f_dp_lower_bound(canaries=300, guesses=guesses, correct=correct, curve=curve))
-    assert (np.array(bounds) > epsilon).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)
-    assert np.mean(bounds) > 1.0
-
-
-def test_nothing_proven_and_bad_input() -> None:
+def test_guesses_by_chance_prove_nothing() -> None:
     for curve in (PureCurve(), GaussianCurve(delta=1e-5)):
         assert f_dp_lower_bound(canaries=100, guesses=50, correct=25, curve=curve) == 0.0
         assert f_dp_lower_bound(canaries=100, guesses=0, correct=0, curve=curve) == 0.0
-        with pytest.raises(ValueError, match="correct is 6, guesses 5"):
-            f_dp_lower_bound(canaries=10, guesses=5, correct=6, curve=curve)
-    with pytest.raises(ValueError, match="num_classes is 1"):
-        RandomizedResponseCurve(num_classes=1)
-    for delta in (0.0, 1.0):
-        with pytest.raises(ValueError, match=f"delta is {delta:g}"):
-            GaussianCurve(delta=delta)
-    RandomizedResponseCurve(num_classes=2)
 
 
 def test_guesses_that_sets_of_several_classes_cannot_explain_refute_every_epsilon() -> None:

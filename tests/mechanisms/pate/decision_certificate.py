@@ -31,7 +31,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.pate.published_bounds import Floats
 
 #: Positive quadrature of a density of width 1 or less in a window of 18: right to 12 digits.
@@ -55,23 +54,15 @@ _ONE_COORDINATE = (math.sqrt(2) + 1) / 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """One outcome of a decision at many places of the counts.
+    """One outcome of a decision at P places of the counts."""
 
-    Attributes:
-        probability: f [P].
-        score: t [P].
-        steepness: Length of the whole gradient of log f [P].
-    """
-
-    probability: Floats
-    score: Floats
-    steepness: Floats
+    probability: Floats  # f [P]
+    score: Floats  # t [P]
+    steepness: Floats  # length of the whole gradient of log f [P]
 
 
 def density(x: Floats) -> Floats:
-    """The standard normal density."""
-    result: Floats = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return result
+    return np.asarray(np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def excess(score: Floats, kappa: float) -> Floats:
@@ -87,7 +78,6 @@ def excess(score: Floats, kappa: float) -> Floats:
 
 
 def check_outcomes(x: Floats) -> tuple[Outcome, Outcome]:
-    """Passing and failing of a check whose noiseless count is x above the threshold [P]."""
     passes, fails = ndtr(x), ndtr(-x)
     up, down = density(x) / passes, density(x) / fails
     return (
@@ -102,8 +92,7 @@ def first_wins(u: Floats, v: Floats) -> Floats:
     low = np.maximum(0.0, mode - _WINDOW)
     half = (mode + _WINDOW - low) / 2
     x = low[..., None] + half[..., None] * (_NODES + 1)
-    result: Floats = half * ((density(x - u[..., None]) * ndtr(x - v[..., None])) @ _WEIGHTS)
-    return result
+    return np.asarray(half * ((density(x - u[..., None]) * ndtr(x - v[..., None])) @ _WEIGHTS))
 
 
 def answer_outcomes(u: Floats, v: Floats) -> tuple[Outcome, Outcome, Outcome]:
@@ -129,15 +118,12 @@ def answer_outcomes(u: Floats, v: Floats) -> tuple[Outcome, Outcome, Outcome]:
 
 
 def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
-    """sum_i f_i w(t_i) of an answer [P]."""
     terms = [each.probability * excess(each.score, kappa) for each in outcomes]
     return terms[0] + sum(terms[1:], np.zeros_like(terms[0]))
 
 
 def certified_check(kappa: float, *, step: float = 2e-5) -> float:
     """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative."""
-    _validate.non_negative(kappa=kappa)
-    _validate.between(0, 1, step=step)
     edge = kappa + 4
     x = np.linspace(-edge, edge, math.ceil(2 * edge / step) + 1)
     passes, fails = check_outcomes(x)
@@ -149,19 +135,12 @@ def certified_check(kappa: float, *, step: float = 2e-5) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
-    """Where the grid of an answer ends, and comparisons take over.
+    """Where the grid of an answer ends, and comparisons take over."""
 
-    Attributes:
-        low: u and v above minus this.
-        high: The larger of u and v below this, unless they are within `apart`.
-        both: The smaller of u and v below this.
-        apart: u and v differ by less than this, unless both are below `high`.
-    """
-
-    low: float
-    high: float
-    both: float
-    apart: float
+    low: float  # u and v above minus this
+    high: float  # the larger of u and v below this, unless they are within `apart`
+    both: float  # the smaller of u and v below this
+    apart: float  # u and v differ by less than this, unless both are below `high`
 
     @classmethod
     def of(cls, kappa: float) -> "Edges":
@@ -174,9 +153,6 @@ def certified_answers(kappas: Floats, *, step: float) -> Floats:
 
     They are looser by about 3 squared steps of the grid, relative.
     """
-    _validate.between(0, 1, step=step)
-    for kappa in kappas:
-        _validate.non_negative(kappa=float(kappa))
     edges = Edges.of(float(kappas.max()))
     best = np.zeros(len(kappas))
     for u, v in _grid(edges, step):
@@ -215,7 +191,6 @@ def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
 
 
 def _slope(score: Floats, kappa: float) -> Floats:
-    """w'(t) = (exp(kappa t) - 1) / kappa."""
     return np.expm1(kappa * score) / kappa if kappa else score
 
 

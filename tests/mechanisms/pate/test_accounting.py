@@ -35,32 +35,15 @@ from labeldp.mechanisms.pate.published_bounds import (
 )
 from tests.shared_material import shared_path
 
-CASES = [
-    "real_mnist_c10_n250",
-    "real_svhn_c10_n250",
-    "edge_c2_n250",
-    "edge_c10_n250",
-    "edge_c100_n1000",
-    "edge_c150_n5000",
-    "high_c10_n250",
-    "low_c10_n250",
-    "mix_c10_n250",
-    "mix_c2_n250",
-    "mix_c100_n1000",
-    "mix_c150_n5000",
-    "small_c10_n20",
-]
-ANTIPODES = [
-    "t3_c10_high",
-    "t3_c10_low",
-    "t3_c100_med",
-    "t3_c10_med_b",
-    "t3_c100_high_b",
-    "t3_c100_low_b",
-    "binary_T100",
-    "confident_T250_c10",
-    "short_T50_c5",
-]
+CASES = (
+    "real_mnist_c10_n250 real_svhn_c10_n250 edge_c2_n250 edge_c10_n250 edge_c100_n1000 "
+    "edge_c150_n5000 high_c10_n250 low_c10_n250 mix_c10_n250 mix_c2_n250 mix_c100_n1000 "
+    "mix_c150_n5000 small_c10_n20"
+).split()
+ANTIPODES = (
+    "t3_c10_high t3_c10_low t3_c100_med t3_c10_med_b t3_c100_high_b t3_c100_low_b binary_T100 "
+    "confident_T250_c10 short_T50_c5"
+).split()
 close = np.testing.assert_allclose
 
 
@@ -251,6 +234,7 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
     at_stop = first_queries(row["stop_index"] + 1)
     assert at_stop.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert at_stop.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
     stopped = costs.until(row["n_samples"]).cost(delta=delta, orders=orders)
     assert stopped == at_stop
     for point in row["checkpoints"]:
@@ -302,10 +286,6 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
     by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
     close(costs.rdp(answered=answered), by_hand, rtol=1e-12)
-    with pytest.raises(ValueError, match=r"bool \[4\]"):
-        costs.cost(answered=[1, 0, 0, 1], delta=1e-6)
-    with pytest.raises(ValueError, match="queries is 5"):
-        costs.head(5)
 
 
 def test_the_first_queries_cost_what_they_cost_by_themselves() -> None:
@@ -357,6 +337,3 @@ def test_checks_and_answers_are_paid_by_one_accounting(
     assert (costs.expected_rdp([2.0, 3.0]) == costs.rdp([2.0, 3.0])).all()
     always = gnmax_costs(votes, noise_std=10.0)
     assert [len(always.until(most)) for most in (1, 3, None)] == [1, 3, 3]
-    for bad in (0, 4):
-        with pytest.raises(ValueError, match=f"max_answers is {bad}"):
-            always.until(bad)

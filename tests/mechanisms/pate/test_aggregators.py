@@ -44,7 +44,6 @@ AGGREGATORS = [
 
 
 def given(normals: NDArray[Any]) -> Any:
-    """A generator of these standard normal draws."""
     return SimpleNamespace(normal=lambda *, size, scale=1.0: scale * normals)
 
 
@@ -88,18 +87,6 @@ def test_chunks_of_queries_are_answered_as_one(
         assert found.by_teachers.tolist() == (asked & (expected != NO_ANSWER)).tolist()
 
 
-def test_queries_after_the_last_answer_are_not_looked_at() -> None:
-    votes = np.tile([[5, 95], [50, 50]], (300, 1))
-    answers = CONFIDENT.respond(votes, generator=np.random.default_rng(2), max_answers=40)
-    assert answers.answered == 40 and answers.checked < 600
-    last = np.flatnonzero(answers.by_teachers)[-1]
-    assert answers.checked == last + 1
-    assert (answers.labels[answers.checked :] == NO_ANSWER).all()
-    everything = CONFIDENT.respond(votes, generator=np.random.default_rng(2))
-    np.testing.assert_array_equal(everything.labels[: last + 1], answers.labels[: last + 1])
-    assert everything.checked == 600
-
-
 def test_the_check_of_a_name_is_that_check() -> None:
     named: Any = {"threshold": 60.0, "sigma1": 20.0, "sigma2": 10.0, "check_noise": "per_class"}
     assert ConfidentGNMax(**named).check_noise is CheckNoise.PER_CLASS
@@ -123,13 +110,6 @@ def test_events_are_the_costs_of_any_votes() -> None:
         assert epsilon_of(one_noise, delta=1e-5) == pytest.approx(table_1, abs=5e-4)
         assert epsilon_of(per_class, delta=1e-5) > epsilon_of(one_noise, delta=1e-5)
     assert all(aggregator.events(checked=0, answered=0) == () for aggregator in AGGREGATORS)
-    for aggregator in AGGREGATORS:
-        with pytest.raises(ValueError, match="answered is 3"):
-            aggregator.events(checked=2, answered=3)
-        with pytest.raises(ValueError, match="checked is -1"):
-            aggregator.events(checked=-1, answered=2)
-        with pytest.raises(ValueError, match="answered is -1"):
-            aggregator.events(checked=2, answered=-1)
 
 
 # Privacy, observed: one vote moves, a million runs on either side.
@@ -195,34 +175,6 @@ def test_divergence_of_the_observed_answers_stays_below_both_prices(
         own = full.costs([row]).rdp(orders, answered=[True])
         assert (observed <= own).all() and (own <= price * (1 + 1e-12)).all()
     assert (observed_divergence(*runs_of(half, neighbors), orders) > price).all()
-
-
-@pytest.mark.parametrize("aggregator", AGGREGATORS)
-def test_invalid_votes_and_too_many_answers_are_refused(aggregator: Any) -> None:
-    votes = [[3, 1], [2, 2]]
-    with pytest.raises(ValueError, match="row 1 sums to 5"):
-        aggregator.answer([[3, 1], [3, 2]], generator=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="takes no student_scores"):
-        aggregator.answer(votes, generator=np.random.default_rng(0), student_scores=votes)
-    with pytest.raises(ValueError, match="max_answers is 3, but there are only 2 queries"):
-        aggregator.answer(votes, generator=np.random.default_rng(0), max_answers=3)
-    with pytest.raises(ValueError, match="max_answers is 0"):
-        aggregator.answer(votes, generator=np.random.default_rng(0), max_answers=0)
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
-def test_parameters_out_of_range_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="scale is"):
-        LNMax(scale=bad)
-    with pytest.raises(ValueError, match="noise_std is"):
-        GNMax(noise_std=bad)
-    with pytest.raises(ValueError, match="sigma1 is"):
-        ConfidentGNMax(threshold=1.0, sigma1=bad, sigma2=1.0)
-    with pytest.raises(ValueError, match="sigma2 is"):
-        ConfidentGNMax(threshold=1.0, sigma1=1.0, sigma2=bad)
-    if bad != 0:
-        with pytest.raises(ValueError, match="threshold is"):
-            ConfidentGNMax(threshold=bad, sigma1=1.0, sigma2=1.0)
 
 
 INTERACTIVE = InteractiveGNMax(threshold=60.0, sigma1=5.0, sigma2=2.0, confidence=0.9)
@@ -292,33 +244,10 @@ def test_the_check_is_private_over_a_million_runs_and_half_its_noise_is_not() ->
     assert privacy_loss_lower_bound(*passed(1.0), delta=delta) > 0.25
 
 
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ([[0.5, 0.5]], "1 rows, votes 2"),
-        ([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]], r"must be \[N, 2\]"),
-        ([[0.5, 0.5], [0.9, 0.3]], "student_scores row 1"),
-        ([[0.5, 0.5], [math.nan, 0.3]], "student_scores row 1"),
-    ],
-)
-def test_invalid_scores_are_refused(scores: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        INTERACTIVE.answer(
-            [[3, 1], [2, 2]], student_scores=scores, generator=np.random.default_rng(0)
-        )
-
-
-def test_a_confidence_out_of_range_and_missing_scores_are_refused() -> None:
-    for confidence in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="confidence is"):
-            InteractiveGNMax(threshold=1.0, sigma1=1.0, sigma2=1.0, confidence=confidence)
-    for confidence, answer in ((0.0, 0), (1.0, NO_ANSWER)):  # above it, not at it
+def test_a_student_is_believed_above_the_confidence_and_not_at_it() -> None:
+    for confidence, answer in ((0.0, 0), (1.0, NO_ANSWER)):
         given: dict[str, float] = {"threshold": 1e9, "sigma1": 1.0, "sigma2": 1.0}
         found = InteractiveGNMax(**given, confidence=confidence).answer(
             [[1, 5]], student_scores=[[1.0, 0.0]], generator=np.random.default_rng(0)
         )
         assert found == [answer]
-    with pytest.raises(ValueError, match="sigma1 is"):
-        InteractiveGNMax(threshold=1.0, sigma1=0.0, sigma2=1.0, confidence=0.5)
-    with pytest.raises(ValueError, match="needs student_scores"):
-        INTERACTIVE.answer([[1, 5]], generator=np.random.default_rng(0))

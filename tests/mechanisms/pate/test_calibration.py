@@ -1,6 +1,5 @@
 """The three prices of a run, and calibrated aggregators: within the target, not far below it."""
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,6 @@ from labeldp.mechanisms.pate.calibration import (
     price_of_answers,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
-from tests.shared_material import shared_path
 
 LEADERS = np.random.default_rng(1).integers(60, 101, size=400)
 VOTES = np.stack([LEADERS, 100 - LEADERS], axis=1)
@@ -84,23 +82,6 @@ def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
         assert run.data_independent.epsilon <= 1.5 and run.expected.epsilon <= 1.5
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon is 0.0"),
-        ({"epsilon": math.nan}, "epsilon is NaN"),
-        ({"delta": 1.0}, "delta is 1.0"),
-        ({"max_answers": 0}, "max_answers is 0"),
-        ({"max_answers": 401}, "only 400 queries"),
-        ({"votes": [[3, 1], [3, 2]], "max_answers": 1}, "row 1 sums to 5"),
-    ],
-)
-def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
-    arguments = {"votes": VOTES, "epsilon": 1.0, "delta": 1e-5, "max_answers": 10, **change}
-    with pytest.raises(ValueError, match=message):
-        calibrate_confident_gnmax(**arguments)
-
-
 AGGREGATORS: list[Aggregator] = [
     LNMax(scale=20.0),
     GNMax(noise_std=20.0),
@@ -148,26 +129,3 @@ def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> No
         assert price.expected.epsilon < 0.9 * counts.expected.epsilon
         assert price.data_independent.epsilon < 0.9 * counts.data_independent.epsilon
         assert price.data_independent_exact <= counts.data_independent_exact
-
-
-def test_expected_answers_stop_where_the_published_accountant_does() -> None:
-    rows = json.loads(shared_path("oracle", "antipodes", "accountant.json").read_text())
-    for row in (row for row in rows if row["name"] in ("binary_T100", "confident_T250_c10")):
-        with np.load(shared_path("oracle", "antipodes", "votes.npz")) as arrays:
-            votes = arrays[row["votes_key"]]
-        costs = ConfidentGNMax(
-            threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
-        ).costs(votes, Accounting.COUNTS)
-        cost = costs.until(row["n_samples"]).cost(delta=row["delta"])
-        assert cost.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
-        assert cost.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
-
-
-def test_bad_prices_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_answers is 201, but there are only 200"):
-        AGGREGATORS[2].costs(MIXED).until(201)
-    for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(ValueError, match="delta is"):
-            price_for_any_votes(AGGREGATORS[1], checked=1, answered=1, delta=delta)
-    with pytest.raises(ValueError, match="answered is 2"):
-        price_for_any_votes(AGGREGATORS[1], checked=1, answered=2, delta=1e-5)

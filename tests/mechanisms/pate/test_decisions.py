@@ -100,8 +100,9 @@ def strongest_attacks(num_classes: int, sigma: float) -> Any:
     return best
 
 
-@pytest.mark.parametrize("sigma", [20.0, 120.0, 800.0])
-@pytest.mark.parametrize("num_classes", [2, 3, 10])
+@pytest.mark.parametrize(
+    ("num_classes", "sigma"), [*itertools.product([2, 3], [20.0, 120.0, 800.0]), (10, 120.0)]
+)
 def test_no_histogram_costs_more_than_the_certified_bound(num_classes: int, sigma: float) -> None:
     attacks = strongest_attacks(num_classes, sigma)
     bound = decision_rdp_gnmax(sigma, ATTACKED)
@@ -162,29 +163,6 @@ def test_the_formula_of_the_page_is_computed() -> None:
         assert function(sigma, [order])[0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_bad_input_is_refused() -> None:
-    vote = [[3, 1]]
-    for votes in ([[1, -1]], [[3, 1], [2, 1]], [[math.nan, 1]], [1, 2], [[0.5, 0.5]]):
-        with pytest.raises(ValueError, match="votes"):
-            exact_rdp_gnmax(votes, 40.0, FEW)
-    with pytest.raises(ValueError, match="votes"):
-        exact_rdp_threshold([[math.nan, 1]], 1.0, 40.0, FEW)
-    with pytest.raises(ValueError, match="threshold"):
-        exact_rdp_threshold(vote, -1.0, 40.0, FEW)
-    for price in (
-        decision_rdp_threshold,
-        decision_rdp_gnmax,
-        lambda sigma, orders: exact_rdp_gnmax(vote, sigma, orders),
-        lambda sigma, orders: exact_rdp_threshold(vote, 1.0, sigma, orders),
-    ):
-        for order in (1.0, 0.5, math.nan, math.inf):
-            with pytest.raises(ValueError, match="order"):
-                price(40.0, [2.0, order])
-        for sigma in (0.0, -1.0, math.nan, math.inf):
-            with pytest.raises(ValueError, match=r"sigma|noise_std"):
-                price(sigma, [2.0])
-
-
 CHECKS = Decisions(noise_std=800.0, count=1000, moved=1)
 ANSWERS = Decisions(noise_std=240.0, count=300)
 
@@ -240,14 +218,6 @@ def test_decisions_on_other_orders_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match="different grids of orders"):
             refused()
-    with pytest.raises(ValueError, match="shape"):
-        DecisionEvent(noise_multiplier=1.0, orders=(2.0,), rdp=(0.1, 0.2))
-    with pytest.raises(ValueError, match="noise_multiplier is 0"):
-        DecisionEvent(noise_multiplier=0.0, orders=(2.0,), rdp=(0.1,))
-    with pytest.raises(ValueError, match="noise_std"):
-        Decisions(noise_std=0.0, count=1)
-    with pytest.raises(ValueError, match="count"):
-        Decisions(noise_std=1.0, count=-1)
 
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from labeldp.mechanisms.accounting import ORDERS
-from labeldp.mechanisms.pate.accounting import gnmax_costs
 from labeldp.mechanisms.pate.published_bounds import (
     log1mexp,
     log_probability_answered,
@@ -67,8 +65,7 @@ def exact_divergence(
 ) -> NDArray[np.float64]:
     """Renyi divergence of two finite distributions, given as logs [K], at orders [A]."""
     terms = orders[:, None] * p + (1 - orders[:, None]) * q
-    result: NDArray[np.float64] = logsumexp(terms, axis=1) / (orders - 1)
-    return result
+    return np.asarray(logsumexp(terms, axis=1) / (orders - 1))
 
 
 def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
@@ -109,32 +106,3 @@ def test_hard_input_gives_finite_monotone_costs() -> None:
     assert (rdp_gnmax([-np.inf], 4.0, ORDERS) == 0).all()
     sure = log_probability_answered([[10**6, 0]], 10, 1.0)
     assert (sure == 0).all() and np.isfinite(rdp_threshold(sure, 1.0, ORDERS)).all()
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e-200, "1"])
-def test_noise_out_of_range_is_refused(bad: Any) -> None:
-    votes = [[3, 1]]
-    for compute in (log_q_gaussian, log_q_laplace):
-        with pytest.raises(ValueError, match="is"):
-            compute(votes, bad)
-    for curve in (rdp_gnmax, rdp_lnmax, rdp_threshold):
-        with pytest.raises(ValueError, match="is"):
-            curve([-1.0], bad, [2.0])
-    with pytest.raises(ValueError, match="sigma1 is"):
-        log_probability_answered(votes, 2, bad)
-
-
-def test_thresholds_orders_deltas_and_log_probabilities_out_of_range_are_refused() -> None:
-    for threshold in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="threshold is"):
-            log_probability_answered([[3, 1]], threshold, 1.0)
-    for orders in ([2.0, 1.0], [math.inf], [math.nan], []):
-        with pytest.raises(ValueError, match="orders"):
-            rdp_gnmax([-1.0], 1.0, orders)
-    for log_q in ([0.1], [math.nan], []):
-        with pytest.raises(ValueError, match="log_q"):
-            rdp_gnmax(log_q, 1.0, [2.0])
-    costs = gnmax_costs([[3, 1]], noise_std=1.0)
-    for delta in (0.0, 1.0, -1e-5, math.nan):
-        with pytest.raises(ValueError, match="delta is"):
-            costs.cost(delta=delta)

@@ -86,9 +86,6 @@ def test_errors_are_of_each_row_and_no_budget_allows_no_query() -> None:
     np.testing.assert_allclose(found, [0.0, 0.1, 1.0])
     service = ConfidentGNMax(threshold=5, sigma1=10.0, sigma2=10.0)
     assert queries_within_budget([6, 4], service, epsilon=0.01, delta=1e-6) == 0
-    for teachers in (0, None):
-        with pytest.raises(ValueError, match="num_teachers is"):
-            fit_concentration([[3, 1]], 3.0, teachers)  # type: ignore[arg-type]  # refused
 
 
 @pytest.mark.parametrize(
@@ -138,32 +135,6 @@ def test_queries_within_the_papers_budgets() -> None:
                 orders=orders,
             )
             assert found == case[key]
-
-
-def test_bad_input_is_refused() -> None:
-    good = [[60, 40, 20]]
-    with pytest.raises(ValueError, match=r"counts has shape \(3,\)"):
-        reconstruct(good[0], 40.0, 100)
-    with pytest.raises(ValueError, match=r"counts\[1, 2\] is -1"):
-        reconstruct([[1, 2, 3], [1, 2, -1]], 40.0, 100)
-    with pytest.raises(ValueError, match=r"counts\[0, 0\] is 0.5"):
-        reconstruct([[0.5, 0.5]], 40.0, 100)
-    with pytest.raises(ValueError, match="counts row 1 holds no answer"):
-        reconstruct([[1, 2, 3], [0, 0, 0]], 40.0, 100)
-    with pytest.raises(ValueError, match="num_teachers is None"):
-        reconstruct(good, 40.0, None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_teachers is 0"):
-        reconstruct(good, 40.0, 0)
-    with pytest.raises(ValueError, match=r"cannot come from 5 teachers at noise_std 40.*check"):
-        reconstruct([[9000, 500, 500]], 40.0, 5)
-    with pytest.raises(ValueError, match="noise_std is 0"):
-        reconstruct(good, 0.0, 100)
-    with pytest.raises(ValueError, match="too small beside"):
-        reconstruct(good, 1e-6, 100)
-    with pytest.raises(ValueError, match="concentration is -1"):
-        reconstruct(good, 40.0, 100, concentration=-1.0)
-    with pytest.raises(ValueError, match=r"votes has shape \(1,\)"):
-        answer_log_probabilities([3], 40.0)
 
 
 VOTES = np.array([19, 7, 31, 7, 78, 4, 90, 10, 3, 1])  # a published histogram of low consensus
@@ -224,14 +195,6 @@ def test_keyed_noise_differs_by_input_and_key_and_not_by_replica() -> None:
     assert (other != answers).mean() > 0.3
     assert np.unique(answers).size > 3
     assert "secret" not in repr(KEYED)
-
-
-def test_bad_input_is_refused_of_answering() -> None:
-    with pytest.raises(ValueError, match="at least 16 secret bytes"):
-        Defense(key=bytes(15))
-    with pytest.raises(ValueError, match="limit is 0"):
-        Defense(limit=0)
-    Defense(key=bytes(16), limit=1)
 
 
 HISTOGRAMS = np.array(

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms._validate import checked_counts, checked_votes
+from labeldp.mechanisms._validate import checked_counts, checked_votes, probabilities
 from labeldp.mechanisms.pate import (
     confident_gnmax_costs,
     log_q_gaussian,
@@ -61,8 +61,9 @@ def test_votes_come_in_many_kinds(kind: Any) -> None:
     assert checked.tolist() == [[3, 1], [2, 2]]
 
 
-def test_sums_of_small_types_do_not_wrap_around() -> None:
+def test_sums_of_small_types_do_not_wrap_around_and_floats_count_as_far_as_they_are_exact() -> None:
     assert checked_votes(np.array([[200, 100]], dtype=np.uint8)).sum() == 300
+    assert checked_votes(np.array([[400.0, 3.0]])).tolist() == [[400, 3]]
     with pytest.raises(ValueError, match="row 1 sums to 44, row 0 to 300"):
         checked_votes(np.array([[200, 100], [44, 0]], dtype=np.uint8))
 
@@ -82,7 +83,7 @@ def test_sums_of_small_types_do_not_wrap_around() -> None:
         ([[True, False]], "of type bool"),
         ([[1j, 1]], "of type complex"),
         ([["a", "b"]], "must hold counts"),
-        ([[2.0**60, 0.0]], r"2\*\*53"),
+        ([[2.0**53 + 2, 0.0]], r"above 2\*\*53"),
     ],
 )
 def test_rows_that_cannot_be_votes_are_named_everywhere(votes: Any, message: str) -> None:
@@ -102,3 +103,9 @@ def test_counts_less_a_guess_may_be_fractional_and_negative() -> None:
         checked_counts([[3, -3]])
     with pytest.raises(ValueError, match="row 1 holds NaN"):
         checked_counts([[0.5, 0.5], [np.nan, 0.0]])
+
+
+def test_rows_may_miss_by_rounding_and_become_probabilities() -> None:
+    rows = probabilities([[-9e-7, 1.0000009, 0.0], [0.2, 0.3, 0.50009]], name="prior")
+    assert rows.dtype == np.float64 and rows.min() == 0.0 and rows.max() == 1.0
+    assert len(probabilities([[0.5, 0.5]], name="prior", num_classes=2)) == 1

@@ -17,12 +17,13 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
-from tests.document_commands import commands
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import words
+from tests.test_commands import commands
 
 PAGE = [
     each.words[1:]
@@ -132,7 +133,7 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         tables.append(features.sample(frac=1, random_state=0))
         releases.append(read_release(tmp_path / f"r{week}"))
         model = fit_release(tables, releases)
-        origin = model.trained.origin
+        origin = model.origin
         if method != "moments":
             assert (origin.epsilon, origin.delta) == vault.total() == ((2.0, 0.0), (5.0, 0.0))[week]
         assert origin.epsilon == pytest.approx(vault.total()[0], rel=1e-9)

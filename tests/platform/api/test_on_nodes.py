@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from labeldp.platform.api import two_parties
+from labeldp.platform.api import party_files
 from tests.platform.api.test_two_parties import both_tables
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal
@@ -31,10 +31,10 @@ def test_two_nodes_learn_what_one_process_does(method: str, cluster: Any, tmp_pa
         alone = ran(*asked, str(tmp_path / "alone"))
         found = ran(*asked, str(tmp_path / "shared"), "--address", cluster.address)
         assert (alone["nodes"], found["nodes"]) == (None, 2)
-        names = [part.name for part in two_parties.parts_of(tmp_path / "alone")]
+        names = [part.name for part in party_files.parts_of(tmp_path / "alone")]
         assert len(names) == 6
         for name in names:
-            pair = (two_parties.read_request(tmp_path / to / name) for to in ("alone", "shared"))
+            pair = (party_files.read_request(tmp_path / to / name) for to in ("alone", "shared"))
             assert len({each.digest for each in pair}) == 1
         owner = f"{tmp_path}/labels.parquet --id-column id --label-column bought --epsilon 3"
         given = ("--request", str(tmp_path / "shared"), "-o", str(tmp_path / "release"))

@@ -29,7 +29,8 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.methods import NAMED
-from labeldp.platform.api.two_parties import answer, fit_release, read_release, write_request
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -209,7 +210,7 @@ def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
     again = answer(labels, request, tmp_path / "again", **given, epsilon=2.0)
     assert not again.new and again.total_epsilon == found.total_epsilon
     model = fit_release(features, [release], estimator=LogisticRegression())
-    assert model.trained.origin.epsilon == found.epsilon
+    assert model.origin.epsilon == found.epsilon
     with pytest.raises(BudgetExceeded, match="would make it"):
         answer(labels, request, None, **{**given, "budget": 2.1}, epsilon=1.0)
 
@@ -227,7 +228,7 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     assert found.total_epsilon == 4.0 and found.known > 0
     releases = [first, read_release(tmp_path / "r2")]
     model = fit_release(features, releases, estimator=LogisticRegression())
-    assert model.trained.origin.epsilon == 4.0
+    assert model.origin.epsilon == 4.0
     learner = LabelPrivateClassifier(estimator=LogisticRegression(), random_state=0)
     learner.fit_release(features, tmp_path / "r1", tmp_path / "r2")
     assert learner.epsilon_ == 4.0 and "for all labels of each person" in learner.guarantee_

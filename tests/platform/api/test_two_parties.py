@@ -19,8 +19,9 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.platform.api import two_parties
-from labeldp.platform.api.two_parties import FileNotAsWritten, answer, read_release, write_request
+from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.party_files import FileNotAsWritten, read_release
+from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data import own_files
@@ -57,7 +58,7 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     vault = SharedVault(tmp_path / "vault")
     given: dict[str, Any] = {**COLUMNS, "epsilon": 3.0, "vault": vault}
     dry = answer(labels, request, None, **given)
-    assert (dry.new, dry.folder, vault.charges()) == (True, None, [])
+    assert (dry.new, vault.charges()) == (True, [])
     found = answer(labels, request, tmp_path / "release", **given)
     assert found.epsilon == dry.epsilon == pytest.approx(3.0, abs=1e-9)
     assert found.total_epsilon == dry.total_epsilon and len(vault.charges()) == 1
@@ -133,7 +134,7 @@ def test_concurrent_requests(folder: bool, tmp_path: Path, monkeypatch: pytest.M
         request = tmp_path / method
         write_request(features, request, **{**ASKED, "method": method})
         try:
-            answer(labels, two_parties.read_request(request), tmp_path / f"r {method}", **given)
+            answer(labels, party_files.read_request(request), tmp_path / f"r {method}", **given)
         except BudgetExceeded:
             return False
         return True
@@ -212,12 +213,12 @@ def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> 
 
 def _rewritten(folder: Path, change: Any) -> None:
     """Change a request as its writer could have: with digests that fit."""
-    facts, ids, arrays = two_parties._read(folder, "request.json")
+    facts, ids, arrays = party_files.read_folder(folder, "request.json")
     for name in ("digest", "format", "arrays"):
         facts.pop(name)
     arrays["ids"] = ids
     change(facts, arrays)
-    two_parties._write(folder, "request.json", facts, arrays.pop("ids"), arrays)
+    party_files.write_folder(folder, "request.json", facts, arrays.pop("ids"), arrays)
 
 
 def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
@@ -235,8 +236,8 @@ def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: P
         folder = tmp_path / change.__name__
         write_request(features, folder, **{**ASKED, "method": "moments"})
         _rewritten(folder, change)
-        request = two_parties.read_request(folder)
-        ((weights,), _) = request.public()
+        request = party_files.read_request(folder)
+        ((weights,), *_) = request.public()
         assert np.linalg.norm(weights.astype(np.float64), axis=1).max() <= 1
         given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
         found = answer(labels, request, None, **given)
@@ -284,7 +285,7 @@ def test_a_hostile_request_is_refused(method: str, change: str, tmp_path: Path) 
     _rewritten(folder, (HOSTILE if method == "moments" else COUNTS)[change])
     vault = SharedVault()
     with pytest.raises((FileNotAsWritten, ValueError)):
-        request = two_parties.read_request(folder)
+        request = party_files.read_request(folder)
         answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=vault)
     assert vault.charges() == [] and not (tmp_path / "r").exists()
 
@@ -314,11 +315,11 @@ def test_a_file_that_claims_what_it_has_not_is_refused(file: str, request_folder
         else:
             (folder / file).write_bytes(content)
         if file == "arrays.npz":
-            facts["arrays"] = "" if content is None else two_parties._digest(folder / file)
-            stated = {**facts, "digest": two_parties._digest_of(facts)}
+            facts["arrays"] = "" if content is None else party_files._digest(folder / file)
+            stated = {**facts, "digest": party_files._digest_of(facts)}
             (folder / "request.json").write_text(json.dumps(stated))
         with pytest.raises(FileNotAsWritten):
-            two_parties.read_request(folder)
+            party_files.read_request(folder)
 
 
 def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
@@ -329,14 +330,14 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
     arrays["weights"].fill(0x77)
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
     facts = json.loads((request_folder / "request.json").read_text())
-    facts["arrays"] = two_parties._digest(path)
-    facts["digest"] = two_parties._digest_of({k: v for k, v in facts.items() if k != "digest"})
+    facts["arrays"] = party_files._digest(path)
+    facts["digest"] = party_files._digest_of({k: v for k, v in facts.items() if k != "digest"})
     (request_folder / "request.json").write_text(json.dumps(facts))
-    two_parties.read_request(request_folder)
+    party_files.read_request(request_folder)
     memory = path.stat().st_size + 1
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: memory)
     with pytest.raises(FileNotAsWritten, match=r"holds .* bytes when unpacked"):
-        two_parties.read_request(request_folder)
+        party_files.read_request(request_folder)
 
 
 def test_an_altered_file_is_refused(request_folder: Path) -> None:
@@ -345,9 +346,9 @@ def test_an_altered_file_is_refused(request_folder: Path) -> None:
         place = len(before) // 2
         path.write_bytes(before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :])
         with pytest.raises(FileNotAsWritten):
-            two_parties.read_request(request_folder)
+            party_files.read_request(request_folder)
         path.write_bytes(before)
-    two_parties.read_request(request_folder)
+    party_files.read_request(request_folder)
 
 
 def test_ids_without_a_label_are_refused_or_have_the_stated_class(tmp_path: Path) -> None:
@@ -412,7 +413,7 @@ def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.Monke
     twice = ("request", table, "--id-column", "id", "--classes", "no,no", "--method", "subset")
     assert "two or more that differ" in refusal(*twice, "-o", "request")
     shown = words(*request, "clusters", "-o", "clusters")
-    assert "the ids, and the group of each row" in shown
+    assert "the ids and the group of each row" in shown
     ran(*request, "moments", "-o", "request")
     columns = ("--id-column", "id", "--label-column", "bought")
     release = ("release", secret, *columns, "--request", "request", "--budget", "2")
@@ -455,7 +456,7 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     found = ran(*asked.split(), "--rows-at-once", "1100")
     assert found["rows"] == ROWS
     parts = sorted(Path("request").iterdir())
-    assert [len(two_parties.read_request(part).ids) for part in parts] == [1100, 1100, 800]
+    assert [len(party_files.read_request(part).ids) for part in parts] == [1100, 1100, 800]
     owner = "release labels.parquet --id-column id --label-column bought --request request".split()
     owner += "--epsilon 3 --budget 3 -o release".split()
     found = ran(*owner)

@@ -36,8 +36,7 @@ def results(tmp_path: Path) -> Path:
     uri = default_uri(folder)
     tracker = Tracker(uri=uri, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    run_id = tracker.open_child("a" * 16, name="a trial", tags={})
-    tracker.close_child(a_record("a" * 16), run_id=run_id, texts={})
+    tracker.write(a_record("a" * 16), name="a trial", tags={}, texts={})
     return folder
 
 

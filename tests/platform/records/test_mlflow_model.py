@@ -85,9 +85,8 @@ def closed_child(
 ) -> tuple[Tracker, str]:
     tracker = Tracker(uri=new_store(tmp_path), experiment="x")
     tracker.open_parent("x", tags={}, run_id=None)
-    run_id = tracker.open_child("ab", name="a trial", tags={})
     record = a_record("ab", figures=metrics, changes={"noise.seed": noise_seed})
-    tracker.close_child(record, run_id=run_id, texts={}, model=model)
+    run_id = tracker.write(record, name="a trial", tags={}, texts={}, model=model)
     return tracker, run_id
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import DESCRIPTION, write_model
-from labeldp.platform.report.report import write_report
+from labeldp.platform.report.page import write_report
 from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
 from labeldp.trainers.data.files import (
     FileRefused,

@@ -55,22 +55,24 @@ def recorder(tmp_path: Path) -> Recorder:
     """A recorder of code `now` on machine `here`."""
     tracker = Tracker(uri=new_store(tmp_path), experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    return Recorder(
+    sweep: Any = SimpleNamespace(
         folder=ResultsFolder(tmp_path, sweep="small"),
         tracker=tracker,
         plans={trial.hash("f"): trial for trial in plan_trials(a_sweep())},
         made_by={"git_commit": "now", "environment": {"gpu": "here"}},
         progress=SweepProgress(total=5, skipped=0, stream=io.StringIO()),
-        home=Home(),  # type: ignore[arg-type]
+        home=Home(),
         authority=b"",
-        features=MADE,
+        plan=SimpleNamespace(size=SimpleNamespace(num_labels=None)),
+        data=SimpleNamespace(public=SimpleNamespace(provenance=MADE)),
     )
+    return Recorder(sweep)
 
 
 def told(recorder: Recorder, digest: str) -> tuple[str, str]:
     """Commit and environment that tracking has for a trial."""
-    client = MlflowClient(tracking_uri=recorder.tracker.uri)
-    run_id = recorder.tracker.run_id(digest)
+    client = MlflowClient(tracking_uri=recorder.sweep.tracker.uri)
+    run_id = recorder.sweep.tracker.run_id(digest)
     file = Path(client.download_artifacts(run_id, "environment.txt"))
     return client.get_run(run_id).data.tags["git_commit"], file.read_text()
 
@@ -86,15 +88,15 @@ def end(recorder: Recorder, digest: str, **changes: Any) -> TrialRecord:
 
 
 def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> None:
-    record = end(recorder, next(iter(recorder.plans)))
+    record = end(recorder, next(iter(recorder.sweep.plans)))
     assert (record.git_commit, dict(record.environment)) == ("now", {"gpu": "here"})
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
 
 
 def test_gaussian_noise_alone_has_a_mu(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = list(recorder.plans)[:2]
+    first, second = list(recorder.sweep.plans)[:2]
     assert "gaussian_mu" not in end(recorder, first).metrics  # Laplace noise
     charge = replace(a_charge(), event=GaussianEvent(noise_multiplier=4.0))
     monkeypatch.setattr(Home, "charges", lambda home, keys: [charge])
@@ -113,7 +115,7 @@ def test_a_trial_that_was_not_audited_has_failed(
 
     monkeypatch.setattr(Home, "begin", lambda home, authority, trial: begun.append(trial))
     monkeypatch.setattr(Home, "figures", unaudited)
-    first, second = list(recorder.plans)[:2]
+    first, second = list(recorder.sweep.plans)[:2]
     record = end(recorder, first)
     assert not record.finished and "was not audited" in record.reason and record.metrics == {}
     # Of one that failed by itself no figures are requested.
@@ -123,9 +125,11 @@ def test_a_trial_that_was_not_audited_has_failed(
 
 
 def test_nan_fails_the_trial_and_not_the_sweep(recorder: Recorder) -> None:
-    record = end(recorder, next(iter(recorder.plans)), metrics={**METRICS, "accuracy": math.nan})
+    record = end(
+        recorder, next(iter(recorder.sweep.plans)), metrics={**METRICS, "accuracy": math.nan}
+    )
     assert not record.finished and record.reason == "metric accuracy is not a number"
-    assert recorder.folder.records()[record.hash] == record
+    assert recorder.sweep.folder.records()[record.hash] == record
 
 
 def git(folder: Path, *words: str) -> str:

@@ -36,22 +36,17 @@ def children(uri: str, parent: str) -> list[Any]:
     return list(client.search_runs([experiment.experiment_id], query))
 
 
-def open_and_close(tracker: Tracker, digest: str, **changes: Any) -> str:
-    run_id = tracker.open_child(digest, name="a trial", tags={"seed": "0"})
-    record = a_record(digest, **changes)
-    tracker.log_curves(run_id, record.curves)
-    tracker.close_child(record, run_id=run_id, texts={"config.yaml": "seed: 0\n"})
-    return run_id
+def written(tracker: Tracker, digest: str, **changes: Any) -> str:
+    record, texts = a_record(digest, **changes), {"config.yaml": "seed: 0\n"}
+    return tracker.write(record, name="a trial", tags={"seed": "0"}, texts=texts)
 
 
 def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> None:
-    run_id = tracker.open_child("a" * 16, name="long", tags={})
-    curves = [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
-    tracker.log_curves(run_id, curves)
     record = a_record("a" * 16)
+    record.curves[:] = [{"epoch": e, "loss": e / 2, "val_accuracy": 0.5} for e in range(1, 1201)]
     settings = {**record.config, **{f"extra.{i}": i for i in range(250)}, "long": "y" * 7000}
     object.__setattr__(record, "config", settings)
-    tracker.close_child(record, run_id=run_id, texts={})
+    run_id = tracker.write(record, name="long", tags={}, texts={})
     client = MlflowClient(tracking_uri=tracker.uri)
     assert len(client.get_metric_history(run_id, "loss")) == 1200
     params = client.get_run(run_id).data.params
@@ -60,24 +55,25 @@ def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> Non
 
 
 def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path) -> None:
-    done = open_and_close(tracker, "a" * 16)
-    failed = open_and_close(tracker, "b" * 16, finished=False, reason="no")
-    tracker.open_child("c" * 16, name="cut off", tags={})
+    done = written(tracker, "a" * 16)
+    failed = written(tracker, "b" * 16, finished=False, reason="no")
     parent = tracker.parent_run_id
+    tags = {"config_hash": "c" * 16, "mlflow.parentRunId": parent}
+    MlflowClient(tracking_uri=tracker.uri).create_run(tracker.experiment_id, tags=tags)
     again = Tracker(uri=tracker.uri, experiment="small")
     assert again.open_parent("small", tags={}, run_id=parent) == parent
     assert {run.info.run_id for run in children(tracker.uri, parent)} == {done, failed}
     assert again.has("a" * 16) and again.has("b" * 16) and not again.has("c" * 16)
     assert again.run_id("a" * 16) == done and again.run_id("c" * 16) == ""
     # The failed one runs again: its run is replaced, and there are never two of one trial.
-    open_and_close(again, "b" * 16)
+    written(again, "b" * 16)
     found = children(tracker.uri, parent)
     assert sorted(run.data.tags["config_hash"][0] for run in found) == ["a", "b"]
     assert all(run.info.status == "FINISHED" for run in found)
 
 
 def test_a_run_that_was_written_twice_is_there_once(tracker: Tracker) -> None:
-    run_id = open_and_close(tracker, "a" * 16)
+    run_id = written(tracker, "a" * 16)
     client = MlflowClient(tracking_uri=tracker.uri)
     tags = {"config_hash": "a" * 16, "mlflow.parentRunId": tracker.parent_run_id}
     double = client.create_run(tracker.experiment_id, start_time=1, tags=tags).info.run_id
@@ -133,14 +129,14 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     old, new = tmp_path / "old", tmp_path / "a new one"
     first = Tracker(uri=new_store(old), experiment="small")
     parent = first.open_parent("small", tags={"sweep_id": "mine"}, run_id=None)
-    open_and_close(first, "a" * 16)
+    written(first, "a" * 16)
     before = sorted(old.rglob("*"))
     (shutil.copytree if copied else shutil.move)(old, new)
     for _ in range(2):
         again = Tracker(uri=default_uri(new), experiment="small")
         parent = again.open_parent("small", tags={"sweep_id": "mine"}, run_id=parent)
         if not again.has("a" * 16):
-            open_and_close(again, "a" * 16)
+            written(again, "a" * 16)
     (run,) = children(again.uri, again.parent_run_id)
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()

@@ -19,8 +19,8 @@ from labeldp.platform.records.tracking_address import TrackingUnusable, default_
 from labeldp.platform.report.card import audits_of, public_card, run_card
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Total, read_folder
+from labeldp.platform.report.page import Report, write_report
 from labeldp.platform.report.publish import public_record
-from labeldp.platform.report.report import Report, write_report
 from labeldp.platform.report.selection import Reservation, Selected, selected
 from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
 from tests.platform.report.folders import a_folder
@@ -112,8 +112,7 @@ def tracked(tmp_path: Path) -> str:
     tracker.open_parent("small", tags={}, run_id=None)
     for record in some_records():
         tags = {"variant": record.variant, "point": json.dumps(dict(record.point))}
-        run_id = tracker.open_child(record.hash, name="trial", tags=tags)
-        tracker.close_child(record, run_id=run_id, texts={})
+        tracker.write(record, name="trial", tags=tags, texts={})
     tracker.close_parent(metrics=LEDGER, files=(), texts={}, finished=True)
     return uri
 
@@ -132,8 +131,8 @@ def test_the_store_gives_the_same_report_of_the_latest_sweep(tracked: str, tmp_p
     assert Path(found["pareto_png"]).read_bytes().startswith(b"\x89PNG")
     tracker = Tracker(uri=tracked, experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
-    run_id = tracker.open_child("f", name="trial", tags={"variant": "newer", "point": "{}"})
-    tracker.close_child(a_record("f"), run_id=run_id, texts={})
+    tags = {"variant": "newer", "point": "{}"}
+    tracker.write(a_record("f"), name="trial", tags=tags, texts={})
     MlflowClient(tracking_uri=tracked).set_terminated(tracker.parent_run_id)
     again = report_experiment("small", tracking_uri=tracked, out=str(tmp_path / "out"))
     assert again.facts["rows"] == 1
@@ -310,7 +309,7 @@ def test_missing_facts_are_not_made_up(tmp_path: Path) -> None:
 
 COST = {
     **{"releases": 3, "epsilon_total": math.inf, "delta": 1e-5},
-    **{"epsilon_private": 46.2, "delta_private": 1e-5},
+    "epsilon_private": 46.2,
 }
 
 

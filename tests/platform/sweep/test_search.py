@@ -116,7 +116,7 @@ def test_a_touching_axis_is_charged_as_the_dearest_way(tmp_path: Path) -> None:
     assert 1.0 < ledger["epsilon_releases"] < 4.0 == ledger["epsilon_total"]
     assert ledger["epsilon_selection"] == pytest.approx(4.0 - ledger["epsilon_releases"])
     # The requests are an outcome, so the stated cost is that of the most expensive search.
-    assert outcome.private["epsilon_private"] == 4.0
+    assert outcome.epsilon_private == 4.0
     assert outcome.cost == "The 2 private trials together cost epsilon 4."
     again = totals_of(read_folder(tmp_path / "results"))
     assert again is not None

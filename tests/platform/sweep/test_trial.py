@@ -17,6 +17,7 @@ from ray.tune.error import TuneError
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.checkpoints import Keeper
+from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -267,27 +268,27 @@ def failing(error: BaseException) -> Any:
     return fail
 
 
-def recorder(broken: Exception | None = None) -> Any:
-    return SimpleNamespace(folder=SimpleNamespace(path=Path("/results/small")), broken=broken)
+def recorder(**parts: Any) -> Recorder:
+    folder = SimpleNamespace(path=Path("/results/small"))
+    sweep: Any = SimpleNamespace(folder=folder, skipped={}, **parts)
+    return Recorder(sweep)
 
 
 def test_a_full_disk_is_reported_with_the_folder_and_the_fix() -> None:
     tuner: Any = SimpleNamespace(fit=failing(OSError("no space")))
     with pytest.raises(ResultsFolderError, match=r"/results/small can't be .*\(no space\).*resume"):
-        _fit(tuner, recorder(), None)
+        _fit(tuner, recorder())
 
 
 def test_the_error_that_broke_the_driver_is_raised_and_not_its_text_in_tune() -> None:
-    lost, refused = RuntimeError("the vault is gone"), ValueError("no such setting")
+    refused = ValueError("no such setting")
     tuner: Any = SimpleNamespace(fit=failing(TuneError("a text")))
-    book: Any = SimpleNamespace(next=failing(refused))
-    hand_out = HandOut(book, records=dict)
+    driver = recorder(book=SimpleNamespace(next=failing(refused)))
     with pytest.raises(ValueError, match="no such setting"):
-        hand_out.suggest("x")
-    for broken, raised in ((lost, lost), (None, refused)):
-        with pytest.raises((RuntimeError, ValueError)) as caught:
-            _fit(tuner, recorder(broken), hand_out)
-        assert caught.value is raised
+        HandOut(driver).suggest("x")
+    with pytest.raises(ValueError, match="no such setting") as caught:
+        _fit(tuner, driver)
+    assert caught.value is refused
 
 
 def scheduler(

@@ -24,7 +24,6 @@ from labeldp.mechanisms.pate.releases import (
     private_costs,
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.records.results import read_json
 from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault import label_home
@@ -153,14 +152,6 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     # Both prices are of the same things: the answers, and the bound that is released about them.
     answers_alone = epsilon_of_counts([REQUEST], delta=1e-5)
     assert figures["epsilon_of_counts"] > max(answers_alone, home.epsilon(reply.keys, 1e-5)[0])
-    seen = reply.values[:, 1] >= 0
-    (path,) = (tmp_path / "private" / "consensus").iterdir()
-    consensus = read_json(path)
-    assert path.stem == TRIAL and sum(consensus["answered"]) == 40
-    assert sum(consensus["refused"]) == seen.sum() - 40
-    shares = votes[seen].max(1) / ENSEMBLE.teachers
-    together = np.add(consensus["answered"], consensus["refused"])
-    np.testing.assert_array_equal(together, np.histogram(shares, len(together), (0, 1))[0])
 
 
 def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,9 @@ from labeldp.mechanisms.auditing import (
     one_run_audit,
     one_run_ceiling,
 )
-from labeldp.mechanisms.bit_flip import BitFlip
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, MemoryStore
 from labeldp.platform.sweep.configuration import AuditSettings

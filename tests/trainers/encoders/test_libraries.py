@@ -23,7 +23,6 @@ from labeldp.trainers.data.splits import (
     record_place,
     sha256_of,
 )
-from labeldp.trainers.encoders import libraries
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
     IMAGENET_MEAN,
@@ -34,9 +33,10 @@ from labeldp.trainers.encoders.encoder import (
     Preparation,
     WeightsRefused,
     finished,
+    library,
+    read_weights,
     vectors_of,
 )
-from labeldp.trainers.encoders.libraries import read_weights
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
 IMAGES = torch.from_numpy(some_images(2, side=32))
@@ -92,7 +92,7 @@ def test_missing_encoders(address: str, options: dict[str, str], message: str) -
 
 def test_a_library_that_is_not_installed_is_named_with_its_extra() -> None:
     with pytest.raises(ValueError, match=r"need the package.*pip install 'labeldp\[encoders\]'"):
-        libraries.library("labeldp_has_no_such_library")
+        library("labeldp_has_no_such_library")
 
 
 def test_encoders_of_timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.data.labelled_data import Pixels, load
 from labeldp.trainers.encoders.encoder import WeightsRefused
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_encoder
 from labeldp.trainers.encoders.pretraining import (
@@ -24,7 +24,6 @@ from labeldp.trainers.encoders.pretraining import (
     training_images,
     view,
 )
-from labeldp.trainers.models.predictors import Pixels
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig

@@ -153,7 +153,8 @@ def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
     trainer = trained(config, (data, vault), epochs=0, seed=3)
     metrics = trainer.epoch()
     images = data.train_features.double().flatten(1) / 255
-    scaled = (images - data.mean[0]) / data.std[0]
+    assert data.pixels is not None
+    scaled = (images - data.pixels.mean[0]) / data.pixels.std[0]
     features = np.concatenate([scaled.numpy(), np.ones((60, 1))], axis=1)
     features /= math.sqrt((features**2).sum(1).mean())
     noisy = vault.release(config.mechanism(10)).values

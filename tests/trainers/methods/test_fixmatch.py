@@ -14,15 +14,17 @@ from torch import nn
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import (
     FixMatch,
+    Operation,
+    RandAugment,
     ShuffledStream,
     adversarial_divergence,
+    apply,
     cosine_factor,
     entropy,
     fixmatch_loss,
     moving_average,
 )
 from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.methods.rand_augment import Operation, RandAugment, apply
 from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentConfig, StudentKind

@@ -180,7 +180,7 @@ def test_from_the_file_to_an_error_below_that_of_any_constant(ratings: LabelledD
     mean = trainer.predict(ratings.public.test_features) @ np.arange(1, 6)
     assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((mean - rated) ** 2)), rel=1e-5)
     assert trainer.evaluate() > np.bincount(rated).max() / len(rated)
-    assert 1 <= figures["mean_top_k"] <= 5
+    assert 1 <= figures["mean_top_k_stage_2"] <= 5
     probabilities, stars = np.array([[0.5, 0.5, 0.0], [0.5, 0.6, 0.0]]), np.array([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="probabilities row 1"):
         rmse(probabilities, stars, np.array([1.0, 1.0]))

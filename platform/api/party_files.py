@@ -1,0 +1,397 @@
+"""The files of two parties: a request for labels, and a release that answers it.
+
+Each is a folder of two files: facts in a `.json`, with the digest of the arrays in an `.npz`. No
+code is in them, and reading one loads neither torch, Ray nor MLflow. Nothing in them is trusted.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.cluster_prior import prior_from_histograms
+from labeldp.mechanisms.persons import Groups, shares_of_persons
+from labeldp.platform.api.label_release import METHODS, LabelRelease, mechanism_for
+from labeldp.platform.api.process_ledger import PaidRelease
+from labeldp.trainers.data.files import open_regular, read_bytes
+from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
+
+FORMAT = 1
+REQUEST, RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
+#: Bounds on what a stranger's file may make this process read.
+_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
+#: Steps of a prior in a file.
+PRIOR_STEPS = 65_535
+
+
+class FileNotAsWritten(ValueError):
+    """A request or release that is not what its writer wrote, or that can't be answered."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request:
+    """A request of the party with features.
+
+    Attributes:
+        ids: Whose labels, as text, each once [N].
+        weights: Of the sums, in units of the question [N, M]; None without sums.
+        clusters: Numbers of the groups whose labels are counted [N]; None without counts.
+        prior: Of each label in whole shares of `PRIOR_STEPS` [N, K]; None for a flat one.
+        digest: Of the whole request.
+    """
+
+    folder: Path
+    method: str
+    classes: tuple[str, ...]
+    id_column: str
+    ids: NDArray[np.str_]
+    weights: NDArray[np.int8] | None
+    question: SumQuestion | None
+    clusters: NDArray[np.uint32] | None
+    prior: NDArray[np.uint16] | None
+    digest: str
+
+    def public(
+        self, groups: Groups | None = None
+    ) -> tuple[tuple[NDArray[Any], ...], float, NDArray[np.float32] | None]:
+        """Return the public inputs of the mechanism.
+
+        And, of sums, the factor that made rows fit it, and the shares [N] that shortened those of
+        persons.
+        """
+        if self.weights is not None and self.question is not None:
+            try:
+                weights, length = self.question.no_longer_than_one(self.weights)
+            except ValueError as error:
+                raise FileNotAsWritten(f"{self.folder}: {error}") from error
+            if groups is None:
+                return (weights,), length, None
+            shares = shares_of_persons(weights, groups.persons)
+            return (weights * shares[:, None],), length, shares
+        if self.clusters is not None:
+            return (self.clusters.astype(np.int64),), 1.0, None
+        if self.method == "stages":
+            flat = np.full((len(self.ids), len(self.classes)), PRIOR_STEPS, np.uint16)
+            steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
+            return (steps / steps.sum(1, keepdims=True),), 1.0, None
+        return (), 1.0, None
+
+    def only(self, kept: NDArray[np.intp]) -> "Request":
+        """Return a request for these of its labels."""
+        clusters = self.clusters
+        if clusters is not None:
+            clusters = np.unique(clusters[kept], return_inverse=True)[1].astype(np.uint32)
+        prior = None if self.prior is None else self.prior[kept]
+        return replace(self, ids=self.ids[kept], clusters=clusters, prior=prior)
+
+    def isolated(self) -> float:
+        """Return the largest share of one row in a direction or a group, 0 without either."""
+        if self.clusters is not None:
+            sizes = np.bincount(self.clusters)
+            return float(1 / sizes[sizes > 0].min())
+        if self.weights is None:
+            return 0.0
+        columns = np.ascontiguousarray(self.weights.T)
+        squares = (np.square(column, dtype=np.float64) for column in columns)
+        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartyRelease(LabelRelease):
+    """A release with the ids that it speaks of [N], and the question that it answers.
+
+    `shares` [N] shortened the rows of the question, where persons have several.
+    """
+
+    ids: NDArray[np.str_]
+    id_column: str
+    question: SumQuestion | None
+    clusters: NDArray[np.uint32] | None
+    length: float
+    shares: NDArray[np.float32] | None = None
+
+    @property
+    def of_sums(self) -> bool:
+        """Whether it holds sums of labels, or counts, and not single labels."""
+        return self.question is not None or self.clusters is not None
+
+    def soft_labels_of(
+        self, rows: NDArray[np.floating], places: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
+        if self.clusters is not None:
+            # One person's worth keeps noise from ruling a class out.
+            counts, groups = self.values, self.clusters[places]
+            return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
+        question, shares = self.question, self.shares
+        assert question is not None
+        if shares is not None:
+            question, shares = question.shortened(rows, shares), shares[places]
+        return question.soft_labels(
+            rows[places],
+            self.values,
+            count=len(self.ids),
+            noise_std=self.mechanism.noise_std,
+            length=self.length,
+            shares=shares,
+        )
+
+
+def read_request(folder: str | Path) -> Request:
+    """Return a request, or refuse one that was altered or is too large."""
+    place = Path(folder)
+    with _as_written(place, REQUEST):
+        facts, ids, arrays = read_folder(place, REQUEST)
+        classes = tuple(map(str, facts.get("classes", ())))
+        method = str(facts.get("method"))
+        if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
+            raise FileNotAsWritten(
+                f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
+                f"one of {', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
+            )
+        if not len(ids) or len(np.unique(ids)) < len(ids):
+            raise FileNotAsWritten(
+                f"{place} has an id twice, or none; each label is requested once"
+            )
+        weights, question, prior = arrays.get("weights"), None, arrays.get("prior")
+        clusters = arrays.get("clusters")
+        for needs, name in (("moments", "weights"), ("clusters", "clusters")):
+            if (method == needs) != (name in arrays):
+                raise FileNotAsWritten(f"{place}: {needs} need {name}, and {method} takes none")
+        if weights is not None:
+            question = SumQuestion.of_arrays(arrays)
+            width = len(question.units)
+            if width > _MOST_DIRECTIONS:
+                raise FileNotAsWritten(
+                    f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
+                )
+            _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
+            weights = unpacked(weights, width)
+        if clusters is not None:
+            _expect(place, clusters, np.uint32, (len(ids),))
+            most = min(_MOST_DIRECTIONS, len(ids))
+            if (groups := int(clusters.max()) + 1) > most:
+                raise FileNotAsWritten(
+                    f"{place} requests counts of {groups:,} groups; the most is {most:,}"
+                )
+        if prior is not None:
+            _expect(place, prior, np.uint16, (len(ids), len(classes)))
+        return Request(
+            folder=place,
+            method=method,
+            classes=classes,
+            id_column=str(facts.get("id_column")),
+            ids=ids,
+            weights=weights,
+            question=question,
+            clusters=clusters,
+            prior=prior,
+            digest=facts["digest"],
+        )
+
+
+def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
+    if array.dtype != kind or array.shape != shape:
+        raise FileNotAsWritten(
+            f"{place} has an array {array.dtype}{array.shape} where {np.dtype(kind)}{shape} belongs"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """A request, of which one part is in memory at a time, with the ids of all [N]."""
+
+    folders: Sequence[Path]
+    first: Request
+    ids: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, request: Request | Sequence[Path]) -> "Parts":
+        """Read a request once, and refuse parts that do not belong together."""
+        if isinstance(request, Request):
+            return cls(folders=[request.folder], first=request, ids=request.ids)
+        parts = map(read_request, request)
+        first = next(parts)
+        ids = [first.ids]
+        for part in parts:
+            if (part.method, part.classes) != (first.method, first.classes):
+                raise FileNotAsWritten(
+                    f"{part.folder} has another method or other classes than {first.folder}; the "
+                    "parts of a request have the same"
+                )
+            ids.append(part.ids)
+        together = np.concatenate(ids)
+        if twice := len(together) - len(np.unique(together)):
+            raise FileNotAsWritten(
+                f"{first.folder.parent} has {twice:,} ids in two parts; each label is requested "
+                "once"
+            )
+        return cls(folders=request, first=first, ids=together)
+
+    def __len__(self) -> int:
+        return len(self.folders)
+
+    def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
+        """Yield each part with the places of its labels [n]; None for all of them."""
+        start = 0
+        for folder in self.folders:
+            part = read_request(folder) if len(self) > 1 else self.first
+            end = start + len(part.ids)
+            yield part, np.arange(start, end) if len(self) > 1 else None
+            start = end
+
+
+def is_answered(folder: Path, part: Request) -> bool:
+    """Whether a folder holds a finished release for a part of a request."""
+    facts = folder / RELEASE
+    if not facts.exists() or not facts.stat().st_size:
+        return False
+    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
+
+
+def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
+    """Return a release, or refuse one that is not as it was written."""
+    place = Path(folder)
+    with _as_written(place, RELEASE):
+        facts, ids, arrays = read_folder(place, RELEASE)
+        classes, values = tuple(facts["classes"]), arrays["values"]
+        mechanism = mechanism_for(
+            facts["method"],
+            epsilon=facts["asked_epsilon"],
+            delta=facts["delta"],
+            num_classes=len(classes),
+        )
+        question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
+        if facts["method"] in ("subset", "stages"):
+            values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
+        clusters, expected = arrays.get("clusters"), len(ids)
+        if question is not None:
+            expected = len(question.units)
+        if clusters is not None:
+            _expect(place, clusters, np.uint32, (len(ids),))
+            expected = int(clusters.max()) + 1
+        if (shares := arrays.get("shares")) is not None:
+            _expect(place, shares, np.float32, (len(ids),))
+        if len(values) != expected:
+            raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
+        line = PaidRelease(
+            key=facts["request"],
+            mechanism=facts["mechanism"],
+            labels=int(facts.get("payers", len(ids))),
+            unit=str(facts.get("unit", "label")),
+            epsilon=facts["epsilon"],
+            delta=facts["delta"],
+            seeded=False,
+            new=False,
+        )
+        return PartyRelease(
+            mechanism=mechanism,
+            values=values,
+            classes=classes,
+            ledger=(line,),
+            ids=ids,
+            id_column=facts["id_column"],
+            question=question,
+            clusters=clusters,
+            length=float(facts["length"]),
+            shares=shares,
+        )
+
+
+def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
+    """Return the folders of a request (or release) that was written in parts, or it alone."""
+    place = Path(folder)
+    return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
+
+
+def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
+    """Return a folder that was not there, or was empty, or was left before its facts were written.
+
+    Facts come last: `unfinished` names their file.
+    """
+    folder = Path(to)
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if unfinished in names and not (folder / unfinished).stat().st_size:
+        names.remove(unfinished)
+    cut_off = unfinished is not None and names == {_ARRAYS}
+    if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
+        raise ValueError(f"{folder} exists already; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def compact(values: NDArray[Any]) -> NDArray[Any]:
+    """Sets as bits, labels as the smallest whole numbers, others in single precision."""
+    if values.dtype == bool:
+        return np.packbits(values, axis=1)
+    if values.ndim == 1:
+        return values.astype(np.min_scalar_type(int(values.max())))
+    return values.astype(np.float32)
+
+
+def write_folder(
+    folder: Path,
+    name: str,
+    facts: Mapping[str, Any],
+    ids: NDArray[np.str_],
+    arrays: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write a folder, the facts last."""
+    with (folder / _ARRAYS).open("wb") as opened:
+        np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
+    described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
+    described["digest"] = _digest_of(described)
+    (folder / name).write_text(json.dumps(described, indent=1) + "\n")
+
+
+def read_folder(
+    folder: Path, name: str
+) -> tuple[dict[str, Any], NDArray[np.str_], dict[str, NDArray[Any]]]:
+    """Return a folder's facts, ids and other arrays, or refuse what is not as it was written."""
+    facts = json.loads(read_bytes(folder / name))
+    stated = facts.pop("digest")
+    if facts["format"] != FORMAT:
+        raise FileNotAsWritten(
+            f"{folder} has format {facts['format']}, and this labeldp reads {FORMAT}"
+        )
+    for path, then, now in (
+        (folder / name, stated, _digest_of(facts)),
+        (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
+    ):
+        if then != now:
+            raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
+    arrays = npz_arrays(folder / _ARRAYS)
+    ids = arrays.pop("ids")
+    if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
+        raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")
+    return {**facts, "digest": stated}, np.char.decode(ids, "utf-8"), arrays
+
+
+@contextmanager
+def _as_written(folder: Path, name: str) -> Iterator[None]:
+    """Refuse a folder on whatever error a stranger's bytes lead to."""
+    try:
+        yield
+    except FileNotAsWritten:
+        raise
+    except Exception as error:
+        raise FileNotAsWritten(
+            f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _digest(path: Path) -> str:
+    with open_regular(path, most_bytes=_MOST_BYTES) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _digest_of(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
