@@ -222,17 +222,28 @@ class _Staircase:
     utility: float
     bound: float
 
-    def rows(self, epsilon: float) -> Floats:
-        """Return the probability of each set given each class [K, O]."""
-        return np.asarray(self.weights * (1 + math.expm1(epsilon) * self.sets.T))
+    def digits(self, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+        """Return the weights inside and outside [O], and the total, as whole numbers.
+
+        They are rounded so that inside <= e^epsilon outside. Rows then add up to different sums;
+        the empty set takes the rest, and is large enough that its probabilities obey the factor.
+        """
+        factor = _e_epsilon(epsilon)
+        outside = [int(weight * _UNIT) for weight in self.weights]
+        inside = [math.floor(factor * weight) for weight in outside]
+        sums = np.where(self.sets.T, np.array(inside), np.array(outside)).sum(axis=1)
+        spread = int(sums.max() - sums.min())
+        empty = math.ceil(spread / (factor - 1)) if spread else 0
+        return np.array(inside), np.array(outside), int(sums.max()) + empty
 
     def draw(
         self, labels: NDArray[np.int64], epsilon: float, generator: np.random.Generator
     ) -> NDArray[np.bool_]:
-        """Draw a set for each label [N]: bool [N, K]; the empty one reveals nothing."""
-        drawn = exact_draws(self.rows(epsilon), labels, epsilon=epsilon, generator=generator)
+        """Draw a set for each label [N]: bool [N, K]; every label takes one number."""
+        inside, outside, total = self.digits(epsilon)
+        ends = np.where(self.sets.T, inside, outside).cumsum(axis=1)
         with_empty = np.vstack((self.sets, np.zeros_like(self.sets[:1])))
-        return with_empty[drawn]
+        return with_empty[_drawn(labels, ends, total, generator)]
 
 
 def _drawn(
@@ -312,7 +323,7 @@ def optimal_channel(
         return _of_numbers(exact, epsilon, np.asarray(values), np.asarray(outputs), unbiased)
     order = np.argsort(-exact, kind="stable")
     found = _solve_sets(exact[order], epsilon, kind)
-    rows = found.rows(epsilon)
+    rows = found.weights * (1 + math.expm1(epsilon) * found.sets.T)
     probabilities = np.empty_like(rows)
     probabilities[order] = rows / rows.sum(axis=1, keepdims=True)
     return OptimalChannel(probabilities=probabilities, utility=found.utility, bound=found.bound)
