@@ -8,6 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import label_moments
 from labeldp.mechanisms.accounting import L2_SENSITIVITY
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
@@ -77,7 +78,9 @@ def test_a_row_longer_by_rounding_moves_the_sums_no_further_and_any_longer_is_re
     moved = float(np.linalg.norm(second - first))
     assert 0.9999 * L2_SENSITIVITY < moved <= L2_SENSITIVITY
     with pytest.raises(ValueError, match="row 1 has length"):
-        QUIET.release(labels, rows * [[1], [1 + ROUNDING], [1]], generator=generator)
+        QUIET.release(labels, rows * [[1], [1 + 0.2 * ROUNDING], [1]], generator=generator)
+    with pytest.raises(ArithmeticError, match="nothing was released"):  # the last barrier
+        label_moments._on_lattice(rows * 1.1)
 
 
 # ClusterHistograms: the noise is discrete Laplace, the whole costs epsilon, priors are priors.

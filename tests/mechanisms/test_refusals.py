@@ -24,6 +24,7 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     epsilon_from_rdp,
+    gaussian_epsilon,
     pure_rdp,
 )
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
@@ -45,7 +46,7 @@ from labeldp.mechanisms.ledger import Budget, PrivacyLedger
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax, price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
-from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise
+from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
 from labeldp.mechanisms.pate.vote_leakage import Defense, fit_concentration
 from labeldp.mechanisms.randomness import (
     SecureGenerator,
@@ -103,7 +104,11 @@ PRICES: list[Row] = [
     (CURVE, {"orders": [], "rdp": []}, "at least 1"),
     (CURVE, {"orders": [2.0, 3.0]}, "shape"),
     *out_of_range(
-        CURVE, partial(auditing.GaussianCurve, delta=1e-5), GAUSSIAN, delta=NOT_BETWEEN_0_AND_1
+        CURVE,
+        partial(gaussian_epsilon, noise_multiplier=1.0, delta=1e-5),
+        partial(auditing.GaussianCurve, delta=1e-5),
+        GAUSSIAN,
+        delta=NOT_BETWEEN_0_AND_1,
     ),
     *out_of_range(
         partial(PureEvent, epsilon=INF),
@@ -431,14 +436,31 @@ OF_VOTES: list[Row] = [
         for call in (OF_ANSWERS, OF_CHECKS)
         for bad in (0.5, 1.0, INF)
     ),
-    *out_of_range(OF_CHECKS, threshold=[-1.0], sigma1=[-1.0]),
+    *out_of_range(OF_CHECKS, num_teachers=[0], threshold=[-1.0], sigma1=[-1.0]),
     (OF_CHECKS, {"votes": [12.0, 0.0]}, "votes row 0 is 12; with 10 teachers"),
     (OF_CHECKS, {"votes": [NAN, 0.0]}, "NaN"),
     *((SMOOTH, {"ls_by_distance": bad}, "ls_by_dist") for bad in ([], [[1.0]], [-1.0], [NAN])),
     *out_of_range(SMOOTH, beta=[-0.1]),
     *out_of_range(
         partial(ReleaseNoise, beta=0.1, sensitivity_multiplier=1.0, cost_multiplier=1.0),
+        beta=[0.0],
+        sensitivity_multiplier=[0.0],
         cost_multiplier=[0.0],
+    ),
+    *out_of_range(
+        partial(ReleaseNoise.public, order=8.0, tail=1e-7, sensitivity_guess=1.0),
+        tail=NOT_BETWEEN_0_AND_1,
+        sensitivity_guess=[0.0],
+    ),
+    *out_of_range(
+        partial(
+            public_rule, queries=9, answers=9, noise_std=4.0, teachers=9, classes=3, delta=1e-5
+        ),
+        delta=NOT_BETWEEN_0_AND_1,
+    ),
+    *out_of_range(
+        partial(AnswerPrice(noise_std=40.0, num_classes=2, order=2.0).is_constant, num_teachers=1),
+        num_teachers=[0],
     ),
     *out_of_range(REQUEST, NEIGHBORS, queries=[0], max_answers=[0]),
     *out_of_range(NEIGHBORS, queries_per_label=[0]),

@@ -1,5 +1,6 @@
 """The three prices of a run, and calibrated aggregators: within the target, not far below it."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,8 +8,13 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import (
+    ORDERS,
     Conversion,
+    epsilon_from_rdp,
+    gaussian_epsilon,
+    pure_rdp,
 )
+from labeldp.mechanisms.pate.accounting import PateCost
 from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.calibration import (
     calibrate_confident_gnmax,
@@ -36,6 +42,25 @@ def test_the_least_noise_just_meets_the_target(
     assert target * (1 - 1e-6) <= price(least_noise(price, target)) <= target
     with pytest.raises(ValueError, match="raise epsilon or delta"):
         least_noise(lambda noise: 1.0 + price(noise), 0.9)
+
+
+def test_prices_for_any_votes_are_those_of_the_formulas() -> None:
+    def price(aggregator: Aggregator, answered: int, **how: Any) -> PateCost:
+        return price_for_any_votes(
+            aggregator, checked=answered, answered=answered, delta=1e-5, **how
+        )
+
+    laplace = LNMax(scale=20.0)
+    few, many = price(laplace, 3), price(laplace, 400)
+    assert (few.epsilon, few.order, few.answered) == pytest.approx((0.3, math.inf, 3.0))
+    expected = epsilon_from_rdp(ORDERS, 400 * pure_rdp(0.1, ORDERS), 1e-5)
+    assert (many.epsilon, many.order) == pytest.approx(expected) and many.epsilon < 40
+    for conversion in Conversion:
+        normal = price(
+            GNMax(noise_std=20.0), 50, conversion=conversion, accounting=Accounting.COUNTS
+        )
+        expected = epsilon_from_rdp(ORDERS, 50 * ORDERS / 20**2, 1e-5, conversion)
+        assert (normal.epsilon, normal.order) == pytest.approx(expected)
 
 
 def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
@@ -82,6 +107,12 @@ def test_prices_of_one_run(aggregator: Aggregator, conversion: Conversion) -> No
         for each in Accounting
     )
     assert answers.answered == price.realised.answered == price.data_independent.answered == 50
+    assert price.data_independent == price_for_any_votes(
+        aggregator, checked=answers.checked, answered=50, delta=1e-5, conversion=conversion
+    )
+    if isinstance(aggregator, GNMax):
+        exact = gaussian_epsilon(noise_multiplier=20.0 / math.sqrt(2 * 50), delta=1e-5)
+        assert counts.data_independent_exact == pytest.approx(exact, rel=1e-12)
     assert 0 < price.realised.epsilon <= price.data_independent.epsilon
     assert 0 < price.data_independent_exact <= price.data_independent.epsilon
     assert 50 <= price.expected.answered < 51

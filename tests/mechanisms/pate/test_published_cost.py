@@ -13,7 +13,12 @@ from scipy.special import log_ndtr, ndtr
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate import published_cost
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
-from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax, exact_rdp_threshold
+from labeldp.mechanisms.pate.decisions import (
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
+    exact_rdp_gnmax,
+    exact_rdp_threshold,
+)
 from labeldp.mechanisms.pate.published_bounds import (
     log_probability_answered,
     log_q_gaussian,
@@ -34,6 +39,7 @@ from labeldp.mechanisms.pate.published_cost import (
     smooth_sensitivity,
 )
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost, released_of
+from labeldp.mechanisms.randomness import SecureEntropy
 from tests.shared_material import shared_path
 
 Array = np.ndarray[Any, Any]
@@ -91,6 +97,8 @@ def test_the_secret_cost_is_the_realised_one() -> None:
     log_q = log_q_gaussian(votes, SETTING["noise_std"])
     log_p = log_probability_answered(votes, SETTING["threshold"], SETTING["sigma1"])
     expected = rdp_threshold(log_p, SETTING["sigma1"], [ORDER]).sum()
+    nothing = np.zeros(len(votes), dtype=bool)
+    assert PRICES.cost(votes, answered=nothing)[0] == pytest.approx(expected, rel=1e-12)
     expected += rdp_gnmax(log_q[answered], SETTING["noise_std"], [ORDER]).sum()
     cost, sensitivity = PRICES.cost(votes, answered=answered)
     assert cost == pytest.approx(expected, rel=1e-12)
@@ -141,6 +149,19 @@ def test_published_noise_is_what_was_drawn() -> None:
     assert all(cost <= release(votes, seed).rdp <= flat for seed in range(50))
 
 
+@pytest.mark.parametrize("multiplier", [1.0, 1e-9])
+def test_secure_noise_also_covers_rounding(multiplier: float) -> None:
+    noise = ReleaseNoise(beta=0.02, sensitivity_multiplier=multiplier, cost_multiplier=multiplier)
+    votes, secure = random_votes(4), SecureEntropy().generator("")
+    setting = {**SETTING, "delta": 1e-5, "order": ORDER, "noise": noise}
+    one = release_epsilon(votes, **setting, generator=secure)
+    expected = max(one.sensitivity_bound * multiplier, 1e-3) * (1 + 1e-5)
+    assert one.noise_std == pytest.approx(expected, rel=1e-9)
+    _, sensitivity = PRICES.cost(votes, answered=np.ones(40, dtype=bool))
+    raised = math.log(one.sensitivity_bound) - log_smooth_sensitivity(sensitivity, 0.02)
+    assert 0.1 < raised / (0.02 * max(multiplier, 1e-3)) < 20
+
+
 def test_epsilon_covers_answers_release_and_tail() -> None:
     released = release(random_votes(5))
     total = released.rdp + released.rdp_release
@@ -178,13 +199,26 @@ def test_nothing_is_hidden_where_nothing_is_secret() -> None:
         generator=np.random.default_rng(0),
     )
     assert released.noise_std == released.rdp_release == released.sensitivity_bound == 0
+    assert released.beta == 0
     assert released.rdp == pytest.approx(2 * 25 / 1600)
+    # Checks may be secret where answers are not.
+    checks = {"threshold": 1.0, "sigma1": 1.0}
+    prices = Prices(num_teachers=20, num_classes=3, noise_std=40.0, order=8.0, **checks)
+    paid = rdp_threshold(log_probability_answered(votes, *checks.values()), 1.0, [8.0]).sum()
+    cost, sensitivity = prices.cost(votes, answered=np.ones(2, dtype=bool))
+    assert cost == pytest.approx(2 * 8 / 1600 + paid) and sensitivity.any()
 
 
 def test_the_public_noise() -> None:
     rough = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1.0)
     fine = ReleaseNoise.public(order=8.0, tail=1e-6, sensitivity_guess=1e-3)
     assert fine.cost_multiplier == pytest.approx(10 * rough.cost_multiplier)
+    # By default it is that for a tenth of the largest sensitivity.
+    votes = random_votes(5)
+    guess = 0.1 * PRICES.largest_change(checked=40, answered=40)
+    usual = ReleaseNoise.public(order=ORDER, tail=TAIL_SHARE * 1e-5, sensitivity_guess=guess)
+    assert release(votes) == release(votes, noise=usual)
+    assert release(votes[:1]) != release(votes)
     # The bound on smooth sensitivity lies a public factor above it, whatever the noise
     for noise in (rough, fine):
         deviations = 4.891638  # of a tail of 5e-7
@@ -213,6 +247,13 @@ def test_the_public_rule(classes: int, share: float) -> None:
     assert order > orders[0] > orders[1] > 1
     assert rule(classes=classes, delta=1e-8)[0] > order
     assert rule(classes=classes, answers=10**9)[0] == 1.5
+    for answers in (1, 30, 300, 1000, 3000):  # a third of the worst case, and a twelfth for noise
+        slope = answers * decision_rdp_gnmax(40.0, [2.0])[0] / 2
+        slope += 1000 * decision_rdp_threshold(150.0, [2.0])[0] / 2
+        if classes > 2:
+            slope = answers / 40**2 + 1000 / (2 * 150**2)
+        best = 1 + math.sqrt(math.log(1e5) / (slope / 3 + 1 / 12))
+        assert abs(rule(classes=classes, answers=answers)[0] - best) <= 0.25
 
 
 def test_official_q0_and_q1_and_conditions() -> None:
@@ -370,6 +411,20 @@ def test_two_classes_pay_what_their_decisions_cost() -> None:
     found, sensitivity = prices.cost(votes, answered=answered)
     assert found == pytest.approx(answers[answered].sum() + checks.sum())
     assert sensitivity[-1] <= prices.largest_change(checked=8, answered=3) * (1 + 1e-12)
+    moved = [np.abs(np.diff(each)).max() for each in (answers, checks)]
+    largest = prices.largest_change(checked=8, answered=3)
+    assert largest == pytest.approx(3 * moved[0] + 8 * moved[1])
+
+    def within(distance: int, prices: Array, peaks: Array) -> float:
+        """The largest change of each query's price at most so many votes away, summed."""
+        steps = np.abs(np.diff(prices))
+        return sum(
+            float(steps[max(0, peak - distance - 1) : peak + distance + 1].max()) for peak in peaks
+        )
+
+    peaks = votes.max(axis=1)
+    expected = [within(d, answers, peaks[answered]) + within(d, checks, peaks) for d in range(7)]
+    assert sensitivity == pytest.approx(expected)
     for flat, paid in (
         (prices.flat(checked=0, answered=1), answers),
         (prices.flat(checked=1, answered=0), checks),
