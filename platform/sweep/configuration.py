@@ -271,8 +271,7 @@ class AuditSettings:
     def __post_init__(self) -> None:
         if self.canaries:
             check_enough_canaries(self.canaries, self.confidence)
-        needed = self.coins_for(0.0)
-        if self.coin_canaries is not None and 0 < self.coin_canaries < needed:
+        if self.coin_canaries and self.coin_canaries < (needed := self.coins_for(0.0)):
             raise ValueError(
                 f"coin_canaries is {self.coin_canaries}; at confidence {self.confidence} so few "
                 f"prove nothing: it takes {needed}, or 0 to go without the one-run audit"
