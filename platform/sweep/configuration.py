@@ -289,6 +289,8 @@ class AuditSettings:
         the memorization attack has all of it, and nothing where there are two classes.
         """
         canaries, coins = self.canaries, self.coin_canaries
+        if canaries is not None and coins is not None:
+            return self
         left = num_labels // LABELS_PER_CANARY - self.spoiled
         for_attack = canaries_needed(epsilon=WORTHWHILE_EPSILON, confidence=self.confidence)
         for_coins = self.coins_for(WORTHWHILE_EPSILON)
