@@ -135,7 +135,9 @@ PRICES: list[Row] = [
     (PRICE, {"scale": None, "noise_std": 0.0}, "noise_std is 0"),
     *out_of_range(FLIPS, flip_probability=(0.0, 0.5, 0.7, NAN)),
     (RESPONSE, {"epsilon": 1e-18, "num_classes": 3}, "costs so little"),
-    *out_of_range(SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0]),
+    *out_of_range(
+        SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0], trial_delta=(-1e-6, NAN)
+    ),
     (SELECTION, {"distribution": "uniform"}, r"distribution is 'uniform'.*geometric, logarithmic"),
     (SELECTION, {"delta": 1e-6, "trial_delta": 1e-6}, "need at least 1e-05"),
     (WINNER, {"delta": 0.0}, "delta is 0"),
