@@ -171,6 +171,7 @@ ESTIMATE = partial(
 COUNT = partial(CorrectCount(epsilon=1.0).release, **DRAWN, predictions=TWO)
 MOST = partial(MostCorrect(epsilon=1.0).release, **DRAWN, predictions=TWO[None])
 ACCURACY = partial(AccuracyEstimate, accuracy=0.5, sampling_error=0.0, count_scale=0.0)
+COUNTED = partial(AccuracyEstimate.from_count, 1.0, examples=1, mechanism=CorrectCount(epsilon=1.0))
 BEST = partial(BestOf.among, estimates=[ACCURACY()])
 LEVELS = partial(to_levels, amounts=np.array([1.0, 2.0]), bounds=(0.0, 2.0))
 AMOUNTS = partial(
@@ -209,7 +210,10 @@ RELEASES: list[Row] = [
     (COUNT, {"predictions": np.zeros(2)}, "of type float64; they must be classes"),
     (MOST, {"predictions": np.empty((0, 2), dtype=int)}, "predictions are empty"),
     *out_of_range(ACCURACY, sampling_error=[-0.1], count_scale=[-0.1]),
-    *out_of_range(partial(ACCURACY().interval, choices=1), choices=[0]),
+    *out_of_range(COUNTED, examples=[0]),
+    *out_of_range(
+        partial(ACCURACY().interval, choices=1), choices=[0], confidence=NOT_BETWEEN_0_AND_1
+    ),
     (LEVELS, {"bounds": (2.0, 2.0)}, "bounds are 2 and 2; two finite numbers, the smaller first"),
     (LEVELS, {"bounds": (0.0, INF)}, "bounds are 0 and inf"),
     (LEVELS, {"amounts": np.array([1.0, NAN])}, "amount 1 is missing or infinite"),
