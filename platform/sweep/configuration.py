@@ -83,6 +83,8 @@ METHODS: Registry[type] = Registry(
     wrong=lambda _, thing: what_is_missing(thing),
 )
 
+#: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
+LAMBDA = "trainer.lambda"
 #: Keys that ALIBI without noise does not use.
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
@@ -531,7 +533,7 @@ def _method(name: Any) -> type:
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     """Return `config` with dotted keys changed; `method` comes first and brings its defaults."""
     base = _of_method(config, changes)
-    changed = _with_values(base, changes, root=base)
+    changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
     assert isinstance(changed, TrialConfig)
     return changed
 
@@ -590,9 +592,28 @@ def with_calibration(config: TrialConfig) -> TrialConfig:
 def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
     """Return whether `key` means something to a configuration with these changes; sections do."""
     base = _of_method(config, changes)
-    if isinstance(base.trainer, AlibiConfig) and key in _OF_NOISE:
-        return bool(changes.get("trainer.noise", base.trainer.noise) != Noise.NONE)
+    noise = changes.get("trainer.noise", getattr(base.trainer, "noise", None))
+    alibi = isinstance(base.trainer, AlibiConfig)
+    if key == LAMBDA:
+        return alibi and noise == Noise.LAPLACE
+    if alibi and noise == Noise.NONE and key in _OF_NOISE:
+        return False
     return any(each == key or each.startswith(f"{key}.") for each in _known(base))
+
+
+def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = changes.get(LAMBDA)
+    if value is None or not takes(base, changes, LAMBDA):
+        return changes
+    if "trainer.epsilon" in changes:
+        raise ConfigurationError(
+            f"{LAMBDA} is {value!r} and trainer.epsilon is {changes['trainer.epsilon']!r}; epsilon "
+            "is 2 / lambda: set one of them"
+        )
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigurationError(f"{LAMBDA} is {value!r}; it must be a finite number above 0")
+    rest = {key: each for key, each in changes.items() if key != LAMBDA}
+    return {**rest, "trainer.epsilon": 2 / value}
 
 
 def flatten(config: TrialConfig) -> dict[str, Any]:

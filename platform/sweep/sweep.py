@@ -15,6 +15,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.sweep.configuration import (
+    LAMBDA,
     AshaStop,
     ConfigurationError,
     OptunaSearch,
@@ -339,7 +340,8 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     `overrides`: dotted key -> value. A single value fixes the key, and replaces an axis of the
     sweep; a list or an axis makes it an axis. `method` chooses the lines of that method; if there
     are none, the method runs on those of the sweep's axes that it has, otherwise with its own
-    defaults. A key that applies to some lines only is left out of the others.
+    defaults. A key that applies to some lines only is left out of the others. `trainer.lambda`
+    replaces the epsilons of its lines.
     """
     overrides = overrides or {}
     empty = [key for key, value in overrides.items() if value == []]
@@ -368,7 +370,12 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
             if (key in space or key not in taken) and (key in fit or key not in of_some):
                 space[key] = axis
         axes = {key: axis for key, axis in space.items() if key not in own}
-        found.append(replace(variant, changes={**variant.changes, **own}, space=axes))
+        changes = {**variant.changes, **own}
+        if LAMBDA in (own.keys() | axes) and "trainer.epsilon" not in overrides:
+            # A lambda of the command line replaces the line's epsilons.
+            axes.pop("trainer.epsilon", None)
+            changes.pop("trainer.epsilon", None)
+        found.append(replace(variant, changes=changes, space=axes))
     return found
 
 

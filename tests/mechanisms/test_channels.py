@@ -203,6 +203,20 @@ def test_staircases_are_drawn_with_their_probabilities(classes: int) -> None:
         assert chisquare(seen, weights / weights.sum() * seen.sum()).pvalue > 1e-6
 
 
+def test_seeded_sets_stay_the_same() -> None:
+    # Seeded noise is promised to be the same in later versions. Bit c of a number is class c.
+    labels, powers = np.arange(12), 1 << np.arange(7)
+    priors = np.array([np.roll([0.4, 0.3, 0.2, 0.1], example) for example in labels])
+    staircases = StaircaseChannel(epsilon=1.0).release(
+        labels % 4, priors, generator=np.random.default_rng(0)
+    )
+    assert (staircases @ powers[:4]).tolist() == [2, 2, 4, 8, 12, 9, 8, 1, 1, 9, 3, 8]
+    subsets = SubsetSelection(epsilon=1.0, num_classes=7, subset_size=3).release(
+        labels % 7, generator=np.random.default_rng(0)
+    )
+    assert (subsets @ powers).tolist() == [49, 26, 7, 42, 67, 28, 104, 56, 14, 98, 7, 21]
+
+
 def test_many_priors_share_a_few_programs() -> None:
     priors = np.random.default_rng(0).dirichlet([2.0, 1.0, 0.5, 0.2], size=200)
     roots = np.sqrt(-np.sort(-priors, axis=1))

@@ -257,7 +257,7 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
     epsilon: Positive = key(
         1.0,
         "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / lambda, "
-        "where lambda is the paper's noise scale.",
+        "where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
     )
     post_processing: PostProcessing = key(
         PostProcessing.MAP_WITH_PRIOR,

@@ -190,7 +190,7 @@ def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
         "default": "1.0",
         "bounds": "above 0",
         "meaning": "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / "
-        "lambda, where lambda is the paper's noise scale.",
+        "lambda, where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
         "methods": ["alibi"],
     }
     assert "data.limit" in keys and "trainer.sigma1" not in keys

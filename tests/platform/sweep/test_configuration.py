@@ -24,9 +24,10 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
 )
 from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.settings.base import KeyRefused, allowed, fields_of
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
+from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig, WeakBranch
 from tests.platform.sweep.examples import from_yaml
@@ -115,6 +116,34 @@ def test_own_labels_have_secure_noise_by_default(changes: dict[str, Any], kind: 
     variants = (Variant(name="one", changes=changes),)
     (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
     assert trial.config.noise.kind is kind
+
+
+def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
+    assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
+    for changes, words in {
+        ("trainer.noise", "gaussian"): "unknown key 'trainer.lambda'",
+        ("trainer.epsilon", 4.0): "set one of them",
+        ("trainer.lambda", 0): "must be a finite number above 0",
+    }.items():
+        with pytest.raises(ConfigurationError, match=words):
+            with_changes(TrialConfig(), {"trainer.lambda": 0.5, changes[0]: changes[1]})
+
+
+@pytest.mark.parametrize(("value", "epsilons"), [(0.5, [4.0]), ([1.0, 2.0], [2.0, 1.0])])
+def test_a_lambda_on_the_command_line_replaces_the_epsilons_of_a_line(
+    value: Any, epsilons: list[float]
+) -> None:
+    axis = {"trainer.epsilon": Grid(1.0, 8.0)}
+    variants = [
+        Variant(name="axis", space=axis),
+        Variant(name="fixed", changes={"trainer.epsilon": 8.1, "seed": 1}),
+        Variant(name="another", changes={"trainer.noise": Noise.GAUSSIAN}, space=axis),
+    ]
+    sweep = Sweep(name="one", base=TrialConfig(), variants=variants)
+    trials = plan_trials(sweep, {"trainer.lambda": value})
+    found = [(trial.variant, trial.config.trainer.epsilon) for trial in trials]
+    expected = [(name, each) for name in ("axis", "fixed") for each in epsilons]
+    assert found == [*expected, ("another", 1.0), ("another", 8.0)]
 
 
 def test_settings_that_prove_nothing_are_refused() -> None:
