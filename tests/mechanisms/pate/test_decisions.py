@@ -359,7 +359,7 @@ def test_the_largest_of_convex_curves_is_never_left_out() -> None:
         assert len(kept) < 500
 
 
-@pytest.mark.parametrize("orders", [ORDERS[ORDERS < 100], np.array([3, 3.2, 3.4, 3.6, 5, 6, 90])])
+@pytest.mark.parametrize("orders", [ORDERS[ORDERS < 100], np.append(np.linspace(3, 9, 40), 90)])
 def test_the_largest_divergence_of_many_moves_is_found(orders: Floats) -> None:
     rng = np.random.default_rng(5)
     for size in (0.01, 0.1, 0.4):
