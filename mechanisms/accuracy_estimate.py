@@ -114,7 +114,7 @@ class MostCorrect(PureMechanism):
 def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
     """Number of right predictions of each model [k]."""
     truth = as_numpy(labels)
-    if truth.ndim != 1 or predictions.ndim != 2 or predictions.shape[1:] != truth.shape:
+    if truth.ndim != 1 or predictions.shape[1:] != truth.shape:
         raise ValueError(
             f"there are predictions of shape {predictions.shape[1:] or predictions.shape} for "
             f"{truth.size} labels; give one for each"

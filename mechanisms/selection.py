@@ -118,7 +118,7 @@ class Selection:
             case TrialDistribution.GEOMETRIC:
                 return int(numpy_generator.geometric(gamma))
             case TrialDistribution.LOGARITHMIC:
-                return int(numpy_generator.logseries(1 - gamma)) if gamma < 1 else 1
+                return int(numpy_generator.logseries(1 - gamma))
 
     def _pure_epsilon(self, epsilon: float) -> float:
         """Epsilon of the winner of epsilon-DP trials: the curve's limit at infinite orders.

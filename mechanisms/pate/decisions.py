@@ -328,16 +328,17 @@ def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
 def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs (curve, order) of which one is the largest at that order.
 
-    x are 1 and the coarse orders [X], y convex curves there [M, X], 0 at 1.
+    x are 1 and the coarse orders [X], from the first to the last of `orders`; y are convex curves
+    there [M, X], 0 at 1.
     """
-    cell = np.clip(np.searchsorted(x, orders, side="right") - 1, 0, len(x) - 2)
+    cell = np.minimum(np.searchsorted(x, orders, side="right") - 1, len(x) - 2)
     slope = np.diff(y, axis=1) / np.diff(x)
     from_left, from_right = orders - x[cell], orders - x[cell + 1]
     upper = y[:, cell] + slope[:, cell] * from_left
     leaders = np.unique(y.argmax(axis=0))
     y, slope = y[leaders], slope[leaders]
-    # The last cell has no neighbor to its right, the first no other bound than 0 to its left.
-    continued = y[:, cell] + slope[:, np.maximum(cell - 1, 0)] * from_left * (cell > 0)
+    # No order is in the first cell, and the last has no neighbor to its right.
+    continued = y[:, cell] + slope[:, cell - 1] * from_left
     last = cell == len(x) - 2
     back = y[:, cell + 1] + slope[:, np.minimum(cell + 1, len(x) - 2)] * from_right
     lower = np.maximum(continued, np.where(last, 0.0, back)).max(axis=0)

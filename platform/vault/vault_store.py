@@ -410,6 +410,8 @@ def _read_array(content: bytes) -> NDArray[Any]:
     size = math.prod(shape)
     if kind == np.bool_:
         octets = np.frombuffer(content, np.uint8, offset=header.tell())
+        if octets.size != -(-size // 8):  # cut off, or a byte for each as before
+            raise ValueError(f"it has {octets.size} bytes for {size} booleans")
         values = np.unpackbits(octets, count=size).astype(np.bool_)
         values.flags.writeable = False
     else:

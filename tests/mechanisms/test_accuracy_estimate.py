@@ -1,5 +1,8 @@
 """accuracy_estimate: unbiased, with a true error and a true interval; the price of choosing."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -109,20 +112,33 @@ def test_a_secure_count_is_that_of_the_sampler() -> None:
     one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
     noise = discrete_laplace(one, scale=1 / 0.7, shape=(1,))
     count = CorrectCount(epsilon=0.7).release(LABELS, RIGHT_ONCE, generator=other)
+    values = np.arange(-200, 201)
+    law = np.exp(-0.7 * np.abs(values))
+    std = math.sqrt((values**2) @ law / law.sum())
+    assert CorrectCount(epsilon=0.7).noise_std == pytest.approx(std, rel=1e-12)
     assert noise != 0 and count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
 
 
-def test_a_secure_choice_is_that_of_permute_and_flip() -> None:
-    """Two models, an answer apart: the worse one wins with half of e^(-epsilon/2)."""
-    epsilon, runs = 0.5, 3000
-    predictions = np.stack([LABELS, np.where(np.arange(12) == 4, (LABELS + 1) % 3, LABELS)])
-    generator = SecureGenerator(bits=np.random.default_rng(9))
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_choice_is_that_of_permute_and_flip(secure: bool) -> None:
+    """Of three models, an answer apart each, in random order the first that a coin accepts."""
+    epsilon, runs = 1.5, 3000
+    wrong = (LABELS + 1) % 3
+    predictions = np.stack([np.where(np.arange(12) < misses, wrong, LABELS) for misses in range(3)])
+    accepted = np.exp(-epsilon / 2 * np.arange(3))
+    chances = np.zeros(3)
+    for order in itertools.permutations(range(3)):
+        left = 1 / 6
+        for model in order:
+            chances[model] += left * accepted[model]
+            left *= 1 - accepted[model]
+    bits = np.random.default_rng(9)
+    generator = SecureGenerator(bits=bits) if secure else bits
     mechanism = MostCorrect(epsilon=epsilon)
-    worse = sum(
-        int(mechanism.release(LABELS, predictions, generator=generator)[0]) for _ in range(runs)
-    )
-    share = np.exp(-epsilon / 2) / 2
-    assert abs(worse / runs - share) < 4 * np.sqrt(share * (1 - share) / runs)
+    won = [mechanism.release(LABELS, predictions, generator=generator)[0] for _ in range(runs)]
+    assert won[0].dtype == np.int64
+    seen = np.bincount(won, minlength=3)
+    assert stats.chisquare(seen, runs * chances).pvalue > 1e-3
 
 
 def test_a_count_is_as_private_as_it_says() -> None:
@@ -170,6 +186,7 @@ def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> 
     """Exact quantiles where one kind of noise is all there is; the chosen one pays for all."""
     normal = [AccuracyEstimate(accuracy=each, sampling_error=0.01) for each in (0.5, 0.7, 0.6)]
     best = BestOf.among(normal, confidence=0.9)
+    assert BestOf.among(normal) == BestOf.among(normal, confidence=0.95)
     assert best.estimate is normal[best.place]
     width = 0.01 * stats.norm.isf(0.1 / 3 / 2)
     assert (best.place, best.estimate) == (1, normal[1])

@@ -154,6 +154,7 @@ def test_every_rule_gives_probabilities_in_its_precision(
         log_prior=kind(np.log(np.full((200, 7), 1 / 7)).astype(dtype)),
     )
     assert type(labels) is type(given) and labels.dtype == given.dtype
+    assert post_processing.uses_prior == (post_processing is PostProcessing.MAP_WITH_PRIOR)
     array = np.asarray(labels)
     assert (array >= 0).all()
     np.testing.assert_allclose(array.sum(1), 1, rtol=1e-5)

@@ -135,7 +135,9 @@ PRICES: list[Row] = [
     (PRICE, {"scale": None, "noise_std": 0.0}, "noise_std is 0"),
     *out_of_range(FLIPS, flip_probability=(0.0, 0.5, 0.7, NAN)),
     (RESPONSE, {"epsilon": 1e-18, "num_classes": 3}, "costs so little"),
-    *out_of_range(SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0]),
+    *out_of_range(
+        SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0], trial_delta=(-1e-6, NAN)
+    ),
     (SELECTION, {"distribution": "uniform"}, r"distribution is 'uniform'.*geometric, logarithmic"),
     (SELECTION, {"delta": 1e-6, "trial_delta": 1e-6}, "need at least 1e-05"),
     (WINNER, {"delta": 0.0}, "delta is 0"),
@@ -169,6 +171,7 @@ ESTIMATE = partial(
 COUNT = partial(CorrectCount(epsilon=1.0).release, **DRAWN, predictions=TWO)
 MOST = partial(MostCorrect(epsilon=1.0).release, **DRAWN, predictions=TWO[None])
 ACCURACY = partial(AccuracyEstimate, accuracy=0.5, sampling_error=0.0, count_scale=0.0)
+COUNTED = partial(AccuracyEstimate.from_count, 1.0, examples=1, mechanism=CorrectCount(epsilon=1.0))
 BEST = partial(BestOf.among, estimates=[ACCURACY()])
 LEVELS = partial(to_levels, amounts=np.array([1.0, 2.0]), bounds=(0.0, 2.0))
 AMOUNTS = partial(
@@ -207,7 +210,10 @@ RELEASES: list[Row] = [
     (COUNT, {"predictions": np.zeros(2)}, "of type float64; they must be classes"),
     (MOST, {"predictions": np.empty((0, 2), dtype=int)}, "predictions are empty"),
     *out_of_range(ACCURACY, sampling_error=[-0.1], count_scale=[-0.1]),
-    *out_of_range(partial(ACCURACY().interval, choices=1), choices=[0]),
+    *out_of_range(COUNTED, examples=[0]),
+    *out_of_range(
+        partial(ACCURACY().interval, choices=1), choices=[0], confidence=NOT_BETWEEN_0_AND_1
+    ),
     (LEVELS, {"bounds": (2.0, 2.0)}, "bounds are 2 and 2; two finite numbers, the smaller first"),
     (LEVELS, {"bounds": (0.0, INF)}, "bounds are 0 and inf"),
     (LEVELS, {"amounts": np.array([1.0, NAN])}, "amount 1 is missing or infinite"),

@@ -14,6 +14,7 @@ from labeldp.mechanisms.accounting import (
     GaussianEvent,
     PureEvent,
     RenyiEvent,
+    epsilon_from_rdp,
     pure_rdp,
 )
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -178,6 +179,14 @@ def test_the_events_of_a_trial_are_priced_together() -> None:
         rdp = sum(orders / (2 * each**2) for each in noise_multipliers)
         return RenyiEvent(orders=tuple(orders), rdp=tuple(np.asarray(rdp)))
 
+    quiet = selection(GEOMETRIC, 10.0).epsilon([GaussianEvent(noise_multiplier=1e3)], delta=1e-5)
+    fine, coarse = (
+        epsilon_from_rdp(
+            orders, selection(GEOMETRIC, 10.0).rdp(orders, orders / (2 * 1e3**2)), 1e-5
+        )[0]
+        for orders in (1 + np.logspace(-2, 4, 601), ORDERS)
+    )
+    assert quiet == pytest.approx(fine, rel=1e-12) and quiet < 0.9 * coarse
     several: list[Event] = [GaussianEvent(noise_multiplier=2.0), curve(3.0)]
     chosen = selection(GEOMETRIC, 10.0)
     together = chosen.epsilon([curve(2.0, 3.0)], delta=1e-5)

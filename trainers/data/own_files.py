@@ -163,8 +163,8 @@ class OwnSource:
             "data.label_column": (self.label_column or LABEL,),
             "data.drop": self.drop,
             "data.keep": self.keep,
-            "data.split_column": (self.split_column,) if self.split_column else (),
-            "data.group_column": (self.group_column,) if self.group_column else (),
+            "data.split_column": () if self.split_column is None else (self.split_column,),
+            "data.group_column": () if self.group_column is None else (self.group_column,),
         }
 
 

@@ -63,6 +63,12 @@ def test_prices_for_any_votes_are_those_of_the_formulas() -> None:
         assert (normal.epsilon, normal.order) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("target", [1e-3, 0.7, 1.0, 50.0])
+def test_the_least_noise_of_a_price_that_is_its_inverse(target: float) -> None:
+    noise = least_noise(lambda noise: 1 / noise, target)
+    assert 1 / noise <= target and noise == pytest.approx(1 / target, rel=1e-9)
+
+
 def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
     wanted: dict[str, Any] = {"epsilon": 1.5, "delta": 1e-5, "max_answers": 100}
     found, by_counts = (
@@ -74,6 +80,11 @@ def test_confident_gnmax_stays_within_the_target_whatever_happens() -> None:
         )
         assert 1.5 * (1 - 1e-6) <= price.epsilon <= 1.5
     assert found.sigma1 * found.sigma2 < 0.7 * by_counts.sigma1 * by_counts.sigma2
+    # One of the shares that are tried, of 400 checks and 100 answers, which move two counts each.
+    ratio = (found.sigma1 / found.sigma2) ** 2
+    splits = [2 * (1 - share) / share for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)]
+    assert any(ratio == pytest.approx(split) for split in splits)
+    assert found.threshold > 100
     assert np.exp(found.costs(VOTES).log_probability).sum() > 90
     for seed in range(5):
         answers = found.respond(VOTES, generator=np.random.default_rng(seed), max_answers=100)

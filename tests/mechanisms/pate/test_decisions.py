@@ -346,16 +346,34 @@ def test_the_largest_of_convex_curves_is_never_left_out() -> None:
     rng = np.random.default_rng(4)
     for _ in range(200):
         orders = 1 + np.cumsum(rng.uniform(0.05, 3.0, size=12))
-        kinks, weights = rng.uniform(1, orders[-1], size=(8, 5)), rng.exponential(size=(8, 5))
+        steep, kinks = rng.uniform(0, orders[-1], size=(2, 40, 1))
 
-        def curves(x: Floats, kinks: Floats = kinks, weights: Floats = weights) -> Floats:
-            bends = weights[..., None] * np.maximum(x - kinks[..., None], 0) ** 2
-            return np.asarray(bends.sum(axis=1) + weights[:, :1] * (x - 1))
+        def curves(x: Floats, steep: Floats = steep, kinks: Floats = kinks) -> Floats:
+            """Tangents of a parabola, each the largest somewhere, and parts of parabolas."""
+            tangents = np.maximum(2 * steep * (x - 1) - steep**2, 0)
+            return np.concatenate([tangents, np.maximum(x - kinks, 0) ** 2 * (kinks > 1)])
 
         x = np.append(1.0, orders[[0, 4, 8, 11]])
         kept = set(zip(*decisions._candidates(x, curves(x), orders), strict=True))
         assert {(curves(orders)[:, a].argmax(), a) for a in range(12)} <= kept
-        assert len(kept) < 96
+        assert len(kept) < 500
+
+
+@pytest.mark.parametrize("orders", [ORDERS[ORDERS < 100], np.append(np.linspace(3, 9, 40), 90)])
+def test_the_largest_divergence_of_many_moves_is_found(orders: Floats) -> None:
+    rng = np.random.default_rng(5)
+    for size in (0.01, 0.1, 0.4):
+        log_p = np.log(rng.dirichlet(np.full(4, 0.3), size=300) + 1e-12)
+        log_q = log_p + size * rng.normal(size=log_p.shape)
+        log_p, log_q = (each - logsumexp(each, axis=1, keepdims=True) for each in (log_p, log_q))
+        found = decisions._largest(log_p, log_q - log_p, orders)
+        both = [
+            logsumexp(a * (first - second), b=np.exp(second), axis=1).max() / (a - 1)
+            for first, second in ((log_p, log_q), (log_q, log_p))
+            for a in orders
+        ]
+        expected = np.reshape(both, (2, -1)).max(axis=0)
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise_std", [1e-3, 0.05, 0.4, 1.0, 1e5, 1e9, 1e15])

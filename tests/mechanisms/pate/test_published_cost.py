@@ -365,6 +365,7 @@ def test_a_check_s_sensitivity_is_the_change_at_counts_that_far_away(peak: int) 
     votes = np.array([peak, 0, 0]) if peak else np.array([0.0, -1.0, -2.0])
     found = local_sensitivity_threshold(votes, teachers, **setting)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert local_sensitivity_threshold([1, 0], 1, **setting).shape == (1,)  # of one teacher
     rows = local_sensitivity_threshold(np.stack([votes, votes]), teachers, **setting)
     np.testing.assert_array_equal(rows, [found, found])
 

@@ -268,6 +268,8 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (TEXT, {"label_column": "bougth"}, "no column 'bougth'; did you mean 'bought'"),
     (TEXT, {"label_column": None}, r"no column 'label'; set data\.label_column"),
     (TEXT, {"drop": ("idd",)}, "no column 'idd'; did you mean 'id'"),
+    (TEXT, {"split_column": ""}, "no column ''; set data.split_column"),
+    (TEXT, {"group_column": ""}, "no column ''; set data.group_column"),
     (TEXT, {"drop": ("bought",)}, "leaves out 'bought', which is needed"),
     (TEXT, {"drop": ("id", "age", "city")}, "no column of features"),
     (TEXT, {"classes": None}, "the number of classes"),
