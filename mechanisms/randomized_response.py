@@ -100,9 +100,11 @@ class RandomizedResponse(PurePerLabel):
     @property
     def agreement(self) -> Agreement:
         """Whether the released label is the predicted one."""
-        flip = (1 - self.keep_probability) / (self.num_classes - 1)
-        # keep - flip, without taking nearly equal numbers from each other.
-        return Agreement(wrong=flip, gain=flip * math.expm1(self.epsilon) if flip else 1.0)
+        keep = self.keep_probability
+        # Without taking nearly equal numbers from each other, whatever epsilon is.
+        return Agreement(
+            wrong=keep * math.exp(-self.epsilon), gain=keep * -math.expm1(-self.epsilon)
+        )
 
     @property
     def family(self) -> SubsetFamily:

@@ -1,6 +1,7 @@
 """Labels change as rarely as they should, where that is too rare for a 53-bit draw to say."""
 
 import math
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,15 @@ def test_a_label_changes_with_the_probability_of_its_epsilon(epsilon: float) -> 
 
 def test_probabilities_and_epsilon_at_their_ends() -> None:
     assert keep_probability(epsilon=math.inf, num_classes=3) == 1.0
-    assert RandomizedResponse(epsilon=800.0, num_classes=3).agreement.gain == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 30.0, 36.5, 800.0])
+def test_agreement_keeps_its_digits(epsilon: float) -> None:
+    with localcontext(prec=60):
+        grown = Decimal(epsilon).exp()
+        wrong, gain = 1 / (grown + 2), (grown - 1) / (grown + 2)
+    found = RandomizedResponse(epsilon=epsilon, num_classes=3).agreement
+    assert found[:2] == pytest.approx((float(wrong), float(gain)), rel=1e-14, abs=0)
 
 
 def test_audits_know_how_often_a_label_is_one_of_two() -> None:

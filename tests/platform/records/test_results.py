@@ -128,6 +128,14 @@ def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:
         with folder.held(), pytest.raises(ResultsFolderError, match=f"by process {os.getpid()}"):
             with ResultsFolder(folder.path, sweep="small").held():
                 pass
+    precious = folder.path.parent / "precious"
+    precious.write_text("do not lose me")
+    for plant in (os.symlink, os.link):
+        (folder.path / "driver.lock").unlink()
+        plant(precious, folder.path / "driver.lock")
+        with pytest.raises(ResultsFolderError, match=r"is a (hard )?link"), folder.held():
+            pass
+    assert precious.read_text() == "do not lose me"
 
 
 def test_drafts_of_a_killed_driver_go_when_the_folder_is_held(folder: ResultsFolder) -> None:
