@@ -27,8 +27,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load as read_safetensors
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -479,9 +477,13 @@ _POOLER = "pooler."
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a `.safetensors`, or of a file that `torch.save` wrote, by name."""
     if file.suffix == ".safetensors":
+        # A machine without safetensors can train an encoder all the same.
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
         try:
             with open_regular(file) as opened:
-                return dict(read_safetensors(opened.read()))
+                return dict(load(opened.read()))
         except (OSError, SafetensorError, ValueError) as error:
             raise WeightsRefused(
                 f"weights {file} can't be read ({first_line(error)}); check --weights"
