@@ -17,7 +17,6 @@ one of them fails taken off it first. `PrivacyLedger.include` joins ledgers of s
 array([1.5, 1.5, 2.5, 2.5])
 """
 
-import copyreg
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -129,7 +128,7 @@ class BudgetExceeded(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Survive the way from an actor to its caller: keyword-only arguments do not by default."""
-        return copyreg.__newobj__, (BudgetExceeded, str(self)), vars(self)  # type: ignore[attr-defined]
+        return BudgetExceeded.__new__, (BudgetExceeded, str(self)), vars(self)
 
 
 class PrivacyLedger:

@@ -346,6 +346,7 @@ def write_folder(
 ) -> None:
     """Write a folder, the facts last."""
     with (folder / _ARRAYS).open("wb") as opened:
+        # NumPy's types take one of the arrays for `allow_pickle`.
         np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
     described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
     described["digest"] = _digest_of(described)

@@ -49,7 +49,7 @@ SWEEP = Sweep(
 
 
 class Moments:
-    """What the driver's main thread is about to write, counted from the last trial's end on.
+    """Counts the writes of the driver's main thread after the last trial has ended.
 
     At the moment `kill_at` the driver ends as by a power cut; without, it writes `DIR.moments`.
     """
@@ -67,7 +67,7 @@ class Moments:
                 self._begun = True
             keep(self_, record)
 
-        setattr(ResultsFolder, "keep", kept)  # noqa: B010
+        setattr(ResultsFolder, "keep", kept)  # noqa: B010  # mypy refuses an assignment
         engines = sqlalchemy.engine.Engine
         sqlalchemy.event.listen(engines, "before_cursor_execute", self._statement)
         sqlalchemy.event.listen(engines, "commit", lambda _: self.comes("COMMIT"))

@@ -1,4 +1,4 @@
-"""What is refused by name: parameters out of range, and arguments that contradict each other.
+"""Refusals name the parameter that is out of range, or the arguments that contradict each other.
 
 A row is a call that is right, a change that makes it wrong, and what the refusal says. A right call
 has its whole numbers at the ends of their ranges where that is possible. Labels and what is read
@@ -289,7 +289,7 @@ RELEASES: list[Row] = [
             (ints(4), r"outside 0\.\.3"),
             (ints(-1), r"outside 0\.\.3"),
             (np.array([0.5]), "whole numbers"),
-            (np.array([True, False]), "whole numbers"),  # a mask is no list of places
+            (np.array([True, False]), "whole numbers"),  # places are numbers, not a mask
             (ints(), "non-empty"),
         )
     ),

@@ -330,6 +330,7 @@ class SumQuestion(SmoothFunctions):
             ):
                 raise ValueError(f"{name} has shape {found}, which does not fit the other arrays")
         numbers = {name: float(known.pop(name)) for name in ("width", "longest")}
+        # mypy cannot tell fields that are arrays from fields that are numbers.
         return cls(**known, **numbers)  # type: ignore[arg-type]
 
 
