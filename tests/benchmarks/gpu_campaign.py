@@ -18,7 +18,8 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from enum import StrEnum
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,16 @@ from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders.image_encoder import build
 from labeldp.trainers.encoders.pretraining import described, pretrain
-from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import ScaledStep
-from labeldp.trainers.models.schedules import LABEL_SMOOTHING, Schedule, fast_training
-from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import FeatureSet, ModelName
+from labeldp.trainers.models.schedules import (
+    FULL_WIDTH,
+    LABEL_SMOOTHING,
+    Flip,
+    Schedule,
+    fast_training,
+)
+from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -48,9 +54,14 @@ from labeldp.trainers.settings.methods import (
     PriorLabelsConfig,
     PriorSettings,
     PriorSource,
+    Randomizer,
     StagedMomentsConfig,
 )
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import (
+    LearnerConfig,
+    PretrainingLoss,
+    SelfSupervisedConfig,
+)
 from labeldp.trainers.trainer import TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
 
@@ -60,6 +71,10 @@ _KEEP_SECONDS = 20.0
 _DESCRIBING_SECONDS = 20.0
 #: One thread of the processor computes the directions of a moment prior.
 _PRIOR_SECONDS = 90.0
+#: Penalty of the probe, on standardized vectors.
+_RIDGE = 10.0
+#: Epochs of long training.
+_LONG = 20
 #: Bfloat16 where the device supports it.
 _FAST = Performance(precision=Precision.AUTO, channels_last=True)
 
@@ -117,19 +132,21 @@ class Place:
         noise = OsEntropy(draw=draw) if seed is None else SeededNoise(seed=seed, draw=draw)
         return StepLabels(vault=vault, noise=noise)
 
+    def encoder(self, name: str) -> Path:
+        """Return the file of the encoder that a step trains."""
+        return self.folder / "encoders" / f"{name}.pt"
+
     def kept(self, folder: str, name: str) -> dict[str, Any] | None:
         """Return a finished step's result (`results`), or why it failed (`failed`); else None."""
         path = self.folder / folder / f"{name}.json"
         return dict(json.loads(path.read_text())) if path.exists() else None
 
-    def finish(
-        self, step: "Step", found: Mapping[str, Any], performance: Performance = _FAST
-    ) -> bool:
+    def finish(self, step: "Step", found: Mapping[str, Any]) -> bool:
         """Write a step's result with where it was made, and delete its state.
 
         Where `found` does not state it, the step learned from images alone.
         """
-        cuda = performance.torch_device().type == "cuda"
+        cuda = _FAST.torch_device().type == "cuda"
         every = {
             "step": step.name,
             "dataset": step.dataset,
@@ -142,7 +159,7 @@ class Place:
             **found,
             "accelerator": torch.cuda.get_device_name() if cuda else machine().partition(",")[0],
             "machine": machine(),
-            "precision": performance.precision_here().value,
+            "precision": _FAST.precision_here().value,
             "commit": self.commit or commit(),
             "date": datetime.now(UTC).date().isoformat(),
         }
@@ -191,24 +208,43 @@ class Step:
         raise NotImplementedError
 
 
+class Start(StrEnum):
+    """Input of a trial: images; the vectors of the step `after`; or images and its weights."""
+
+    IMAGES = "images"
+    VECTORS = "vectors"
+    WEIGHTS = "weights"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrialStep(Step):
     """One trainer, from its releases to its accuracy, some epochs at a time.
 
-    The features of the step `after` replace the images with `encoder`. `row` is a cell of the
-    table; `seed` is also the number of the draw of noise.
+    With `start=weights`, a moment prior is learned from the encoder's vectors. `row` is a cell of
+    the table; `seed` is also the number of the draw of noise.
     """
 
     row: str
     config: TrainerConfig
     seed: int = 0
-    encoder: bool = False
+    start: Start = Start.IMAGES
     needs_seconds: float = 30.0
+
+    def _config(self, place: Place) -> TrainerConfig:
+        if self.start is not Start.WEIGHTS:
+            return self.config
+        assert isinstance(self.config, LearnerConfig) and self.after is not None
+        file = str(place.encoder(self.after))
+        changes: dict[str, Any] = {"encoder": file}
+        prior = getattr(self.config, "prior", None)
+        if prior is not None and prior.source.asks_labels:
+            changes["prior"] = replace(prior, encoder=file)
+        return replace(self.config, **changes)
 
     def advance(self, place: Place, end: float) -> bool:
         """Train until all epochs are done or the time is over."""
         data, labels = place.public(self.dataset), place.labels(self.dataset, draw=self.seed)
-        if self.encoder:
+        if self.start is Start.VECTORS:
             kept = np.load(place.folder / "features" / f"{self.after}.npz")
             train, test = (torch.from_numpy(kept[part]) for part in ("train", "test"))
             scaled = ScaledStep.fit(train)
@@ -221,7 +257,8 @@ class TrialStep(Step):
                 class_names=data.class_names,
             )
         key = repr((self, place.limit, place.noise_seed))
-        trainer = self.config.start(data=data, labels=labels, seed=self.seed, performance=_FAST)
+        config = self._config(place)
+        trainer = config.start(data=data, labels=labels, seed=self.seed, performance=_FAST)
         seconds, curve = 0.0, list[float]()
         if state := place.state(self.name, key):
             trainer.load_state_dict(state["trainer"])
@@ -258,7 +295,7 @@ class TrialStep(Step):
             self,
             {
                 "method": self.row,
-                "features": self.after if self.encoder else "images",
+                "features": "images" if self.after is None else f"{self.start} of {self.after}",
                 "training_images": len(data.train_features),
                 "accuracy": trainer.evaluate(),
                 "epsilon": epsilon,
@@ -283,7 +320,8 @@ class EncoderStep(Step):
     def advance(self, place: Place, end: float) -> bool:
         """Train until all epochs are done or the time is over; then compute the features."""
         data, key = place.public(self.dataset), repr(self.config)
-        file = place.folder / "encoders" / f"{self.name}.pt"
+        labelled = _loaded(self.dataset, place.limit)
+        file = place.encoder(self.name)
         seconds = [float(place.state(self.name, key).get("seconds", 0.0))]
         done = pretrain(
             data.train_features,
@@ -306,8 +344,9 @@ class EncoderStep(Step):
         return place.finish(
             self,
             {
-                "method": "self-supervised (VICReg)",
+                "method": f"self-supervised ({self.config.loss})",
                 "training_images": len(data.train_features),
+                "accuracy": _probed(train, labelled.train_labels, test, data.test_labels),
                 "dimensions": done.dimensions,
                 "epochs": done.epochs,
                 "loss": done.loss,
@@ -316,150 +355,177 @@ class EncoderStep(Step):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeaturesStep(Step):
-    """Features of random patches for moment priors: minutes of one thread that cannot pause."""
-
-    prior: PriorSettings
-    needs_seconds: float = 480.0
-
-    def advance(self, place: Place, end: float) -> bool:
-        """Compute and keep them, on the processor: other last digits would be another release."""
-        data = place.public(self.dataset)
-        prior_features(self.prior, data)
-        found = {"method": f"features: {self.prior.features}", "seed": self.prior.seed}
-        found |= {"training_images": len(data.train_features)}
-        return place.finish(self, found, Performance(device=Device.CPU))
+def _probed(
+    train: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    test: NDArray[np.float32],
+    test_labels: NDArray[np.int64],
+) -> float:
+    """Return the test accuracy of ridge regression on vectors [N, D] and all true labels."""
+    mean, std = train.mean(0), train.std(0) + 1e-6
+    rows, others = (np.c_[(part - mean) / std, np.ones(len(part))] for part in (train, test))
+    square = rows.T @ rows + _RIDGE * np.eye(len(rows.T))
+    weights = np.linalg.solve(square, rows.T @ np.eye(labels.max() + 1)[labels])
+    return float(((others @ weights).argmax(1) == test_labels).mean())
 
 
 # The steps, ordered by their worth: an accelerator's first minutes go to the first ones.
 
-#: Half and full width of the fast network.
-WIDTHS = (32, 64)
-#: Epsilons where sums of labels are the better release, and where single labels are.
-_LEAST, _FEW, _MANY = (0.1, 0.2, 0.5, 1.0, 2.0), (0.5, 1.0), (1.0, 2.0, 4.0)
-#: Of moment labels on an encoder's features; the published ones with SimCLR are among them.
-_ON_FEATURES = (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0, 8.0)
-_MOMENTS = PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.RANDOM_PATCHES)
+#: The wide network of encoders and of long training.
+WIDE = 128
+_SEEDS = range(3)
+_MOMENTS = PriorSettings(source=PriorSource.MOMENTS)
+_TWICE: dict[str, Any] = {"stages": 2}
+_OPTIMAL: dict[str, Any] = {**_TWICE, "randomizer": Randomizer.OPTIMAL, "temperature": 1.0}
+#: Views are crops at the image's resolution; chosen on CIFAR-10 (docs/encoders.md).
+_ENCODER = SelfSupervisedConfig(
+    model=ModelName.FAST_CNN,
+    width=WIDE,
+    loss=PretrainingLoss.CODING_RATE,
+    crop=20,
+    views=8,
+    epochs=40,
+)
 
 
 def campaign() -> Iterator[Step]:
     """Yield all steps; CIFAR-100 confirms the choices of CIFAR-10."""
-    for dataset in ("cifar10", "cifar100"):
-        first = dataset == "cifar10"
-        yield from _fast_steps(dataset, priors=False)
-        yield from _encoder_steps(dataset, ModelName.RESNET18, None, epochs=200)
-        yield FeaturesStep(name=f"{dataset}-random-patches", dataset=dataset, prior=_MOMENTS)
-        yield from _fast_steps(dataset, priors=True)
-        if first:
-            yield from _encoder_steps(dataset, ModelName.FAST_CNN, 64, epochs=200)
+    for dataset, epsilons in (
+        ("cifar10", (1.0, 2.0, 4.0)),
+        ("cifar100", (2.0, 3.0, 4.0, 6.0, 8.0)),
+    ):
+        yield EncoderStep(
+            name=f"{dataset}-encoder",
+            dataset=dataset,
+            network=f"fast network, width {_ENCODER.width}",
+            config=_ENCODER,
+        )
+        yield from _channels(dataset, epsilons)
+        yield from _on_vectors(dataset, (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0))
+        yield from _long(dataset, epsilons, encoder=True, width=WIDE)
+        yield from _long(dataset, epsilons, encoder=False, width=WIDE)
+    for dataset in ("mnist", "fashion_mnist"):
+        yield from _long(dataset, (1.0, 2.0, 4.0), encoder=False, width=FULL_WIDTH)
 
 
 def small_campaign() -> tuple[Step, ...]:
     """Return a step of each kind with networks that train in seconds on a processor."""
     network = fast_training(epochs=2, width=2) | {"batch_size": 50}
-    fast = TrialStep(
-        name="cifar10-alibi",
-        row="ALIBI",
-        network="fast network, width 2",
-        dataset="cifar10",
-        config=AlibiConfig(epsilon=2.0, **network),
-    )
-    staged = LpMstConfig(epsilon=2.0, **network)
-    tiny: dict[str, Any] = {"batch_size": 50, "projection": 8, "epsilons": (1.0,), "landmarks": 20}
-    steps = (
+    prior = replace(_MOMENTS, landmarks=20)
+    encoder = replace(_ENCODER, width=2, epochs=2, views=2, batch_size=50, projection=8)
+    fast = _trial("cifar10", "ALIBI", AlibiConfig(epsilon=2.0, **network), kind="channels")
+    name = "cifar10-encoder"
+    staged = LpMstConfig(epsilon=2.0, **network, **_OPTIMAL)
+    both = AlibiPriorConfig(epsilon=1.0, prior=prior, noise=Noise.OPTIMAL, **network)
+    moments = PriorLabelsConfig(epsilon=1.0, prior=prior, **_ON_VECTORS)
+    steps: tuple[Step, ...] = (
+        EncoderStep(name=name, dataset="cifar10", config=encoder),
         fast,
-        *_encoder_steps("cifar10", ModelName.FAST_CNN, 2, epochs=2, **tiny),
-        replace(fast, name="cifar10-lp-2st", row="LP-2ST", config=staged),
+        _trial("cifar10", "two stages", staged, kind="channels"),
+        _trial("cifar10", "moment labels", moments, kind="probe", start=Start.VECTORS),
+        _trial("cifar10", "both", both, kind="long", start=Start.WEIGHTS),
     )
     return tuple(replace(step, needs_seconds=0.0) for step in steps)
 
 
-def _fast_steps(dataset: str, *, priors: bool) -> Iterator[TrialStep]:
-    """Yield trials of the fast network: those with a moment prior, or all others."""
-    for width in WIDTHS:
-        for method, epsilon, config in _with_priors(width) if priors else _without(width):
-            words = method.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
-            end = "" if epsilon is None else f"-e{epsilon:g}"
-            yield TrialStep(
-                name=f"{dataset}-fast-{width}-{words}{end}",
-                row=method,
-                network=f"fast network, width {width}",
-                dataset=dataset,
-                config=config,
-                after=f"{dataset}-random-patches" if priors else None,
-                needs_seconds=_PRIOR_SECONDS if priors else 30.0,
-            )
-
-
-def _without(width: int) -> Iterator[tuple[str, float | None, Any]]:
-    plain, two = (fast_training(epochs=epochs, width=width) for epochs in (10, 20))
-    smooth = fast_training(epochs=10, width=width, label_smoothing=LABEL_SMOOTHING)
-    yield "no noise", None, AlibiConfig(noise=Noise.NONE, **smooth)
-    for epsilon in _MANY:
-        response = AlibiConfig(epsilon=epsilon, noise=Noise.RANDOMIZED_RESPONSE, **plain)
-        yield "ALIBI, randomized response", epsilon, response
-        yield "ALIBI", epsilon, AlibiConfig(epsilon=epsilon, **plain)
-        yield "LP-2ST", epsilon, LpMstConfig(epsilon=epsilon, **two)
-
-
-def _with_priors(width: int) -> Iterator[tuple[str, float | None, Any]]:
-    plain = fast_training(epochs=10, width=width)
-    short = {**plain, "epochs": 8, "earlier_epochs": 4}
-    for epsilon in _LEAST:
-        staged = StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
-        yield "moment labels in stages", epsilon, staged
-    for epsilon in _FEW:
-        yield "moment labels", epsilon, PriorLabelsConfig(epsilon=epsilon, prior=_MOMENTS, **plain)
-    for epsilon in _MANY:
-        prior = replace(_MOMENTS, share=0.8)
-        both = AlibiPriorConfig(epsilon=epsilon, prior=prior, **plain)
-        yield "ALIBI + moment prior", epsilon, both
-
-
-def _encoder_steps(
+def _trial(
     dataset: str,
-    model: ModelName,
-    width: int | None,
+    row: str,
+    config: Any,
     *,
-    epochs: int,
-    epsilons: Sequence[float] = _ON_FEATURES,
-    landmarks: int = 1500,
-    **settings: Any,
-) -> Iterator[Step]:
-    """Yield an encoder trained without labels, and moment labels on its features."""
-    name = f"{dataset}-self-supervised-{model.value.replace('_', '-')}"
-    network = f"{model.value} self-supervised, {epochs} epochs"
-    config = SelfSupervisedConfig(model=model, width=width, epochs=epochs, **settings)
-    yield EncoderStep(name=name, network=network, dataset=dataset, config=config)
-    prior = PriorSettings(source=PriorSource.MOMENTS, landmarks=landmarks)
-    on_features: dict[str, Any] = {
-        "model": ModelName.MLP,
-        "epochs": 12,
-        "batch_size": 256,
-        "learning_rate": 1.0,  # features have a mean squared norm of 1 in all
-        "weight_decay": 1e-4,
-        "schedule": Schedule.COSINE,
-        "dropout": 0.5,
-    }
-    trial = TrialStep(
-        name=f"{name}-no-noise",
-        row="no noise",
-        network=f"MLP on {network}",
+    kind: str,
+    seed: int = 0,
+    start: Start = Start.IMAGES,
+) -> TrialStep:
+    """Return a trial; `kind` is the second word of its name."""
+    words = row.lower().replace(" + ", "-").replace(", ", "-").replace(" ", "-")
+    bare = getattr(config, "noise", None) is Noise.NONE
+    at = "" if bare else f"-e{config.epsilon:g}"
+    width = "" if config.width is None else f", width {config.width}"
+    return TrialStep(
+        name=f"{dataset}-{kind}-{words}{at}-s{seed}",
+        row=row,
+        network=f"{config.model}{width}",
         dataset=dataset,
-        config=AlibiConfig(noise=Noise.NONE, **on_features),
-        encoder=True,
-        after=name,
+        config=config,
+        seed=seed,
+        start=start,
+        after=None if start is Start.IMAGES else f"{dataset}-encoder",
     )
+
+
+def _channels(dataset: str, epsilons: Sequence[float]) -> Iterator[TrialStep]:
+    """Yield methods for single labels, three seeds, in the fast network at half width."""
+    once, twice = (fast_training(epochs=epochs) for epochs in (10, 20))
+    for seed in _SEEDS:
+        for epsilon in epsilons:
+            lines: dict[str, Any] = {
+                "subset selection": AlibiConfig(epsilon=epsilon, noise=Noise.SUBSET, **once),
+                "randomized response": AlibiConfig(
+                    epsilon=epsilon, noise=Noise.RANDOMIZED_RESPONSE, **once
+                ),
+                "ALIBI": AlibiConfig(epsilon=epsilon, **once),
+                "optimal channels in 2 stages": LpMstConfig(epsilon=epsilon, **_OPTIMAL, **twice),
+                "LP-2ST": LpMstConfig(epsilon=epsilon, **_TWICE, **twice),
+            }
+            for row, config in lines.items():
+                if row != "LP-2ST" or dataset == "cifar10":
+                    yield _trial(dataset, row, config, kind="channels", seed=seed)
+
+
+_ON_VECTORS: dict[str, Any] = {
+    "model": ModelName.MLP,
+    "epochs": 12,
+    "batch_size": 256,
+    "learning_rate": 1.0,  # features have a mean squared norm of 1 in all
+    "weight_decay": 1e-4,
+    "schedule": Schedule.COSINE,
+    "dropout": 0.5,
+}
+
+
+def _on_vectors(dataset: str, epsilons: Sequence[float]) -> Iterator[TrialStep]:
+    """Yield an MLP on the encoder's vectors; three seeds of moment labels up to 1."""
+    trial = partial(_trial, dataset, kind="vectors", start=Start.VECTORS)
     for epsilon in epsilons:
-        yield replace(
-            trial,
-            name=f"{name}-moment-labels-e{epsilon:g}",
-            row="moment labels",
-            config=PriorLabelsConfig(epsilon=epsilon, prior=prior, **on_features),
-            needs_seconds=_PRIOR_SECONDS,
+        moments = PriorLabelsConfig(epsilon=epsilon, prior=_MOMENTS, **_ON_VECTORS)
+        for seed in _SEEDS if epsilon <= 1 else (0,):
+            yield trial("moment labels", moments, seed=seed)
+        if epsilon >= 1:
+            subset = AlibiConfig(epsilon=epsilon, noise=Noise.SUBSET, **_ON_VECTORS)
+            yield trial("subset selection", subset)
+    yield trial("no noise", AlibiConfig(noise=Noise.NONE, **_ON_VECTORS))
+
+
+def _long(
+    dataset: str, epsilons: Sequence[float], *, encoder: bool, width: int
+) -> Iterator[TrialStep]:
+    """Yield long training of a wide network, from the encoder's weights or from none."""
+    start = Start.WEIGHTS if encoder else Start.IMAGES
+    trial = partial(_trial, dataset, kind="tuned" if encoder else "long", start=start)
+    mirrored = dataset.startswith("cifar")
+    network = fast_training(epochs=_LONG, width=width)
+    smooth = fast_training(epochs=_LONG, width=width, label_smoothing=LABEL_SMOOTHING)
+    if not mirrored:
+        for each in (network, smooth):
+            each["recipe"] = replace(each["recipe"], flip=Flip.NONE, mirrored=False)
+    staged = network | {"epochs": 2 * _LONG}
+    yield trial("no noise", AlibiConfig(noise=Noise.NONE, **smooth))
+    for epsilon in epsilons:
+        subset = AlibiConfig(epsilon=epsilon, noise=Noise.SUBSET, **network)
+        yield trial("subset selection", subset)
+        yield trial(
+            "optimal channels in 2 stages", LpMstConfig(epsilon=epsilon, **_OPTIMAL, **staged)
         )
-    yield trial
+        if encoder:
+            prior: dict[str, Any] = {"prior": _MOMENTS, "noise": Noise.OPTIMAL}
+            both = AlibiPriorConfig(epsilon=epsilon, **prior, **network)
+            yield trial("moment prior + optimal channel", both)
+    if encoder:
+        short = {**network, "epochs": 8, "earlier_epochs": 4}
+        for epsilon in (0.1, 0.5, 1.0, 2.0):
+            moments = StagedMomentsConfig(epsilon=epsilon, prior=_MOMENTS, **short)
+            yield trial("moment labels in stages", moments)
 
 
 # The command
@@ -503,10 +569,9 @@ def table(place: Place, steps: Sequence[Step]) -> str:
     """Return all results as Markdown, for docs/reproduction.md; `not run` where there is none."""
     lines: list[Sequence[object]] = [_COLUMNS, ["---"] * len(_COLUMNS)]
     for step in steps:
-        if not isinstance(step, FeaturesStep):
-            nothing = {"dataset": step.dataset, "method": step.name, "network": "not run"}
-            found = place.kept("results", step.name) or nothing
-            lines.append([found.get(column, "") for column in _COLUMNS])
+        nothing = {"dataset": step.dataset, "method": step.name, "network": "not run"}
+        found = place.kept("results", step.name) or nothing
+        lines.append([found.get(column, "") for column in _COLUMNS])
     cells = ([f"{v:.4g}" if isinstance(v, float) else str(v) for v in line] for line in lines)
     return "\n".join(f"| {' | '.join(each)} |" for each in cells)
 
@@ -546,6 +611,7 @@ def main() -> int:
     if wanted.table:
         print(table(place, steps))
         return 0
+    torch.backends.cudnn.benchmark = True
     try:
         private_folder(place.folder)
         for name in ("results", "failed", "states", "private", "encoders", "features"):

@@ -3,8 +3,8 @@
 Use: `labeldp embed ... --encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
 """
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.trainers.data.files import first_line, whole_file
-from labeldp.trainers.data.labelled_data import Pixels, normalize
+from labeldp.trainers.data.labelled_data import Pixels, PublicData, normalize
+from labeldp.trainers.data.own_files import existing
+from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
-from labeldp.trainers.models.networks import FastCnn, build_model
+from labeldp.trainers.models.networks import FastCnn, build_model, seeded
 from labeldp.trainers.models.predictors import fitting_images
 from labeldp.trainers.settings.base import ModelName
 
@@ -29,7 +31,9 @@ class ImageEncoder(nn.Module):
 
     `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
     image. `network` maps normalized images [B, C, H, W] to vectors [B, D], or with `crop` their
-    crops [B, C, crop, crop], half a crop apart; an image's vector is then the mean over its crops.
+    crops [B, C, crop, crop], half a crop apart. An image's vector is then the mean over the crops
+    of each of its quarters [B, 4 D]. With `hidden` units, the mean of what this layer makes of all
+    crops stands beside it: two more views of the same, which a linear model gains points from.
     """
 
     mean: Tensor
@@ -43,6 +47,7 @@ class ImageEncoder(nn.Module):
         pixels: Pixels,
         width: int | None = None,
         crop: int | None = None,
+        hidden: int | None = None,
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
@@ -54,16 +59,19 @@ class ImageEncoder(nn.Module):
                 "within the image: half of its side is a good one"
             )
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
-        self.crop = crop
+        self.crop, self.units = crop, hidden
         seen = shape if crop is None else (shape[0], crop, crop)
         network = build_model(
             model, input_shape=seen, num_classes=_HEAD_CLASSES, seed=seed, width=width
         )
         head = network.get_submodule("head")
         assert isinstance(head, nn.Linear)
-        self.dimensions = head.in_features
         network.add_module("head", nn.Identity())
         self.network = network
+        self.hidden = None if hidden is None else _hidden_layer(head.in_features, hidden, seed)
+        rows, columns = self._places()
+        quarters = 4 if len(rows) > 1 and len(columns) > 1 else 1
+        self.dimensions = quarters * head.in_features + (hidden or 0)
         self.register_buffer("mean", torch.tensor(pixels.mean))
         self.register_buffer("std", torch.tensor(pixels.std))
 
@@ -86,21 +94,68 @@ class ImageEncoder(nn.Module):
         if self.shape[0] == 1:
             images = images.float().mean(1, keepdim=True)
         inputs = self.normalized(images.expand(-1, *self.shape))
-        both = (inputs, inputs.flip(3)) if self.mirrored else (inputs,)
-        found = [self.network(part) for each in both for part in self._crops(each)]
-        return torch.stack(found).mean(0)
+        found, expanded = self._grid(inputs)
+        if self.mirrored:
+            others, more = self._grid(inputs.flip(3))
+            found, expanded = (found + others.flip(1)) / 2, (expanded + more) / 2
+        return torch.cat((*_quarters(found), expanded), dim=1)
 
-    def _crops(self, images: Tensor) -> Iterator[Tensor]:
-        if self.crop is None:
-            yield images
-            return
-        side = self.crop
-        tops, lefts = (
+    def _grid(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors of all crops, by row and column [R, C, B, D], and the mean of the hidden layer's.
+
+        The latter has no columns without a hidden layer.
+        """
+        rows, columns = self._places()
+        side_down, side_across = self._side()
+        vectors = [
+            self.network(inputs[:, :, top : top + side_down, left : left + side_across])
+            for top in rows
+            for left in columns
+        ]
+        if self.hidden is None:
+            expanded = inputs.new_empty(len(inputs), 0)
+        else:
+            expanded = torch.stack([self.hidden(each) for each in vectors]).mean(0)
+        grid = torch.stack(vectors)
+        return grid.view(len(rows), len(columns), *grid.shape[1:]), expanded
+
+    def _side(self) -> tuple[int, int]:
+        height, width = self.shape[1:]
+        return (height, width) if self.crop is None else (self.crop, self.crop)
+
+    def _places(self) -> tuple[list[int], list[int]]:
+        """Top rows and left columns of the crops."""
+        rows, columns = (
             sorted({*range(0, length - side, max(1, side // 2)), length - side})
-            for length in self.shape[1:]
+            for length, side in zip(self.shape[1:], self._side(), strict=True)
         )
-        for top, left in itertools.product(tops, lefts):
-            yield images[:, :, top : top + side, left : left + side]
+        return rows, columns
+
+
+def _quarters(grid: Tensor) -> tuple[Tensor, ...]:
+    """Means [B, D] over the quarters of a grid [R, C, B, D]; quarters share a middle row.
+
+    One mean where the grid has a single row or column.
+    """
+    rows, columns = grid.shape[:2]
+    if rows == 1 or columns == 1:
+        return (grid.mean((0, 1)),)
+    down, across = rows // 2, columns // 2
+    halves = (grid[: rows - down], grid[down:])
+    pairs = ((half[:, : columns - across], half[:, across:]) for half in halves)
+    return tuple(part.mean((0, 1)) for pair in pairs for part in pair)
+
+
+def _hidden_layer(inputs: int, units: int, seed: int) -> nn.Module:
+    """A layer whose weights depend on the seed alone."""
+    with seeded(seed):
+        return nn.Sequential(
+            OrderedDict(
+                linear=nn.Linear(inputs, units, bias=False),
+                norm=nn.BatchNorm1d(units),
+                activation=nn.ReLU(),
+            )
+        )
 
 
 def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
@@ -109,6 +164,7 @@ def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
         "model": encoder.model.value,
         "width": encoder.width,
         "crop": encoder.crop,
+        "hidden": encoder.units,
         "shape": list(encoder.shape),
         "mirrored": encoder.mirrored,
         "weights": {name: value.cpu() for name, value in encoder.state_dict().items()},
@@ -143,6 +199,7 @@ def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
             shape=shape,
             width=found["width"],
             crop=found["crop"],
+            hidden=found["hidden"],
             mirrored=bool(found["mirrored"]),
             pixels=Pixels(mean=channels, std=channels),
         )
@@ -153,6 +210,39 @@ def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
             "`labeldp self-supervise` wrote"
         ) from error
     return encoder.eval()
+
+
+def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
+    """Return the encoder in a file that a setting names, if it learned of these images alone.
+
+    A result that uses it then stays in the league of its data: same images, no labels.
+    """
+    path = existing(file, key=key)
+    found = read_whole(path)
+    if found.get("images") != digest_of_images(data.train_features.numpy()):
+        raise WeightsRefused(
+            f"{file} was not trained on exactly the training images of {data.name}, and no record "
+            "would name the outside data; train an encoder on these (`labeldp self-supervise`), or "
+            "use its vectors as features (`labeldp embed`, data.embeddings)"
+        )
+    return encoder_of(found, path)
+
+
+def starting_encoder(
+    file: str, data: PublicData, *, model: ModelName | str, width: int | None
+) -> ImageEncoder:
+    """Return the encoder that a network starts from; refuse one of other images or sizes."""
+    encoder = of_same_images(file, data, key="trainer.encoder")
+    theirs, ours = (
+        (name, name.default_width if units is None else units)
+        for name, units in ((encoder.model, encoder.width), (ModelName(model), width))
+    )
+    if theirs != ours:
+        raise WeightsRefused(
+            f"{file} holds the network {theirs[0]} of width {theirs[1]}, and the trial's is "
+            f"{ours[0]} of width {ours[1]}; set trainer.model and trainer.width to the encoder's"
+        )
+    return encoder
 
 
 def build(weights: Path | None) -> ImageEncoder:

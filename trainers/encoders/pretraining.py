@@ -12,7 +12,6 @@ import copy
 import hashlib
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ from labeldp.trainers.encoders.image_encoder import (
 )
 from labeldp.trainers.models.learner import Training, seeds_of
 from labeldp.trainers.models.networks import seeded
-from labeldp.trainers.models.optimization import Sgd, batches
+from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_factor
 from labeldp.trainers.performance import Performance
@@ -89,20 +88,20 @@ class Pretraining(Training):
             pixels=pixels,
             width=config.width,
             crop=config.crop,
+            hidden=config.projection,
             mirrored=config.flip,
             seed=initial,
         )
         self._encoder.fit_first(images)
-        projector = _projector(self._encoder.dimensions, config.projection, initial)
-        both = nn.ModuleDict({"encoder": self._encoder, "projector": projector})
+        with seeded(initial):
+            projection = nn.Linear(config.projection, config.projection, bias=False)
+        both = nn.ModuleDict({"encoder": self._encoder, "projection": projection})
         self.network = both.to(self.device).to(memory_format=performance.memory_format())
-        whole = nn.Sequential(self._encoder.network, projector)
+        assert self._encoder.hidden is not None
+        whole = nn.Sequential(self._encoder.network, self._encoder.hidden, projection)
         self._forward = performance.compiled(whole)
-        self._optimizer = Sgd(
-            self.network,
-            learning_rate=config.learning_rate,
-            weight_decay=_WEIGHT_DECAY,
-            decay_all=False,
+        self._optimizer = AdamW(
+            self.network, learning_rate=config.learning_rate, weight_decay=_WEIGHT_DECAY
         )
         self._images = images.to(self.device)
         self._generator = torch.Generator().manual_seed(order)
@@ -128,16 +127,10 @@ class Pretraining(Training):
         return encoder.eval().requires_grad_(False)
 
     def _loss(self, images: Tensor) -> Tensor:
-        # One view after the other: each has batch statistics of its own.
-        views = [
-            logits_of(
-                self._forward,
-                self._encoder.normalized(view(images, self.config, self._generator)),
-                self.performance,
-            )
-            for _ in range(self.config.views)
-        ]
-        return loss_of(self.config.loss, torch.stack(views))
+        every = images.repeat(self.config.views, 1, 1, 1)
+        views = self._encoder.normalized(view(every, self.config, self._generator))
+        vectors = logits_of(self._forward, views, self.performance)
+        return loss_of(self.config.loss, vectors.view(self.config.views, len(images), -1))
 
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config
@@ -171,19 +164,6 @@ def _pixels_of(images: Tensor) -> Pixels:
             "bytes [N, C, H, W], two images at least"
         )
     return Pixels.of(images)
-
-
-def _projector(inputs: int, units: int, seed: int) -> nn.Module:
-    """Two layers between encoder and loss; weights depend on the seed alone."""
-    with seeded(seed):
-        return nn.Sequential(
-            OrderedDict(
-                hidden=nn.Linear(inputs, units, bias=False),
-                norm=nn.BatchNorm1d(units),
-                activation=nn.ReLU(),
-                out=nn.Linear(units, units, bias=False),
-            )
-        )
 
 
 def view(images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator) -> Tensor:
@@ -335,7 +315,8 @@ def pretrain(
     if not out.parent.is_dir():
         raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
     began = saved = time.monotonic()
-    text = repr((FORMAT, asdict(config), seed, digest_of_images(images.numpy())))
+    seen = digest_of_images(images.numpy())
+    text = repr((FORMAT, asdict(config), seed, seen))
     key = hashlib.sha256(text.encode()).hexdigest()
     state = out.with_name(out.name + ".state")
     kept = None if replace else _kept(out, state, key)
@@ -368,7 +349,7 @@ def pretrain(
         # The state first, since an encoder without one is of unknown origin; the end of training
         # is recorded when the last encoder is written.
         keep(training.state_dict())
-        write_encoder(out, encoder)
+        write_encoder(out, encoder, images=seen)
         if len(losses) >= config.epochs:
             keep(None)
     return Pretrained(

@@ -37,10 +37,12 @@ from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     Arrays,
+    ScaledStep,
     described_by_features,
     image_features,
     made_once,
 )
+from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.trainer import LabelSource
@@ -151,6 +153,8 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
     Computed features are kept (`PublicData.features_folder`): trials that start at once all find
     them, and ask for the same release.
     """
+    if settings.encoder is not None:
+        return _by_encoder(settings.encoder, data)
     if settings.features is FeatureSet.AS_THEY_ARE:
         return Rows(data.fingerprint, data.train_features, data.features_folder)
     if data.kind is not FeatureKind.IMAGE:
@@ -166,6 +170,26 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
         )
     name = f"{data.fingerprint} {settings.features}"
     return Rows(name, found.train_features, data.features_folder)
+
+
+def _by_encoder(file: str, data: PublicData) -> "Rows":
+    """Return the training images as vectors of an encoder that learned of them alone."""
+    from labeldp.trainers.encoders.encoder import digest_of
+    from labeldp.trainers.encoders.image_encoder import of_same_images
+    from labeldp.trainers.encoders.pretraining import described
+
+    encoder = of_same_images(file, data, key="trainer.prior.encoder")
+    fast = Performance(precision=Precision.AUTO, channels_last=True)
+    weights = digest_of(encoder)
+    (found,) = made_once(
+        lambda: (described(encoder, data.train_features, performance=fast).numpy(),),
+        folder=data.features_folder,
+        name="vectors",
+        key={"encoder": weights, "images": data.fingerprint},
+    )
+    vectors = torch.from_numpy(found)
+    scaled = ScaledStep.fit(vectors)(vectors)  # a kernel measures distances
+    return Rows(f"{data.fingerprint} {weights}", scaled, data.features_folder)
 
 
 class Directions(NamedTuple):

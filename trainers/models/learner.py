@@ -21,7 +21,7 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
-from labeldp.trainers.models.optimization import Sgd, batches, weight_average
+from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
 from labeldp.trainers.models.schedules import (
     EpochMetrics,
@@ -93,7 +93,7 @@ class Training(Trainer):
     """Epochs and exact resume of a network, whose steps a subclass takes."""
 
     network: nn.Module
-    _optimizer: Sgd
+    _optimizer: Sgd | AdamW
     _generator: torch.Generator
     _average: AveragedModel | None = None
 
@@ -180,6 +180,12 @@ class Classifying(Training):
         self._data = data
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)
+        encoder = config.encoder if isinstance(config, LearnerConfig) else None
+        if encoder is not None:
+            from labeldp.trainers.encoders.image_encoder import starting_encoder
+
+            found = starting_encoder(encoder, data, model=config.model, width=config.width)
+            network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
         self._forward = self.performance.compiled(self.network)
         self._average = None if average is None else average(self.network)

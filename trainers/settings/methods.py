@@ -146,12 +146,25 @@ class PriorSettings:
         FeatureSet.AS_THEY_ARE,
         "Features from which the prior is learned: the trial's, or others as in `data.features`.",
     )
+    encoder: Text | None = key(
+        None,
+        "File that `labeldp self-supervise` wrote for the same images; the prior is learned from "
+        "its vectors, in place of `features`.",
+    )
 
     def __post_init__(self) -> None:
         if (self.path is None) is (self.source is PriorSource.FILE):
             raise ValueError(
                 f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
                 "probabilities [N, K], and no other source takes one"
+            )
+        if self.encoder is not None and (
+            not self.source.asks_labels or self.features is not FeatureSet.AS_THEY_ARE
+        ):
+            raise ValueError(
+                f"prior.encoder is {self.encoder!r}, with prior.source={self.source} and "
+                f"prior.features={self.features}; an encoder's vectors are for clusters or "
+                "moments, and take the place of features"
             )
         if self.features is not FeatureSet.AS_THEY_ARE and not self.source.asks_labels:
             raise ValueError(
@@ -222,7 +235,8 @@ class PriorSettings:
             PriorSource.MOMENTS: (self.landmarks,),
         }
         size = sizes.get(self.source, ())
-        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, self.features))
+        seen = self.features if self.encoder is None else self.encoder
+        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, seen))
 
 
 @settings

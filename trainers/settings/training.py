@@ -15,6 +15,7 @@ from labeldp.trainers.settings.base import (
     ModelName,
     NonNegative,
     Positive,
+    Text,
     Two,
     Weight,
     Whole,
@@ -72,6 +73,19 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
+    encoder: Text | None = key(
+        None,
+        "File that `labeldp self-supervise` wrote for the same images, model and width; the "
+        "network starts from its weights. Null: from random weights.",
+    )
+
+    def check_data(self, data: "PublicData") -> None:
+        """Refuse an encoder of other images or another network, as well."""
+        super().check_data(data)
+        if self.encoder is not None:
+            from labeldp.trainers.encoders.image_encoder import starting_encoder
+
+            starting_encoder(self.encoder, data, model=self.model, width=self.width)
 
     def learner(self, **changes: Any) -> "LearnerConfig":
         """Return how a network is trained, less what a method adds to it, with some changes."""
@@ -181,8 +195,8 @@ class SelfSupervisedConfig:
     width: Count | None = key(None, _WIDTH)
     projection: Count = key(
         1024,
-        "Units of each of the two layers between encoder and loss. They are removed after "
-        "training.",
+        "Units of each of the two layers between network and loss. Vectors keep the first; the "
+        "second is removed after training.",
     )
     loss: PretrainingLoss = key(
         PretrainingLoss.VICREG, "Loss of the views: `vicreg`, `coding_rate` (EMP-SSL) or `simclr`."
@@ -198,7 +212,7 @@ class SelfSupervisedConfig:
     )
     # Variance and covariance are of the images in a step.
     batch_size: Two = key(512, "Images per step, each in all its views.")
-    learning_rate: Positive = key(0.03, "Peak learning rate of SGD.")
+    learning_rate: Positive = key(0.003, "Peak learning rate of AdamW.")
     smallest_area: Annotated[float, Field(strict=True, gt=0, le=1)] = key(
         0.25, "Smallest area of a window, as a share of the image. Crops ignore it."
     )
