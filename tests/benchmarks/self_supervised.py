@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.self_supervised cifar10 --images 2000 --width 16 --epochs 16
     python -m tests.benchmarks.self_supervised digits --width 8 --epochs 6 --labels 20
+    python -m tests.benchmarks.self_supervised cifar10 --loss simclr --epochs 1 --labels 10000
 
 Prints accuracy on the test split on random weights, and while it is trained. Nothing here is
 private: the regression learns from true labels.
@@ -20,7 +21,8 @@ from torch import Tensor
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 
 
 def accuracy(
@@ -43,18 +45,20 @@ def main() -> None:
     parser.add_argument("data", choices=("cifar10", "cifar100", "digits"))
     parser.add_argument("--images", type=int, help="of the training split (default: all)")
     parser.add_argument("--labels", type=int, help="that the regression learns of (default: all)")
-    parser.add_argument("--width", type=int, default=16)
-    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--model", type=ModelName, default=ModelName.FAST_CNN)
+    parser.add_argument("--loss", type=PretrainingLoss, default=PretrainingLoss.CODING_RATE)
+    parser.add_argument("--views", type=int, default=8)
+    parser.add_argument("--crop", type=int)
+    parser.add_argument("--batch-size", type=int, default=256)
     given = parser.parse_args()
     data = load(given.data, limit=given.images)
     photographs = given.data != "digits"
+    names = ("model", "width", "epochs", "loss", "views", "crop", "batch_size")
     config = SelfSupervisedConfig(
-        width=given.width,
-        projection=256 if photographs else 64,
-        epochs=given.epochs,
-        batch_size=128,
-        learning_rate=0.02,
-        smallest_area=0.25 if photographs else 0.4,
+        **{name: getattr(given, name) for name in names},
+        projection=1024 if photographs else 64,
         flip=photographs,
     )
     fast = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,9 +32,9 @@ class ImageEncoder(nn.Module):
 
     `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
     image. `network` maps normalized images [B, C, H, W] to vectors [B, D], or with `crop` their
-    crops [B, C, crop, crop], half a crop apart. An image's vector is then the mean over the crops
-    of each of its quarters [B, 4 D]. With `hidden` units, the mean of what this layer makes of all
-    crops stands beside it: two more views of the same, which a linear model gains points from.
+    crops [B, C, crop, crop], at most half a crop apart. An image's vector is then the mean over the
+    crops of each of its quarters [B, 4 D]. With `hidden` units, the mean of what this layer makes
+    of all crops stands beside it, which is worth points to a linear model.
     """
 
     mean: Tensor
@@ -56,7 +57,7 @@ class ImageEncoder(nn.Module):
         if crop is not None and crop > min(shape[1:]):
             raise ValueError(
                 f"crop is {crop}, and images have {shape[1]} x {shape[2]} pixels; a crop lies "
-                "within the image: half of its side is a good one"
+                "within the image: five eighths of its side is a good one"
             )
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
         self.crop, self.units = crop, hidden
@@ -124,10 +125,13 @@ class ImageEncoder(nn.Module):
         return (height, width) if self.crop is None else (self.crop, self.crop)
 
     def _places(self) -> tuple[list[int], list[int]]:
-        """Top rows and left columns of the crops."""
+        """Top rows and left columns of the crops, at even distances."""
         rows, columns = (
-            sorted({*range(0, length - side, max(1, side // 2)), length - side})
-            for length, side in zip(self.shape[1:], self._side(), strict=True)
+            [round(at) for at in np.linspace(0, gap, 1 + -(-gap // max(1, side // 2)))]
+            for gap, side in (
+                (length - side, side)
+                for length, side in zip(self.shape[1:], self._side(), strict=True)
+            )
         )
         return rows, columns
 

@@ -1,11 +1,10 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-Distorted views of an image should get similar vectors, and other images other ones
-(`loss_of`). A view is the enlarged window that is customary, or a small crop at the
-image's own resolution, which costs its share of the pixels: many crops a step learn more in the
-same time (EMP-SSL; Tong, Chen, Ma and LeCun, arXiv:2304.03977). `pretrain` writes two files: while
-it trains, the state, from which the next call resumes bit for bit, and at the end of a call the
-encoder.
+Distorted views of an image should get similar vectors, and other images other ones (`loss_of`). A
+view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
+image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
+arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
+resumes bit for bit, and at the end of a call the encoder.
 """
 
 import copy
@@ -48,8 +47,6 @@ _WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
 _AT_ONCE = 1024
 #: A state is kept after an epoch, but not more often than this.
 _KEEP_SECONDS = 20.0
-#: The longest and the flattest window, as width over height.
-_STRETCH = 4 / 3
 #: Share of the views whose colors are changed.
 _CHANGED = 0.8
 #: From red, green and blue to lightness and two axes of color (YIQ); the hue is an angle there.
@@ -58,8 +55,8 @@ _TO_LIGHT = (
     (0.5959, -0.2746, -0.3213),
     (0.2115, -0.5227, 0.3112),
 )
-#: Numbers drawn for an image: window (4), mirror, colors (4), whether changed, whether grey.
-_DRAWS = 11
+#: Numbers drawn for a view: place (2), mirror, colors (4), whether changed, whether grey.
+_DRAWS = 9
 
 
 class Pretraining(Training):
@@ -87,7 +84,7 @@ class Pretraining(Training):
             shape=tuple(images.shape[1:]),
             pixels=pixels,
             width=config.width,
-            crop=config.crop,
+            crop=config.crop or max(1, 5 * min(images.shape[2:]) // 8),
             hidden=config.projection,
             mirrored=config.flip,
             seed=initial,
@@ -128,7 +125,10 @@ class Pretraining(Training):
 
     def _loss(self, images: Tensor) -> Tensor:
         every = images.repeat(self.config.views, 1, 1, 1)
-        views = self._encoder.normalized(view(every, self.config, self._generator))
+        crop = self._encoder.crop
+        assert crop is not None
+        drawn = view(every, self.config, self._generator, crop=crop)
+        views = self._encoder.normalized(drawn)
         vectors = logits_of(self._forward, views, self.performance)
         return loss_of(self.config.loss, vectors.view(self.config.views, len(images), -1))
 
@@ -166,42 +166,37 @@ def _pixels_of(images: Tensor) -> Pixels:
     return Pixels.of(images)
 
 
-def view(images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator) -> Tensor:
-    """Return a random view of each image uint8 [B, C, H, W], single precision in 0..255.
+def view(
+    images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator, *, crop: int
+) -> Tensor:
+    """Return a random view of each image uint8 [B, C, H, W]: a crop, in 0..255, single precision.
 
-    A view is a window of the image, enlarged to [B, C, H, W] or a crop [B, C, crop, crop], mirrored
-    half of the time, with other colors. The generator is of the CPU: one seed draws the same on
-    every device.
+    Crops [B, C, crop, crop] are mirrored half of the time, with other colors. The generator is of
+    the CPU: one seed draws the same on every device.
     """
     draws = torch.rand(_DRAWS, len(images), generator=generator)
-    size = images.shape[2:] if config.crop is None else torch.Size((config.crop, config.crop))
-    windows, colors = _windows(draws[:5], config, images.shape[2:]), _colors(draws[5:], config)
     # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
-    sent = torch.cat((windows.flatten(1), colors), dim=1)
-    sent = sent.to(images.device, non_blocking=True)
-    pixels = _shown(images.float(), sent[:, :6].view(-1, 2, 3), size)
-    return _tinted(pixels, sent[:, 6:]).clamp_(0, 255)
+    places = _pixels(draws[:3], crop, images.shape[2:], mirrors=config.flip)
+    places, colors = (
+        part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:], config))
+    )
+    rows, columns = places[0, :, None, :, None], places[1, :, None, None, :]
+    channels = torch.arange(images.shape[1], device=images.device).view(1, -1, 1, 1)
+    every = torch.arange(len(images), device=images.device).view(-1, 1, 1, 1)
+    return _tinted(images[every, channels, rows, columns].float(), colors).clamp_(0, 255)
 
 
-def _windows(draws: Tensor, config: SelfSupervisedConfig, sides: torch.Size) -> Tensor:
-    """From a place in the view to the one in the image, both in -1..1 [B, 2, 3]."""
-    area, stretch, left, top, mirror = draws
-    if config.crop is None:
-        root = (config.smallest_area + (1 - config.smallest_area) * area).sqrt()
-        ratio = (math.log(_STRETCH) * (2 * stretch - 1)).exp().sqrt()
-        width, height = (root * ratio).clamp(max=1), (root / ratio).clamp(max=1)
-    else:
-        height, width = (torch.full_like(area, config.crop / side) for side in sides)
-        # From whole pixel to whole pixel, so that nothing is blurred.
-        top, left = (
-            (draw * (side - config.crop + 1)).floor() / max(1, side - config.crop)
-            for draw, side in zip((top, left), sides, strict=True)
-        )
-    sign = torch.where(mirror < 0.5, -1.0, 1.0) if config.flip else torch.ones_like(mirror)
-    none = torch.zeros_like(width)
-    across = torch.stack((width * sign, none, (1 - width) * (2 * left - 1)), dim=1)
-    down = torch.stack((none, height, (1 - height) * (2 * top - 1)), dim=1)
-    return torch.stack((across, down), dim=1)
+def _pixels(draws: Tensor, crop: int, sides: torch.Size, *, mirrors: bool) -> Tensor:
+    """Rows and columns of the pixels of each crop [2, B, crop]."""
+    top, left, mirror = draws
+    first = torch.stack(
+        [(draw * (side - crop + 1)).long() for draw, side in zip((top, left), sides, strict=True)]
+    )
+    steps = torch.arange(crop)
+    across = steps.expand(len(mirror), -1)
+    if mirrors:
+        across = torch.where(mirror[:, None] < 0.5, steps.flip(0), across)
+    return first[:, :, None] + torch.stack((steps.expand_as(across), across))
 
 
 def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
@@ -219,14 +214,6 @@ def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
     to_light = torch.tensor(_TO_LIGHT)
     matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
     return torch.cat((brightness[:, None], contrast[:, None], matrix.flatten(1)), dim=1)
-
-
-def _shown(pixels: Tensor, windows: Tensor, size: torch.Size) -> Tensor:
-    """Return windows [B, 2, 3] of images [B, C, H, W], as images of a size (H, W)."""
-    grid = functional.affine_grid(windows, [*pixels.shape[:2], *size], align_corners=False)
-    return functional.grid_sample(
-        pixels, grid, mode="bilinear", padding_mode="border", align_corners=False
-    )
 
 
 def _tinted(pixels: Tensor, colors: Tensor) -> Tensor:
@@ -390,8 +377,9 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
 _VICREG = (25.0, 25.0, 1.0)
 #: Under the root of a variance, whose slope would be infinite at 0.
 _LEAST_VARIANCE = 1e-4
-#: Coding rate: the weight of agreement, and the squared precision of the code.
-_AGREEMENT, _PRECISION = 200.0, 0.2
+#: Coding rate: the weight of agreement beside nats of a number (published: 200 beside those of 1024
+#: numbers), and the squared precision of the code.
+_AGREEMENT, _PRECISION = 200.0 / 1024, 0.2
 #: SimCLR: divides cosines.
 _TEMPERATURE = 0.5
 
@@ -443,7 +431,7 @@ def coding_rate(views: Tensor) -> Tensor:
     factor: Tensor = torch.linalg.cholesky(identity + dimensions / images / _PRECISION * gram)
     nats = factor.diagonal(dim1=1, dim2=2).log().sum(1).mean()
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
-    return 25 * (1 - agreement - nats / _AGREEMENT)
+    return 25 * (1 - agreement - nats / dimensions / _AGREEMENT)
 
 
 def simclr(views: Tensor) -> Tensor:

@@ -154,7 +154,12 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
     them, and ask for the same release.
     """
     if settings.encoder is not None:
-        return _by_encoder(settings.encoder, data)
+        vectors = _by_encoder(settings.encoder, data)
+        if settings.features is FeatureSet.AS_THEY_ARE:
+            return vectors
+        others = prior_features(replace(settings, encoder=None), data)
+        both = side_by_side(others.features, vectors.features)
+        return Rows(f"{others.fingerprint} {vectors.fingerprint}", both, data.features_folder)
     if settings.features is FeatureSet.AS_THEY_ARE:
         return Rows(data.fingerprint, data.train_features, data.features_folder)
     if data.kind is not FeatureKind.IMAGE:

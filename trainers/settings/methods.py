@@ -149,7 +149,7 @@ class PriorSettings:
     encoder: Text | None = key(
         None,
         "File that `labeldp self-supervise` wrote for the same images; the prior is learned from "
-        "its vectors, in place of `features`.",
+        "its vectors, beside `features` other than the images themselves.",
     )
 
     def __post_init__(self) -> None:
@@ -158,18 +158,12 @@ class PriorSettings:
                 f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
                 "probabilities [N, K], and no other source takes one"
             )
-        if self.encoder is not None and (
-            not self.source.asks_labels or self.features is not FeatureSet.AS_THEY_ARE
-        ):
+        learned_of = self.features is not FeatureSet.AS_THEY_ARE or self.encoder is not None
+        if learned_of and not self.source.asks_labels:
             raise ValueError(
-                f"prior.encoder is {self.encoder!r}, with prior.source={self.source} and "
-                f"prior.features={self.features}; an encoder's vectors are for clusters or "
-                "moments, and take the place of features"
-            )
-        if self.features is not FeatureSet.AS_THEY_ARE and not self.source.asks_labels:
-            raise ValueError(
-                f"prior.features is {self.features}, but a prior from {self.source} is learned of "
-                "no features; set prior.source to clusters or moments, or leave features out"
+                f"prior.features is {self.features} and prior.encoder {self.encoder}, but a prior "
+                f"from {self.source} is learned of no features; set prior.source to clusters or "
+                "moments, or leave both out"
             )
 
     def split(self, epsilon: float) -> tuple[float, float]:
@@ -235,8 +229,8 @@ class PriorSettings:
             PriorSource.MOMENTS: (self.landmarks,),
         }
         size = sizes.get(self.source, ())
-        seen = self.features if self.encoder is None else self.encoder
-        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, seen))
+        seen = (self.features, self.encoder)
+        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, *seen))
 
 
 @settings
