@@ -427,8 +427,9 @@ def coding_rate(views: Tensor) -> Tensor:
     # Both products have the same nonzero eigenvalues.
     gram = units @ units.mT if images < dimensions else units.mT @ units
     identity = torch.eye(gram.shape[1], device=views.device)
-    # Half the logarithm of the determinant.
-    factor: Tensor = torch.linalg.cholesky(identity + dimensions / images / _PRECISION * gram)
+    # Half the logarithm of the determinant; NaN, which ends training, where vectors are.
+    matrix = identity + dimensions / images / _PRECISION * gram
+    factor: Tensor = torch.linalg.cholesky_ex(matrix).L
     nats = factor.diagonal(dim1=1, dim2=2).log().sum(1).mean()
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
     return 25 * (1 - agreement - nats / dimensions / _AGREEMENT)
