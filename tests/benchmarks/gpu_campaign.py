@@ -194,7 +194,7 @@ class Step:
     """A piece of work that can pause and resume; its settings decide its result.
 
     A call with less than `needs_seconds` left ends before it; `after` is the step that must finish
-    first. `network` is a cell of the table.
+    first. `network` is a part of its table's title.
     """
 
     name: str
@@ -220,8 +220,8 @@ class Start(StrEnum):
 class TrialStep(Step):
     """One trainer, from its releases to its accuracy, some epochs at a time.
 
-    With `start=weights`, a moment prior is learned from the encoder's vectors. `row` is a cell of
-    the table; `seed` is also the number of the draw of noise.
+    With `start=weights`, a moment prior is learned from the encoder's vectors. `row` names a
+    row of the tables; `seed` is also the number of the draw of noise.
     """
 
     row: str
@@ -559,21 +559,35 @@ def run(place: Place, steps: Sequence[Step], *, end: float) -> None:
             break
 
 
-_COLUMNS = (
-    *("dataset", "method", "network", "epsilon", "delta", "accuracy", "epochs"),
-    *("loss", "league", "seed", "noise", "accelerator", "commit", "train_seconds"),
-)
+def tables(place: Place, steps: Sequence[Step]) -> str:
+    """Return all results as Markdown: a table for each data set, input and network.
 
-
-def table(place: Place, steps: Sequence[Step]) -> str:
-    """Return all results as Markdown, for docs/reproduction.md; `not run` where there is none."""
-    lines: list[Sequence[object]] = [_COLUMNS, ["---"] * len(_COLUMNS)]
+    Accuracy in %, with the standard deviation over seeds. Encoders stand in the column of no label.
+    """
+    groups: dict[str, dict[str, dict[float, list[float]]]] = {}
     for step in steps:
-        nothing = {"dataset": step.dataset, "method": step.name, "network": "not run"}
-        found = place.kept("results", step.name) or nothing
-        lines.append([found.get(column, "") for column in _COLUMNS])
-    cells = ([f"{v:.4g}" if isinstance(v, float) else str(v) for v in line] for line in lines)
-    return "\n".join(f"| {' | '.join(each)} |" for each in cells)
+        found = place.kept("results", step.name)
+        if found is None:
+            continue
+        title = f"{found['dataset']}, {found['network']}, on {found.get('features', 'images')}"
+        of_row = groups.setdefault(title, {}).setdefault(str(found["method"]), {})
+        of_row.setdefault(found["epsilon"], []).append(100 * found["accuracy"])
+    lines = []
+    for title, rows in groups.items():
+        columns = sorted({round(epsilon, 6) for row in rows.values() for epsilon in row})
+        lines += [f"| {' | '.join([title, *(f'{each:g}' for each in columns)])} |"]
+        lines += ["|---" * (1 + len(columns)) + "|"]
+        for method, row in rows.items():
+            cells = {round(epsilon, 6): _cell(values) for epsilon, values in row.items()}
+            lines += [f"| {' | '.join([method, *(cells.get(each, '') for each in columns)])} |"]
+        lines.append("")
+    count = sum(place.kept("results", step.name) is not None for step in steps)
+    return "\n".join([*lines, f"{count} of {len(steps)} steps were run."])
+
+
+def _cell(values: Sequence[float]) -> str:
+    spread = f"±{np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread}"
 
 
 def main() -> int:
@@ -609,7 +623,7 @@ def main() -> int:
         commit=wanted.commit,
     )
     if wanted.table:
-        print(table(place, steps))
+        print(tables(place, steps))
         return 0
     torch.backends.cudnn.benchmark = True
     try:
