@@ -45,8 +45,9 @@ def like(result: Any, example: AnyArray) -> AnyArray:
     """Return `result` in the kind of `example`: a tensor on its device, or the array itself."""
     if is_torch(example):
         torch = sys.modules["torch"]
-        return torch.from_numpy(np.ascontiguousarray(result)).to(example.device)
-    return result
+        result = torch.from_numpy(np.ascontiguousarray(result)).to(example.device)
+    answer: AnyArray = result
+    return answer
 
 
 def number(**values: float) -> None:

@@ -126,7 +126,8 @@ def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
             f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
             "scores become classes by .argmax(1)"
         )
-    return (predictions == truth).sum(axis=1)
+    right: NDArray[np.int64] = (predictions == truth).sum(axis=1)
+    return right
 
 
 @dataclass(frozen=True, kw_only=True)

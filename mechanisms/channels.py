@@ -96,7 +96,8 @@ def _random_subsets(
             relative[step] = take
     if not word:
         source = (np.arange(count) - own[:, None]) % count
-        return relative[source, np.arange(len(own))[:, None]]
+        members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
+        return members
     turned, shift = relative[0], own.astype(word)
     back = np.where(own > 0, count - own, 0).astype(word)
     whole = word((1 << count) - 1)
@@ -390,7 +391,8 @@ def _gains(sets: NDArray[np.bool_], prior: Floats, epsilon: float, utility: Util
     growth = math.exp(epsilon)
     if utility is Utility.CORRECT:
         inside = np.where(sets, prior, 0.0).max(axis=1)
-        return np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
+        likeliest: Floats = np.maximum(growth * inside, np.where(sets, 0.0, prior).max(axis=1))
+        return likeliest
     held = sets @ prior
     mass = 1 + (growth - 1) * held
     return growth * epsilon * held - mass * np.log(mass)
@@ -424,7 +426,8 @@ def _improving(
 
     def excess(sets: NDArray[np.bool_]) -> Floats:
         cost = prices.sum() + (growth - 1) * (sets @ prices)
-        return _gains(sets, prior, epsilon, Utility.INFORMATION) - cost
+        excesses: Floats = _gains(sets, prior, epsilon, Utility.INFORMATION) - cost
+        return excesses
 
     places = np.empty(classes, dtype=np.int64)
     places[np.argsort(prices / np.maximum(prior, 1e-12))] = np.arange(classes)

@@ -153,7 +153,8 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
     # All beyond `high` is taken, and the rest of m at the threshold itself.
     wrong = channel.wrong_beyond(high)
     missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
-    return np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
+    error: NDArray[np.float64] = np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
+    return error
 
 
 @dataclass(frozen=True, kw_only=True)

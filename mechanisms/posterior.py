@@ -168,7 +168,8 @@ def _min_max(noisy: AnyArray) -> AnyArray:
     low = values.amin(1, keepdim=True) if is_torch(noisy) else values.min(1, keepdims=True)
     raised = values - low
     raised = raised + (raised.sum(1) == 0)[:, None]
-    return raised / raised.sum(1)[:, None]
+    shares: AnyArray = raised / raised.sum(1)[:, None]
+    return shares
 
 
 def _arg_max(noisy: AnyArray) -> AnyArray:

@@ -313,4 +313,5 @@ def read_event(text: str) -> Event:
     """Return the event that `write_event` wrote."""
     fields = json.loads(text)
     kind = _EVENTS[fields.pop("name")]
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    event: Event = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return event

@@ -167,7 +167,8 @@ class RRWithPrior(PureMechanism):
         flip = wrong_probability(epsilon=self.epsilon, others=k - 1)
         moved = np.where(happens(uniform, flip, generator=generator), (own + shift) % k, own)
         chosen = np.where(members[index, labels], moved, anywhere)
-        return (place > chosen[:, None]).argmax(axis=1)
+        released: NDArray[np.int64] = (place > chosen[:, None]).argmax(axis=1)
+        return released
 
 
 def labels_for(

@@ -173,7 +173,8 @@ class ScoreCells:
             rows = np.unique(tenths, return_inverse=True)[1]
         scores, labels, size = (np.bincount(rows, each) for each in (sums, counts, sizes))
         shares = np.clip(labels / size, 0.0, 1.0)
-        return np.column_stack([scores / size, shares, size]).tolist()
+        rows_of_curve: list[list[float]] = np.column_stack([scores / size, shares, size]).tolist()
+        return rows_of_curve
 
 
 @dataclass(frozen=True, kw_only=True)

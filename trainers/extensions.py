@@ -61,7 +61,7 @@ class Registry(UserDict[str, Thing]):
         (point,) = found
         where = f"{self._kind} {name!r} comes from package {brought_by[0]} ({point.value})"
         try:
-            thing = point.load()
+            thing: Thing = point.load()
         except Exception as error:  # whatever another package's import may raise
             raise ExtensionError(
                 f"{where}, which can't be imported: {type(error).__name__}: {error}; repair or "

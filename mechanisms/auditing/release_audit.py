@@ -77,7 +77,8 @@ def ratio_scores(
     exact = values if np.issubdtype(values.dtype, np.integer) else values.astype(np.float64)
     likelihoods = mechanism.log_likelihood(exact)
     chosen = np.take_along_axis(likelihoods, candidates, axis=1)
-    return chosen[:, 0] - chosen[:, 1]
+    scores: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
+    return scores
 
 
 def audit_release(

@@ -115,7 +115,8 @@ def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
     """Share of the votes that a reconstruction puts in the wrong class, in [0, 1]; [N]."""
     truth = np.asarray(votes, dtype=np.float64)
     moved = np.abs(np.asarray(reconstructed, dtype=np.float64) - truth).sum(axis=-1)
-    return moved / (2 * truth.sum(axis=-1))
+    wrong: NDArray[np.float64] = moved / (2 * truth.sum(axis=-1))
+    return wrong
 
 
 def queries_within_budget(
@@ -188,7 +189,8 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             else:
                 break  # as good as floating point can tell
             votes, value, log_q, jacobian = moved, moved_value, moved_log_q, moved_jacobian
-    return votes * (num_teachers / votes.sum())
+    whole: NDArray[np.float64] = votes * (num_teachers / votes.sum())
+    return whole
 
 
 def _log_evidence(

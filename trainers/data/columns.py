@@ -83,7 +83,8 @@ def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values of a column (see `column_values`) are missing [N]."""
     if column.dtype.kind == "O":
         return np.array([value is None for value in column], dtype=bool)
-    return column != column  # as NaN and NaT
+    missing: NDArray[np.bool_] = column != column  # as NaN and NaT
+    return missing
 
 
 def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -138,7 +139,8 @@ def _utc(dates: Any, **how: Any) -> NDArray[Any]:
     import pandas as pd
 
     series = pd.Series(dates, dtype=object)
-    return pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
+    times: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
+    return times
 
 
 def _dates_in(column: NDArray[Any]) -> NDArray[Any]:

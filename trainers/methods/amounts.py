@@ -184,7 +184,8 @@ def mean_of_sums(
                 best = evidence
                 found[:-1] = scale * prior * (question.mixing.T @ solved)
                 found[-1] = question.totals @ solved / 4
-    return np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)
+    predicted: NDArray[np.float64] = np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)
+    return predicted
 
 
 class AmountTrainer(FittedAtOnce):
@@ -209,7 +210,8 @@ class AmountTrainer(FittedAtOnce):
 
     def amounts(self, features: Any) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
-        return self.predictor().amounts(features)
+        predicted: NDArray[np.float64] = self.predictor().amounts(features)
+        return predicted
 
     def evaluate(self) -> float:
         """Return NaN: there are no classes."""

@@ -241,7 +241,8 @@ class LpMst(Stages):
         """Whether the model finds each released label among the k likeliest classes [M]."""
         scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
         own = scores[np.arange(len(part["rows"])), part["noisy"]]
-        return (scores > own[:, None]).sum(1) < k
+        among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
+        return among
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         if self.stage > 0 and self.config.later_mixup is not None:

@@ -144,7 +144,8 @@ def learned_moments(
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
     share = settings.smoothing
-    return (1 - share) * prior + share / prior.shape[1]
+    smooth: NDArray[np.float64] = (1 - share) * prior + share / prior.shape[1]
+    return smooth
 
 
 def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":

@@ -207,7 +207,8 @@ class ResNet18(nn.Module):
         """Map images [B, C, H, W] to logits [B, K]."""
         out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
         pooled: Tensor = self.blocks(out).mean((2, 3))
-        return self.head(pooled)
+        logits: Tensor = self.head(pooled)
+        return logits
 
 
 def _wide_norm(channels: int) -> nn.BatchNorm2d:
@@ -244,7 +245,8 @@ class _WideBlock(nn.Module):
         branch = x if self.raw else _leaky_relu(self.norm1(x))
         skipped = branch if self.both else x
         out = self.conv2(_leaky_relu(self.norm2(self.conv1(branch))))
-        return out + self.shortcut(skipped)
+        total: Tensor = out + self.shortcut(skipped)
+        return total
 
 
 class WideResNet(nn.Module):
@@ -277,7 +279,8 @@ class WideResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
         out: Tensor = self.blocks(self.conv1(x))
-        return self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
+        logits: Tensor = self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
+        return logits
 
 
 #: Side of the whitened patches.
@@ -330,7 +333,8 @@ class FastCnn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        return self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
+        logits: Tensor = self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
+        return logits
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.
@@ -427,7 +431,8 @@ class TwoBranch(nn.Module):
         user, movie = (_GAIN * table(ids) for table, ids in zip(self.factors, columns, strict=True))
         beside = [_GAIN * table(ids) for table, ids in zip(self.sides, columns, strict=True)]
         branches = (user * movie, self.hidden(torch.cat(beside, dim=1)))
-        return self.head(torch.cat(branches, dim=1))
+        logits: Tensor = self.head(torch.cat(branches, dim=1))
+        return logits
 
 
 def _embedding(count: int, width: int) -> nn.Embedding:

@@ -264,7 +264,8 @@ class MeanPredictor(Predictor):
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K], the mean over the parts."""
         found = np.stack([part.predict(features) for part in self.parts])
-        return found.mean(axis=0)
+        mean: NDArray[np.float32] = found.mean(axis=0)
+        return mean
 
 
 def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:

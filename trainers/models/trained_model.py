@@ -161,7 +161,8 @@ class TrainedModel:
         """
         if isinstance(self.predictor, AmountPredictor):
             return self.predictor.amounts(self._features(rows))
-        return self.classes[self.predict_proba(rows).argmax(1)]
+        classes: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
+        return classes
 
     def after(self, transformers: Any) -> "TrainedModel":
         """Return a model of rows that pass through scikit-learn's fitted transformers first."""
