@@ -16,11 +16,12 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
 import pydantic.dataclasses
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
@@ -40,6 +41,8 @@ Two = Annotated[int, Field(strict=True, ge=2)]
 Flag = Annotated[bool, Field(strict=True)]
 #: `data.classes=10` is the text "10"; 1.50 is refused, since its text would be "1.5": quote it.
 Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+#: A file, by its absolute path: a trial runs in another folder than the command.
+File = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
 
 _BOUNDS = ("gt", "ge", "lt", "le")
 _NOUNS = {bool: "true or false", int: "whole number", float: "number", str: "text"}

@@ -22,13 +22,13 @@ from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.settings.base import (
     Count,
     FeatureSet,
+    File,
     Flag,
     Fraction,
     ModelName,
     NonNegative,
     Positive,
     Share,
-    Text,
     Two,
     Whole,
     key,
@@ -137,7 +137,7 @@ class PriorSettings:
     smoothing: Share = key(
         0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
     )
-    path: Text | None = key(
+    path: File | None = key(
         None,
         "Your own prior, for `file`: an `.npy` of probabilities [N, K], made without the labels.",
     )
@@ -146,7 +146,7 @@ class PriorSettings:
         FeatureSet.AS_THEY_ARE,
         "Features from which the prior is learned: the trial's, or others as in `data.features`.",
     )
-    encoder: Text | None = key(
+    encoder: File | None = key(
         None,
         "File that `labeldp self-supervise` wrote for the same images; the prior is learned from "
         "its vectors, beside `features` other than the images themselves.",

@@ -10,12 +10,12 @@ from labeldp.trainers.models.own_models import OwnModel, chosen_model
 from labeldp.trainers.models.schedules import WARMUP_FRACTION, Recipe, Schedule
 from labeldp.trainers.settings.base import (
     Count,
+    File,
     Flag,
     Fraction,
     ModelName,
     NonNegative,
     Positive,
-    Text,
     Two,
     Weight,
     Whole,
@@ -73,7 +73,7 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
-    encoder: Text | None = key(
+    encoder: File | None = key(
         None,
         "File that `labeldp self-supervise` wrote for the same images, model and width; the "
         "network starts from its weights. Null: from random weights.",

@@ -296,11 +296,14 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PublicData, s
 
 
 def test_a_network_starts_from_an_encoder_of_the_same_images(
-    photographs: tuple[PublicData, str],
+    photographs: tuple[PublicData, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, file = photographs
-    config = LearnerConfig(model=ModelName.FAST_CNN, width=2, encoder=file)
+    monkeypatch.chdir(Path(file).parent)
+    config = LearnerConfig(model=ModelName.FAST_CNN, width=2, encoder="encoder.pt")
     config.check_data(data)
+    monkeypatch.chdir("/")  # a trial runs elsewhere
+    assert config.encoder == file == PriorSettings(source=PriorSource.FILE, path=file).path
     started = OnLabels(
         config, labels=np.arange(48) % 4, data=data, seed=0, performance=CPU
     ).network.state_dict()
