@@ -238,8 +238,8 @@ def starting_encoder(
     """Return the encoder that a network starts from; refuse one of other images or sizes."""
     encoder = of_same_images(file, data, key="trainer.encoder")
     theirs, ours = (
-        (name, name.default_width if units is None else units)
-        for name, units in ((encoder.model, encoder.width), (ModelName(model), width))
+        (name, name.default_width if units is None and isinstance(name, ModelName) else units)
+        for name, units in ((encoder.model, encoder.width), (model, width))
     )
     if theirs != ours:
         raise WeightsRefused(
