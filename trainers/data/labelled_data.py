@@ -39,6 +39,7 @@ from labeldp.trainers.data.splits import (
     check_variety,
     checked_labels,
     checked_public,
+    digest_of_images,
     fingerprint_of,
     fixed_order,
     held_out_count,
@@ -173,6 +174,11 @@ class PublicData:
                 f"{self.name} holds identifiers, which are names and not numbers: {user} can't use "
                 "them; take method=recommender or model=two_branch, and data.features=as_they_are"
             )
+
+    @cached_property
+    def digest_of_training_images(self) -> str:
+        """SHA-256 that an encoder of these images states: 64 hexadecimal digits."""
+        return digest_of_images(self.train_features.cpu().numpy())
 
     @cached_property
     def fingerprint(self) -> str:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from labeldp.trainers.data.files import first_line, whole_file
 from labeldp.trainers.data.labelled_data import Pixels, PublicData, normalize
 from labeldp.trainers.data.own_files import existing
-from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
 from labeldp.trainers.models.networks import FastCnn, build_model, seeded
 from labeldp.trainers.models.predictors import fitting_images
@@ -223,7 +222,7 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
     """
     path = existing(file, key=key)
     found = read_whole(path)
-    if found.get("images") != digest_of_images(data.train_features.numpy()):
+    if found.get("images") != data.digest_of_training_images:
         raise WeightsRefused(
             f"{file} was not trained on exactly the training images of {data.name}, and no record "
             "would name the outside data; train an encoder on these (`labeldp self-supervise`), or "
