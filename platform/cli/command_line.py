@@ -61,7 +61,7 @@ _ACCOUNTING = choice(
     default="decision",
 )
 _RESERVATIONS = ("failed", "non-private", "seeded")
-_NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28", "small_cnn")
+_NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28")
 _FAMILIES = ("gaussian", "laplace", "rr", "subset")
 
 _SINGLE = ("subset", "randomized_response", "laplace")

@@ -3,14 +3,16 @@
 Use: `labeldp embed ... --encoder labeldp.trainers.encoders.image_encoder:build --weights FILE`.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from labeldp.trainers.data.files import first_line, whole_file
 from labeldp.trainers.data.labelled_data import Pixels, PublicData, normalize
@@ -24,16 +26,18 @@ from labeldp.trainers.settings.base import ModelName
 FORMAT = 1
 #: Of the head, which is taken off at once.
 _HEAD_CLASSES = 2
+#: Rows and columns of the grid in which earlier blocks describe an image.
+_CELLS = 3
 
 
 class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
     `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
-    image. `network` maps normalized images [B, C, H, W] to vectors [B, D], or with `crop` their
-    crops [B, C, crop, crop], at most half a crop apart. An image's vector is then the mean over the
-    crops of each of its quarters [B, 4 D]. With `hidden` units, the mean of what this layer makes
-    of all crops stands beside it, which is worth points to a linear model.
+    image. `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. With
+    `hidden` units, what this layer makes of them stands beside them. So does what the network finds
+    before each change of resolution, as means over the cells of a grid: the last block has lost
+    some of it, and to a linear model it is worth several points (docs/encoders.md).
     """
 
     mean: Tensor
@@ -46,32 +50,22 @@ class ImageEncoder(nn.Module):
         shape: tuple[int, ...],
         pixels: Pixels,
         width: int | None = None,
-        crop: int | None = None,
         hidden: int | None = None,
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
         """Build it with weights that depend on the seed alone."""
         super().__init__()
-        if crop is not None and crop > min(shape[1:]):
-            raise ValueError(
-                f"crop is {crop}, and images have {shape[1]} x {shape[2]} pixels; a crop lies "
-                "within the image: five eighths of its side is a good one"
-            )
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
-        self.crop, self.units = crop, hidden
-        seen = shape if crop is None else (shape[0], crop, crop)
+        self.units = hidden
         network = build_model(
-            model, input_shape=seen, num_classes=_HEAD_CLASSES, seed=seed, width=width
+            model, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width
         )
         head = network.get_submodule("head")
         assert isinstance(head, nn.Linear)
         network.add_module("head", nn.Identity())
         self.network = network
         self.hidden = None if hidden is None else _hidden_layer(head.in_features, hidden, seed)
-        rows, columns = self._places()
-        quarters = 4 if len(rows) > 1 and len(columns) > 1 else 1
-        self.dimensions = quarters * head.in_features + (hidden or 0)
         self.register_buffer("mean", torch.tensor(pixels.mean))
         self.register_buffer("std", torch.tensor(pixels.std))
 
@@ -94,59 +88,36 @@ class ImageEncoder(nn.Module):
         if self.shape[0] == 1:
             images = images.float().mean(1, keepdim=True)
         inputs = self.normalized(images.expand(-1, *self.shape))
-        found, expanded = self._grid(inputs)
+        kinds = self._kinds(inputs)
         if self.mirrored:
-            others, more = self._grid(inputs.flip(3))
-            found, expanded = (found + others.flip(1)) / 2, (expanded + more) / 2
-        return torch.cat((*_quarters(found), expanded), dim=1)
+            both = zip(kinds, self._kinds(inputs.flip(3)), strict=True)
+            # The right of a grid is the left of the mirror image's.
+            left = math.ceil(_CELLS / 2)
+            kinds = [(one + other)[..., :left] / 2 for one, other in both]
+        return torch.cat([kind.flatten(1) for kind in kinds], dim=1)
 
-    def _grid(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors of all crops, by row and column [R, C, B, D], and the mean of the hidden layer's.
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a vector; of an encoder that does not learn."""
+        with torch.inference_mode():
+            return self(torch.zeros(1, *self.shape, dtype=torch.uint8)).shape[1]
 
-        The latter has no columns without a hidden layer.
-        """
-        rows, columns = self._places()
-        side_down, side_across = self._side()
-        vectors = [
-            self.network(inputs[:, :, top : top + side_down, left : left + side_across])
-            for top in rows
-            for left in columns
+    def _kinds(self, inputs: Tensor) -> list[Tensor]:
+        """Grids of earlier blocks, the network's vectors and the hidden layer's [B, D, R, C]."""
+        maps: list[Tensor] = []
+        blocks = self.network.get_submodule("blocks").children()
+        hooks = [
+            block.register_forward_hook(lambda *seen: maps.append(seen[-1])) for block in blocks
         ]
-        if self.hidden is None:
-            expanded = inputs.new_empty(len(inputs), 0)
-        else:
-            expanded = torch.stack([self.hidden(each) for each in vectors]).mean(0)
-        grid = torch.stack(vectors)
-        return grid.view(len(rows), len(columns), *grid.shape[1:]), expanded
-
-    def _side(self) -> tuple[int, int]:
-        height, width = self.shape[1:]
-        return (height, width) if self.crop is None else (self.crop, self.crop)
-
-    def _places(self) -> tuple[list[int], list[int]]:
-        """Top rows and left columns of the crops, at even distances."""
-        rows, columns = (
-            [round(at) for at in np.linspace(0, gap, 1 + -(-gap // max(1, side // 2)))]
-            for gap, side in (
-                (length - side, side)
-                for length, side in zip(self.shape[1:], self._side(), strict=True)
-            )
-        )
-        return rows, columns
-
-
-def _quarters(grid: Tensor) -> tuple[Tensor, ...]:
-    """Means [B, D] over the quarters of a grid [R, C, B, D]; quarters share a middle row.
-
-    One mean where the grid has a single row or column.
-    """
-    rows, columns = grid.shape[:2]
-    if rows == 1 or columns == 1:
-        return (grid.mean((0, 1)),)
-    down, across = rows // 2, columns // 2
-    halves = (grid[: rows - down], grid[down:])
-    pairs = ((half[:, : columns - across], half[:, across:]) for half in halves)
-    return tuple(part.mean((0, 1)) for pair in pairs for part in pair)
+        try:
+            vectors = self.network(inputs)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        earlier = [one for one, after in pairwise(maps) if one.shape[2:] != after.shape[2:]]
+        grids = [functional.adaptive_avg_pool2d(each.float(), _CELLS) for each in earlier]
+        found = [vectors] if self.hidden is None else [vectors, self.hidden(vectors)]
+        return [*grids, *(each.float()[:, :, None, None] for each in found)]
 
 
 def _hidden_layer(inputs: int, units: int, seed: int) -> nn.Module:
@@ -166,7 +137,6 @@ def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
     content = {
         "model": encoder.model.value,
         "width": encoder.width,
-        "crop": encoder.crop,
         "hidden": encoder.units,
         "shape": list(encoder.shape),
         "mirrored": encoder.mirrored,
@@ -201,7 +171,6 @@ def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
             ModelName(found["model"]),
             shape=shape,
             width=found["width"],
-            crop=found["crop"],
             hidden=found["hidden"],
             mirrored=bool(found["mirrored"]),
             pixels=Pixels(mean=channels, std=channels),

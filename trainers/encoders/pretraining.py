@@ -34,7 +34,7 @@ from labeldp.trainers.encoders.image_encoder import (
     write_whole,
 )
 from labeldp.trainers.models.learner import Training, seeds_of
-from labeldp.trainers.models.networks import seeded
+from labeldp.trainers.models.networks import seeded, smallest_view
 from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_factor
@@ -78,13 +78,13 @@ class Pretraining(Training):
         super().__init__(seed=seed, performance=performance)
         pixels = _pixels_of(images)
         self.config = config
+        self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
             config.model,
             shape=tuple(images.shape[1:]),
             pixels=pixels,
             width=config.width,
-            crop=config.crop or max(1, 5 * min(images.shape[2:]) // 8),
             hidden=config.projection,
             mirrored=config.flip,
             seed=initial,
@@ -125,9 +125,7 @@ class Pretraining(Training):
 
     def _loss(self, images: Tensor) -> Tensor:
         every = images.repeat(self.config.views, 1, 1, 1)
-        crop = self._encoder.crop
-        assert crop is not None
-        drawn = view(every, self.config, self._generator, crop=crop)
+        drawn = view(every, self.config, self._generator, crop=self._crop)
         views = self._encoder.normalized(drawn)
         vectors = logits_of(self._forward, views, self.performance)
         return loss_of(self.config.loss, vectors.view(self.config.views, len(images), -1))
@@ -154,6 +152,18 @@ def described(encoder: ImageEncoder, images: Tensor, *, performance: Performance
             blocks.append(encoder(part.to(device)).float().cpu())
     # A copy outside inference mode can be learned from.
     return torch.cat(blocks).clone()
+
+
+def _crop_of(config: SelfSupervisedConfig, sides: Sequence[int]) -> int:
+    """Side in pixels of a crop of images of these sides."""
+    side = min(sides)
+    crop = max(1, 5 * side // 8) if config.crop is None else config.crop
+    if not smallest_view(side) <= crop <= side:
+        raise ValueError(
+            f"crop is {crop} for images of {sides[0]} x {sides[1]} pixels; it must be "
+            f"{smallest_view(side)} to {side}: five eighths of the shorter side is a good one"
+        )
+    return crop
 
 
 def _pixels_of(images: Tensor) -> Pixels:

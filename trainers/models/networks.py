@@ -299,6 +299,11 @@ _HEAD_SCALE = 9.0
 _NORM_MOMENTUM = 0.4
 
 
+def smallest_view(side: int) -> int:
+    """Return the side of the smallest crop of images of this side that FastCnn can look at."""
+    return SMALLEST_SIDE if side < _SPARED else _PATCH - 1 + 2**3
+
+
 class FastCnn(nn.Module):
     """Whitening, then three blocks of conv, max-pool, norm, GELU, conv, norm, GELU.
 

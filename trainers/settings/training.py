@@ -168,7 +168,7 @@ class FixMatchConfig(FewLabelsConfig):
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
 
 
-_ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28, ModelName.SMALL_CNN)
+_ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28)
 
 
 class PretrainingLoss(StrEnum):

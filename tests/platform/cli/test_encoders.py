@@ -71,9 +71,9 @@ def test_the_pages_encoder_of_the_images_alone_is_in_the_league_of_no_outside_da
     code, _, progress = run(*train)
     assert code == 0 and progress.startswith("epoch 1 of 2: loss ")
     said = answer(*train)  # all is done already: nothing is told
-    assert (said["epochs"], said["finished"], said["dimensions"]) == (2, True, 1056)
+    assert (said["epochs"], said["finished"], said["dimensions"]) == (2, True, 1092)
     said = answer(*embed)
-    assert (said["league"], said["rows"], said["dimensions"]) == ("none", 20, 1056)
+    assert (said["league"], said["rows"], said["dimensions"]) == ("none", 20, 1092)
     assert np.isfinite(np.load("X.npy")).all()
 
 

@@ -223,7 +223,7 @@ def test_vectors_of_private_images(small: None, monkeypatch: pytest.MonkeyPatch)
         str(path) for path in Path("data").rglob("*.*")
     )
     found, progress = of_cifar("x.npy")
-    assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 128, False)
+    assert (found["rows"], found["dimensions"], found["cached"]) == (TRAIN + TEST, 1088, False)
     assert found["league"] == "public-encoder"
     assert "trained on cifar100 with its labels, public by the user's word" in found["provenance"]
     assert [line.split(":")[0] for line in progress[1:11]] == [
