@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.trainers.data.files import first_line, whole_file
-from labeldp.trainers.data.labelled_data import Pixels, PublicData, normalize
+from labeldp.trainers.data.labelled_data import FeatureKind, Pixels, PublicData, normalize
 from labeldp.trainers.data.own_files import existing
 from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
 from labeldp.trainers.models.networks import FastCnn, build_model, seeded
@@ -189,6 +189,11 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
 
     A result that uses it then stays in the league of its data: same images, no labels.
     """
+    if data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"{key} is {file}, which learned of images, but {data.name} is {data.kind.value} here; "
+            f"set data.features=as_they_are, leave data.embeddings out, or leave {key} out"
+        )
     path = existing(file, key=key)
     found = read_whole(path)
     if found.get("images") != data.digest_of_training_images:

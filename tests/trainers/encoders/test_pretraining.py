@@ -341,5 +341,14 @@ def test_a_prior_is_learned_of_an_encoders_vectors(photographs: tuple[PublicData
     seen = prior_features(settings, data).features
     correlation = np.corrcoef(seen.numpy().T, vectors.numpy().T)[:76, 76:].diagonal()
     assert seen.shape == vectors.shape and correlation[vectors.std(0) > 1e-3].min() > 0.99
+    table = PublicData(
+        name="table",
+        num_classes=4,
+        train_features=vectors,
+        test_features=vectors[:4],
+        test_labels=np.arange(4),
+    )
+    with pytest.raises(ValueError, match="learned of images, but table is tabular here"):
+        prior_features(settings, table)
     with pytest.raises(ValueError, match="a prior from uniform is learned of no features"):
         PriorSettings(encoder=file)
