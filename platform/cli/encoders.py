@@ -25,7 +25,7 @@ from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Penalty of the probe, on standardized vectors.
-_RIDGE = 100.0
+_RIDGE = 1000.0
 
 
 def embed(

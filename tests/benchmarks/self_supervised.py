@@ -30,7 +30,7 @@ from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedCo
 
 FAST = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
 #: Penalty of the regression, on standardized features.
-RIDGE = 100.0
+RIDGE = 1000.0
 
 
 def accuracies(

@@ -100,7 +100,8 @@ class ImageEncoder(nn.Module):
     def dimensions(self) -> int:
         """Numbers of a vector; of an encoder that does not learn."""
         with torch.inference_mode():
-            return self(torch.zeros(1, *self.shape, dtype=torch.uint8)).shape[1]
+            vectors: Tensor = self(torch.zeros(1, *self.shape, dtype=torch.uint8))
+        return vectors.shape[1]
 
     def _kinds(self, inputs: Tensor) -> list[Tensor]:
         """Grids of earlier blocks, the network's vectors and the hidden layer's [B, D, R, C]."""
