@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labeldp.platform.cli.command import Answer, plain_text
@@ -113,9 +113,13 @@ def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
 
     It learns from one random half of the rows and is tested on the other, and the other way round.
     """
-    ridge = make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
     halves = KFold(2, shuffle=True, random_state=0)
-    return float(cross_val_score(ridge, vectors, labels, cv=halves).mean())
+    return float(cross_val_score(ridge(), vectors, labels, cv=halves).mean())
+
+
+def ridge() -> Pipeline:
+    """Return ridge regression on standardized vectors, not fitted."""
+    return make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
 
 
 def _note(words: str) -> None:

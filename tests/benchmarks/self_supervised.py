@@ -16,11 +16,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import RidgeClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
+from labeldp.platform.cli.encoders import ridge
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build
 from labeldp.trainers.encoders.pretraining import Pretraining, described
@@ -29,8 +27,6 @@ from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 
 FAST = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
-#: Penalty of the regression, on standardized features.
-RIDGE = 1000.0
 
 
 def accuracies(
@@ -48,9 +44,8 @@ def accuracies(
     assert encoder.units is not None
     found = []
     for kept in (slice(-encoder.units, None), slice(None)):
-        ridge = make_pipeline(StandardScaler(), RidgeClassifier(RIDGE))
-        ridge.fit(rows[:, kept], known[1])
-        found.append(float(ridge.score(others[:, kept], unknown[1])))
+        fitted = ridge().fit(rows[:, kept], known[1])
+        found.append(float(fitted.score(others[:, kept], unknown[1])))
     return found[0], found[1]
 
 

@@ -157,11 +157,12 @@ def described(encoder: ImageEncoder, images: Tensor, *, performance: Performance
 def _crop_of(config: SelfSupervisedConfig, sides: Sequence[int]) -> int:
     """Side in pixels of a crop of images of these sides."""
     side = min(sides)
-    crop = max(1, 5 * side // 8) if config.crop is None else config.crop
-    if not smallest_view(side) <= crop <= side:
+    least = smallest_view(side)
+    crop = max(least, 5 * side // 8) if config.crop is None else config.crop
+    if not least <= crop <= side:
         raise ValueError(
             f"crop is {crop} for images of {sides[0]} x {sides[1]} pixels; it must be "
-            f"{smallest_view(side)} to {side}: five eighths of the shorter side is a good one"
+            f"{least} to {side}: five eighths of the shorter side is a good one"
         )
     return crop
 
