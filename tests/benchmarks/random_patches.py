@@ -16,9 +16,8 @@ from torch import Tensor
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.priors import kernel_directions, moment_query
+from labeldp.trainers.methods.priors import kernel_directions, moment_query, probabilities_of
 from labeldp.trainers.models.features import RandomPatchFeatures
 
 EPSILONS = (0.5, 1.0, 2.0)
@@ -43,7 +42,7 @@ def moment_accuracies(data: LabelledData, train: Tensor, test: Tensor) -> None:
         generator = np.random.default_rng(0)
         moments = mechanism.release(data.train_labels, query.weights, generator=generator)
         scores = query.scores(np.asarray(moments), noise_std=noise_std)
-        prior = project_to_simplex(scores.astype(np.float64))
+        prior = probabilities_of(scores)
         right = 100 * float((prior.argmax(1) == data.train_labels).mean())
         targets = torch.from_numpy(prior) - 1 / classes
         found = probe_accuracy(train, targets, test, torch.from_numpy(data.public.test_labels))

@@ -18,6 +18,7 @@ from labeldp.trainers.methods.priors import (
     learned_prior,
     moment_query,
     prior_features,
+    probabilities_of,
 )
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
@@ -284,3 +285,15 @@ def test_without_noise_it_is_kernel_regression_and_noise_stays_within_what_is_to
     assert (exact.argmax(1) == labels).mean() > 0.99
     np.testing.assert_allclose(exact.sum(1), 1, atol=0.15)
     assert 0.01 < np.std([scores(3.0, seed) for seed in range(20)], axis=0).mean() < 0.1
+
+
+def test_probabilities_of_classes_are_about_as_high_as_they_are_right() -> None:
+    directions, labels = directions_of_digits()
+    query = moment_query(directions, noise_std=1.0, tolerated=0.1)
+    mechanism = LabelMoments(noise_std=1.0, num_classes=10)
+    moments = mechanism.release(labels, query.weights, generator=np.random.default_rng(0))
+    scores = query.scores(moments, noise_std=1.0)
+    prior = probabilities_of(scores)
+    np.testing.assert_allclose(prior.sum(1), 1)
+    right = float((prior.argmax(1) == labels).mean())
+    assert right - 0.1 < prior.max(1).mean() < right
