@@ -17,7 +17,7 @@ from torch import Tensor
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.priors import kernel_directions, moment_query, probabilities_of
+from labeldp.trainers.methods.priors import kernel_directions, moment_query, probabilities_from
 from labeldp.trainers.models.features import RandomPatchFeatures
 
 EPSILONS = (0.5, 1.0, 2.0)
@@ -41,8 +41,7 @@ def moment_accuracies(data: LabelledData, train: Tensor, test: Tensor) -> None:
         mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
         generator = np.random.default_rng(0)
         moments = mechanism.release(data.train_labels, query.weights, generator=generator)
-        scores = query.scores(np.asarray(moments), noise_std=noise_std)
-        prior = probabilities_of(scores)
+        prior = probabilities_from(np.asarray(moments), query, directions, noise_std=noise_std)
         right = 100 * float((prior.argmax(1) == data.train_labels).mean())
         targets = torch.from_numpy(prior) - 1 / classes
         found = probe_accuracy(train, targets, test, torch.from_numpy(data.public.test_labels))

@@ -72,6 +72,8 @@ _TOLERATED = 0.1
 #: Exponent of the scores of MOMENTS in probabilities. Log loss on the true training labels of
 #: CIFAR-10, MNIST and Fashion-MNIST chose it, among five values, which no epsilon pays for either.
 _CONTRAST = 2
+#: Rounds in which probabilities are the expectation. The first gains most; chosen likewise.
+_ROUNDS = 2
 
 
 def learned_prior(
@@ -141,19 +143,8 @@ def learned_moments(
         shares = shares_of_persons(query.weights, labels.persons)
         query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
-    scores = query.scores(moments, noise_std=mechanism.noise_std)
-    return _smooth(probabilities_of(scores), settings)
-
-
-def probabilities_of(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return probabilities [N, K] of the classes from a regression of one-hot labels [N, K].
-
-    Regression of zeros and ones understates how sure a class is. In proportion to squares, the
-    largest probability of a row is about as high as it is often right.
-    """
-    squares = project_to_simplex(scores.astype(np.float64)) ** _CONTRAST
-    calibrated: NDArray[np.float64] = squares / squares.sum(1, keepdims=True)
-    return calibrated
+    found = probabilities_from(moments, query, directions, noise_std=mechanism.noise_std)
+    return _smooth(found, settings)
 
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
@@ -294,16 +285,24 @@ class MomentQuery:
     directions: Directions
     scale: float
 
-    def scores(self, moments: NDArray[np.floating], *, noise_std: float) -> NDArray[np.float32]:
+    def scores(
+        self,
+        moments: NDArray[np.floating],
+        *,
+        noise_std: float,
+        expected: NDArray[np.float32] | None = None,
+    ) -> NDArray[np.float32]:
         """Return the posterior mean of the one-hot labels [N, K]: near 0..1, rows near a sum of 1.
 
-        `moments` are noisy sums [M, K] of one-hot labels along the weights.
+        `moments` are noisy sums [M, K] of one-hot labels along the weights; `expected` is the prior
+        mean [N, K], by default the same for all classes.
         """
         values, strengths = self.directions.values, self.directions.strengths
         examples, classes = len(values), moments.shape[1]
         mean = 1 / classes
-        known = mean * self.weights.sum(0, dtype=np.float64)
-        sums = np.asarray(moments, np.float64) - known[:, None]
+        if expected is None:
+            expected = np.full((examples, classes), mean, np.float32)
+        sums = np.asarray(moments, np.float64) - self.weights.T @ expected
         mixing = (self.weights.T @ values).astype(np.float64) * self.scale
         sums *= self.scale
         # Each direction carries labels with a variance in proportion to its strength; in all there
@@ -312,7 +311,8 @@ class MomentQuery:
         noise = (self.scale * noise_std) ** 2
         normal = mixing.T @ mixing + np.diag(noise / variance)
         coefficients = np.linalg.solve(normal, mixing.T @ sums)
-        return values @ coefficients.astype(np.float32) + np.float32(mean)
+        scores: NDArray[np.float32] = values @ coefficients.astype(np.float32) + expected
+        return scores
 
 
 def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
@@ -340,6 +340,32 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
         directions=Directions(values=values, strengths=directions.strengths[:count]),
         scale=scale,
     )
+
+
+def probabilities_from(
+    moments: NDArray[np.floating], query: MomentQuery, directions: Directions, *, noise_std: float
+) -> NDArray[np.float64]:
+    """Return probabilities of the classes [N, K] from noisy sums of labels [M, K].
+
+    The sums tell of few directions. But a label is one class, so probabilities tell of the others
+    too: they serve as the next round's expectation.
+    """
+    found = probabilities_of(query.scores(moments, noise_std=noise_std))
+    for _ in range(_ROUNDS):
+        expected = directions.values @ (directions.values.T @ found.astype(np.float32))
+        found = probabilities_of(query.scores(moments, noise_std=noise_std, expected=expected))
+    return found
+
+
+def probabilities_of(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return probabilities [N, K] of the classes from a regression of one-hot labels [N, K].
+
+    Regression of zeros and ones understates how sure a class is. In proportion to squares, the
+    largest probability of a row is about as high as it is often right.
+    """
+    squares = project_to_simplex(scores.astype(np.float64)) ** _CONTRAST
+    calibrated: NDArray[np.float64] = squares / squares.sum(1, keepdims=True)
+    return calibrated
 
 
 def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:

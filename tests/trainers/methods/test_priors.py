@@ -18,6 +18,7 @@ from labeldp.trainers.methods.priors import (
     learned_prior,
     moment_query,
     prior_features,
+    probabilities_from,
     probabilities_of,
 )
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
@@ -297,3 +298,22 @@ def test_probabilities_of_classes_are_about_as_high_as_they_are_right() -> None:
     np.testing.assert_allclose(prior.sum(1), 1)
     right = float((prior.argmax(1) == labels).mean())
     assert right - 0.1 < prior.max(1).mean() < right
+
+
+def test_probabilities_tell_more_than_the_sums_alone() -> None:
+    directions, labels = directions_of_digits()
+    query = moment_query(directions, noise_std=10.0, tolerated=0.1)
+    assert query.weights.shape[1] < len(directions.strengths) / 10
+    mechanism = LabelMoments(noise_std=10.0, num_classes=10)
+
+    def right(prior: NDArray[np.float64]) -> float:
+        np.testing.assert_allclose(prior.sum(1), 1)
+        return float((prior.argmax(1) == labels).mean())
+
+    gains = []
+    for seed in range(5):
+        generator = np.random.default_rng(seed)
+        moments = mechanism.release(labels, query.weights, generator=generator)
+        alone = right(probabilities_of(query.scores(moments, noise_std=10.0)))
+        gains.append(right(probabilities_from(moments, query, directions, noise_std=10.0)) - alone)
+    assert np.mean(gains) > 0.01
