@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -285,6 +286,11 @@ class MomentQuery:
     directions: Directions
     scale: float
 
+    @cached_property
+    def _mixing(self) -> NDArray[np.float64]:
+        """What each sum holds of each direction [M, M]."""
+        return (self.weights.T @ self.directions.values).astype(np.float64) * self.scale
+
     def scores(
         self,
         moments: NDArray[np.floating],
@@ -303,7 +309,7 @@ class MomentQuery:
         if expected is None:
             expected = np.full((examples, classes), mean, np.float32)
         sums = np.asarray(moments, np.float64) - self.weights.T @ expected
-        mixing = (self.weights.T @ values).astype(np.float64) * self.scale
+        mixing = self._mixing
         sums *= self.scale
         # Each direction carries labels with a variance in proportion to its strength; in all there
         # is the variance of a one-hot entry, times the number of examples.
