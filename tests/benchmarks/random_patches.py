@@ -41,7 +41,9 @@ def moment_accuracies(data: LabelledData, train: Tensor, test: Tensor) -> None:
         mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
         generator = np.random.default_rng(0)
         moments = mechanism.release(data.train_labels, query.weights, generator=generator)
-        prior = probabilities_from(np.asarray(moments), query, directions, noise_std=noise_std)
+        prior = probabilities_from(
+            np.asarray(moments), query, directions, noise_std=noise_std, seed=0
+        )
         right = 100 * float((prior.argmax(1) == data.train_labels).mean())
         targets = torch.from_numpy(prior) - 1 / classes
         found = probe_accuracy(train, targets, test, torch.from_numpy(data.public.test_labels))

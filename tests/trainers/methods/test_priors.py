@@ -19,7 +19,6 @@ from labeldp.trainers.methods.priors import (
     moment_query,
     prior_features,
     probabilities_from,
-    probabilities_of,
 )
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
@@ -288,32 +287,38 @@ def test_without_noise_it_is_kernel_regression_and_noise_stays_within_what_is_to
     assert 0.01 < np.std([scores(3.0, seed) for seed in range(20)], axis=0).mean() < 0.1
 
 
-def test_probabilities_of_classes_are_about_as_high_as_they_are_right() -> None:
+def answered(
+    directions: Directions, labels: NDArray[np.int64], noise_std: float, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Return probabilities of the classes, and the regression that they are made of."""
+    classes = int(labels.max()) + 1
+    query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
+    mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
+    generator = np.random.default_rng(seed)
+    moments = mechanism.release(labels, query.weights, generator=generator)
+    found = probabilities_from(moments, query, directions, noise_std=noise_std, seed=0)
+    np.testing.assert_allclose(found.sum(1), 1)
+    return found, query.scores(moments, noise_std=noise_std)
+
+
+def test_labels_that_features_determine_are_as_probable_as_they_are_right() -> None:
     directions, labels = directions_of_digits()
-    query = moment_query(directions, noise_std=1.0, tolerated=0.1)
-    mechanism = LabelMoments(noise_std=1.0, num_classes=10)
-    moments = mechanism.release(labels, query.weights, generator=np.random.default_rng(0))
-    scores = query.scores(moments, noise_std=1.0)
-    prior = probabilities_of(scores)
-    np.testing.assert_allclose(prior.sum(1), 1)
-    right = float((prior.argmax(1) == labels).mean())
-    assert right - 0.1 < prior.max(1).mean() < right
+    for noise_std, gain in ((1.0, 0.001), (10.0, 0.02)):
+        several = [answered(directions, labels, noise_std, seed) for seed in range(5)]
+        right = [np.mean(found.argmax(1) == labels) for found, _ in several]
+        alone = [np.mean(scores.argmax(1) == labels) for _, scores in several]
+        assert np.mean(right) > np.mean(alone) + gain
+        assert abs(np.mean([found.max(1).mean() for found, _ in several]) - np.mean(right)) < 0.1
+        assert np.mean([scores.max(1).mean() for _, scores in several]) < np.mean(right) - 0.08
 
 
-def test_probabilities_tell_more_than_the_sums_alone() -> None:
-    directions, labels = directions_of_digits()
-    query = moment_query(directions, noise_std=10.0, tolerated=0.1)
-    assert query.weights.shape[1] < len(directions.strengths) / 10
-    mechanism = LabelMoments(noise_std=10.0, num_classes=10)
-
-    def right(prior: NDArray[np.float64]) -> float:
-        np.testing.assert_allclose(prior.sum(1), 1)
-        return float((prior.argmax(1) == labels).mean())
-
-    gains = []
+def test_random_labels_keep_their_probabilities() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(4000, 4)).astype(np.float32)
+    rates = 1 / (1 + np.exp(1 - features[:, 0]))
+    labels = (generator.random(4000) < rates).astype(np.int64)
+    directions = kernel_directions(torch.from_numpy(features), landmarks=300, seed=0)
     for seed in range(5):
-        generator = np.random.default_rng(seed)
-        moments = mechanism.release(labels, query.weights, generator=generator)
-        alone = right(probabilities_of(query.scores(moments, noise_std=10.0)))
-        gains.append(right(probabilities_from(moments, query, directions, noise_std=10.0)) - alone)
-    assert np.mean(gains) > 0.01
+        found, _ = answered(directions, labels, 3.0, seed)
+        assert np.abs(found[:, 1] - rates).mean() < 0.08
+        assert abs(found[:, 1].mean() - labels.mean()) < 0.03
