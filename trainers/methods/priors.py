@@ -371,7 +371,9 @@ def probabilities_from(
         found = _read(
             moments + noise, query, directions, noise_std=2**0.5 * noise_std, contrast=contrast
         )
-        return float(np.square(query.weights.T @ found - (moments - noise)).sum())
+        # In single precision: a copy of the weights in double would be large.
+        answer = query.weights.T @ found.astype(np.float32)
+        return float(np.square(answer - (moments - noise)).sum())
 
     best = min(_CONTRASTS, key=error)
     return _read(moments, query, directions, noise_std=noise_std, contrast=best)
