@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "models.keep")
+#: Keys that name files. Their content counts, and their place does not.
+_FILE_KEYS = ("trainer.encoder", "trainer.prior.encoder", "trainer.prior.path")
 
 #: One label in so many is spoiled by default, for both audits together.
 LABELS_PER_CANARY = 100
@@ -646,5 +649,10 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     The place of the data does not count; `data_fingerprint` of the public features does.
     """
     flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
+    for name in _FILE_KEYS:
+        file = flat.get(name)
+        if file is not None and Path(file).is_file():  # a missing one is refused with its path
+            with open(file, "rb") as opened:
+                flat[name] = hashlib.file_digest(opened, "sha256").hexdigest()
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,18 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
     others = {config_hash(with_changes(base, c), data_fingerprint="a") for c in changes}
     others.add(config_hash(base, data_fingerprint="b"))
     assert len(others | {digest}) == len(changes) + 2
+
+
+def test_hash_sees_what_is_in_a_file_and_not_where_it_is(tmp_path: Path) -> None:
+    def digest(name: str, content: bytes) -> str:
+        file = tmp_path / name
+        file.write_bytes(content)
+        config = with_changes(TrialConfig(), {"trainer.encoder": str(file)})
+        return config_hash(config, data_fingerprint="a")
+
+    first = digest("encoder.pt", b"sixteen epochs")
+    assert digest("moved.pt", b"sixteen epochs") == first
+    assert digest("encoder.pt", b"forty epochs") != first
 
 
 def test_secure_noise_is_set_by_a_key_and_excludes_a_seed() -> None:
