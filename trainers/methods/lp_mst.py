@@ -261,7 +261,10 @@ class LpMst(Stages):
 
 
 class StagedMoments(Stages):
-    """Networks on moment labels: each lends its features to the question of the next one."""
+    """Networks on moment labels: each lends its features to the question of the next one.
+
+    Its predictions are what the answer is read against: earlier releases count too.
+    """
 
     config: StagedMomentsConfig
 
@@ -284,15 +287,22 @@ class StagedMoments(Stages):
         self._targets = state["targets"].to(self._current.device)
 
     def _next_stage(self) -> None:
-        found = self._current.predictor().features(self._data.train_features)
-        self._ask(found)
+        examples, network = self._data.train_features, self._current
+        self._ask(network.predictor().features(examples), network.predict(examples))
         self.stage += 1
         self._current = self._new_learner()
 
-    def _ask(self, beside: Sequence[torch.Tensor] = ()) -> None:
+    def _ask(
+        self,
+        beside: Sequence[torch.Tensor] = (),
+        before: NDArray[np.floating] | None = None,
+    ) -> None:
         mechanism = self.config.mechanism(self._data.num_classes)
         moments = learned_moments(
-            self.config.prior, self._data, self._labels, mechanism=mechanism, beside=beside
+            *(self.config.prior, self._data, self._labels),
+            mechanism=mechanism,
+            beside=beside,
+            before=before,
         )
         device = self._performance.torch_device()
         self._targets = torch.from_numpy(moments.astype(np.float32)).to(device)

@@ -64,8 +64,10 @@ _WIDTH = 1.5
 #: otherwise decide how much noise all need.
 _KEPT_WHOLE = 0.9
 #: How much more of the labels lies along the directions that are queried than along the average
-#: direction of the features: labels vary more smoothly than features do.
+#: direction of the features: labels vary more smoothly than features do. Once most labels can be
+#: guessed, what is left of them varies less smoothly, and the sums choose one of these.
 _SMOOTHNESS = 10.0
+_LATER_SMOOTHNESS = (10.0, 3.0, 1.0)
 #: Directions that hold less than this share of the strongest one are numerical noise.
 _LEAST_SHARE = 1e-7
 #: Standard deviation of the noise in a prediction by MOMENTS, which lies between 0 and 1.
@@ -73,8 +75,8 @@ _TOLERATED = 0.1
 #: Exponents of scores of MOMENTS in probabilities, of which the sums choose one.
 _CONTRASTS = (1, 1.5, 2)
 #: Rounds in which sums are read. Right guesses and log loss on the true training labels of
-#: CIFAR-10, MNIST, Fashion-MNIST, digits and Adult chose it and the exponents; no epsilon pays for
-#: that either.
+#: CIFAR-10, MNIST, Fashion-MNIST, digits and Adult chose it and what the sums choose among; no
+#: epsilon pays for that either.
 _ROUNDS = 3
 
 
@@ -124,11 +126,12 @@ def learned_moments(
     *,
     mechanism: LabelMoments,
     beside: Sequence[Tensor] = (),
+    before: NDArray[np.floating] | None = None,
 ) -> NDArray[np.float64]:
     """Return the prior of MOMENTS of every training example [N, K], by this mechanism.
 
-    `beside` are more kinds of features, each [N, ...], that were made of releases and public
-    features alone.
+    `beside` are more kinds of features, each [N, ...], and `before` probabilities known so far
+    [N, K], both made of releases and public features alone.
     """
     data.require_numbers(user=f"a prior from {settings.source}")
     rows = prior_features(settings, data)
@@ -146,7 +149,10 @@ def learned_moments(
         query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
     found = probabilities_from(
-        moments, query, directions, noise_std=mechanism.noise_std, seed=settings.seed
+        *(moments, query, directions),
+        noise_std=mechanism.noise_std,
+        seed=settings.seed,
+        before=before,
     )
     return _smooth(found, settings)
 
@@ -300,11 +306,13 @@ class MomentQuery:
         *,
         noise_std: float,
         expected: NDArray[np.float32] | None = None,
+        smoothness: float = _SMOOTHNESS,
     ) -> NDArray[np.float32]:
         """Return the posterior mean of the one-hot labels [N, K]: near 0..1, rows near a sum of 1.
 
         `moments` are noisy sums [M, K] of one-hot labels along the weights; `expected` is the prior
-        mean [N, K], by default the same for all classes.
+        mean [N, K], by default the same for all classes, and `smoothness` the share of the
+        variance around it along these directions, in units of the average direction's.
         """
         values, strengths = self.directions.values, self.directions.strengths
         examples, classes = len(values), moments.shape[1]
@@ -316,7 +324,7 @@ class MomentQuery:
         sums *= self.scale
         # Each direction carries labels with a variance in proportion to its strength; in all there
         # is the variance of a one-hot entry, times the number of examples.
-        variance = examples * mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
+        variance = examples * mean * (1 - mean) * smoothness * strengths / strengths.sum()
         noise = (self.scale * noise_std) ** 2
         normal = mixing.T @ mixing + np.diag(noise / variance)
         coefficients = np.linalg.solve(normal, mixing.T @ sums)
@@ -358,39 +366,56 @@ def probabilities_from(
     *,
     noise_std: float,
     seed: int,
+    before: NDArray[np.floating] | None = None,
 ) -> NDArray[np.float64]:
     """Return probabilities of the classes [N, K] from noisy sums of labels [M, K].
 
     Where labels are random given the features, a regression of zeros and ones finds their
     probabilities. Where features determine the label it understates how sure a class is; a power of
-    its scores is right. The sums themselves decide which: as much noise again, once added and once
-    subtracted, makes two independent answers of them, one to learn from and one to check.
+    its scores is right. They then are the prior mean of the next reading, and `before` [N, K], if
+    known, that of the first.
+
+    The sums themselves choose this power, and how smooth labels are around that mean: as much noise
+    again, once added and once subtracted, makes two independent answers of them, one to learn from
+    and one to check.
     """
     values = directions.values
 
-    def read(sums: NDArray[np.floating], noise_std: float, contrast: float) -> NDArray[np.float64]:
+    def along(found: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Return probabilities [N, K] as far as all directions tell them."""
+        projected: NDArray[np.float32] = values @ (values.T @ found.astype(np.float32))
+        return projected
+
+    first = None if before is None else along(before)
+
+    def read(
+        sums: NDArray[np.floating], noise_std: float, contrast: float, smoothness: float
+    ) -> NDArray[np.float64]:
         """Return probabilities in proportion to scores to the power of `contrast`."""
-        expected = None
+        expected, smooth = first, _SMOOTHNESS
         for _ in range(_ROUNDS):
-            scores = query.scores(sums, noise_std=noise_std, expected=expected)
+            scores = query.scores(sums, noise_std=noise_std, expected=expected, smoothness=smooth)
+            smooth = smoothness
             powers = project_to_simplex(scores.astype(np.float64)) ** contrast
             found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
             # Sums tell of few directions. Probabilities of more contrast than scores tell of all.
             if contrast > 1:
-                expected = values @ (values.T @ found.astype(np.float32))
+                expected = along(found)
             else:  # no more than the frequencies of the classes
                 expected = np.broadcast_to(found.mean(0, dtype=np.float32), found.shape)
         return found
 
     noise = np.random.default_rng((seed, 1)).normal(scale=noise_std, size=moments.shape)
 
-    def error(contrast: float) -> float:
-        found = read(moments + noise, math.sqrt(2) * noise_std, contrast)
+    def error(contrast: float, smoothness: float) -> float:
+        found = read(moments + noise, math.sqrt(2) * noise_std, contrast, smoothness)
         # In single precision: a copy of the weights in double would be large.
         answer = query.weights.T @ found.astype(np.float32)
         return float(np.square(answer - (moments - noise)).sum())
 
-    return read(moments, noise_std, min(_CONTRASTS, key=error))
+    contrast = min(_CONTRASTS, key=lambda each: error(each, _SMOOTHNESS))
+    smoothness = min(_LATER_SMOOTHNESS, key=lambda each: error(contrast, each))
+    return read(moments, noise_std, contrast, smoothness)
 
 
 def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:

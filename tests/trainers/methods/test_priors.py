@@ -288,7 +288,11 @@ def test_without_noise_it_is_kernel_regression_and_noise_stays_within_what_is_to
 
 
 def answered(
-    directions: Directions, labels: NDArray[np.int64], noise_std: float, seed: int
+    directions: Directions,
+    labels: NDArray[np.int64],
+    noise_std: float,
+    seed: int,
+    before: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
     """Return probabilities of the classes, and the regression that they are made of."""
     classes = int(labels.max()) + 1
@@ -296,7 +300,9 @@ def answered(
     mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
     generator = np.random.default_rng(seed)
     moments = mechanism.release(labels, query.weights, generator=generator)
-    found = probabilities_from(moments, query, directions, noise_std=noise_std, seed=0)
+    found = probabilities_from(
+        moments, query, directions, noise_std=noise_std, seed=0, before=before
+    )
     np.testing.assert_allclose(found.sum(1), 1)
     return found, query.scores(moments, noise_std=noise_std)
 
@@ -310,6 +316,17 @@ def test_labels_that_features_determine_are_as_probable_as_they_are_right() -> N
         assert np.mean(right) > np.mean(alone) + gain
         assert abs(np.mean([found.max(1).mean() for found, _ in several]) - np.mean(right)) < 0.1
         assert np.mean([scores.max(1).mean() for _, scores in several]) < np.mean(right) - 0.08
+
+
+def test_an_earlier_answer_counts_beside_a_later_one() -> None:
+    directions, labels = directions_of_digits()
+    alone, both = list[float](), list[float]()
+    for seed in range(5):
+        first, _ = answered(directions, labels, 20.0, seed)
+        for before, right in ((None, alone), (first, both)):
+            second, _ = answered(directions, labels, 20.0, 100 + seed, before)
+            right.append(float(np.mean(second.argmax(1) == labels)))
+    assert np.mean(both) > np.mean(alone) + 0.01
 
 
 def test_random_labels_keep_their_probabilities() -> None:
