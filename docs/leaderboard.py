@@ -1,4 +1,4 @@
-"""Check docs/leaderboard.json, and write docs/leaderboard.md from it.
+"""Check docs/leaderboard.json; write docs/leaderboard.md and docs/frontier.svg from it.
 
     python docs/leaderboard.py
 
@@ -10,11 +10,25 @@ held them; others name their paper. Add an entry, and run the command.
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
+from matplotlib import pyplot
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 FILE = Path(__file__).with_name("leaderboard.json")
+FIGURE = FILE.with_name("frontier.svg")
+#: Epsilons at which the frontier is tabulated.
+_EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+#: Where the figure ends.
+_MOST = 10.0
+_OWN_LEAGUE = "no outside data"
+#: Sets of the figure, and the accuracies between which it shows them, in %.
+_SHOWN = {
+    "MNIST": (90, 100),
+    "Fashion-MNIST": (70, 95),
+    "CIFAR-10": (50, 100),
+    "CIFAR-100": (20, 80),
+}
 _Text = Annotated[str, Field(min_length=2, pattern=r"^[^|\n]*$")]
 _EXACT = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -85,6 +99,98 @@ def entries(text: str) -> list[Entry]:
     return TypeAdapter(list[Entry]).validate_json(text)
 
 
+class Best(NamedTuple):
+    """A result that no other reaches at its epsilon or a smaller one."""
+
+    epsilon: float
+    accuracy: float
+    entry: Entry
+
+
+def frontier(found: list[Entry], *, ours: bool, pure: bool) -> list[Best]:
+    """Return the best results of entries, epsilon and accuracy rising.
+
+    A pure guarantee holds at every delta: without `pure`, results at delta 0 are among them.
+    """
+    results = (
+        Best(result[0], result[1], entry)
+        for entry in found
+        if entry.holds == "for any data"
+        and (entry.run is not None) == ours
+        and (entry.delta == 0 or not pure)
+        for result in entry.results
+    )
+    best: list[Best] = []
+    for each in sorted(results, key=lambda each: (each.epsilon, -each.accuracy)):
+        if not best or each.accuracy > best[-1].accuracy:
+            best.append(each)
+    return best
+
+
+#: Columns of the frontier, and how the figure draws them.
+_FRONTIERS = {
+    "labeldp, at a delta": {"ours": True, "pure": False},
+    "published, at a delta": {"ours": False, "pure": False},
+    "labeldp, pure": {"ours": True, "pure": True},
+    "published, pure": {"ours": False, "pure": True},
+}
+
+
+def _frontier_table(members: list[Entry], rows: list[Entry]) -> Iterator[str]:
+    """Lines of the table of a set and league; none without results of both sides."""
+    columns = [frontier(members, **which) for which in _FRONTIERS.values()]
+    if not (columns[0] and columns[1]):
+        return
+    yield from ("", f"### {members[0].data}: {members[0].league}", "")
+    yield f"| epsilon | {' | '.join(_FRONTIERS)} |"
+    yield "|---" * (1 + len(columns)) + "|"
+    for epsilon in _EPSILONS:
+        known = [[best for best in column if best.epsilon <= epsilon] for column in columns]
+        most = [column[-1].accuracy if column else 0.0 for column in known]
+        cells = []
+        for place, column in enumerate(known):
+            ahead = most[place] > most[place ^ 1]  # labeldp and published stand in pairs
+            cells.append(_cell(column[-1], epsilon, rows, ahead=ahead) if column else "")
+        if any(cells):
+            yield f"| {epsilon:g} | {' | '.join(cells)} |"
+
+
+def _cell(best: Best, epsilon: float, rows: list[Entry], *, ahead: bool) -> str:
+    bold = "**" if ahead else ""
+    smaller = f" at {best.epsilon:g}" if best.epsilon < epsilon else ""
+    row = rows.index(best.entry) + 1
+    return f"{bold}{best.accuracy:g}{bold}{smaller}, {best.entry.method} [{row}](#rows)"
+
+
+def draw(found: list[Entry], file: Path) -> None:
+    """Draw the frontier of each set without outside data."""
+    pyplot.rcParams.update({"svg.hashsalt": "labeldp", "svg.fonttype": "none"})
+    figure, panels = pyplot.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+    for axes, (data, shown) in zip(panels.flat, _SHOWN.items(), strict=True):
+        members = [each for each in found if (each.data, each.league) == (data, _OWN_LEAGUE)]
+        for name, which in _FRONTIERS.items():
+            best = frontier(members, **which)
+            axes.plot(
+                [each.epsilon for each in best] + [_MOST],
+                [each.accuracy for each in best] + [best[-1].accuracy],
+                label=name,
+                color="#00796b" if which["ours"] else "#b0562c",
+                drawstyle="steps-post",
+                linestyle="--" if which["pure"] else "-",
+                marker="o",
+                fillstyle="none" if which["pure"] else "full",
+                markevery=range(len(best)),
+            )
+        axes.set(title=data, xscale="log", xlabel="epsilon", ylabel="test accuracy, %")
+        axes.set(xlim=(0.04, _MOST), ylim=shown)
+        axes.set_xticks(_EPSILONS, [f"{each:g}" for each in _EPSILONS])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.savefig(file, metadata={"Date": None})
+    pyplot.close(figure)
+
+
 def page(found: list[Entry]) -> str:
     """Return the page, in Markdown."""
     return "\n".join(_lines(sorted(found, key=lambda entry: entry.board))) + "\n"
@@ -100,10 +206,19 @@ def _lines(found: list[Entry]) -> Iterator[str]:
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
         "- Each table has one data set, league (source of the features) and guarantee: pure, at a "
         "delta, or for the given data (epsilon was computed from secret votes).",
-        "- Bold rows are labeldp's. Networks differ: a row is a method **and** its network.",
+        "- Bold rows of the tables are labeldp's. Networks differ: a row is a method **and** its "
+        "network.",
         "- Epsilon does not cover tuning on true labels; the list of rows states it.",
         "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )
+    yield from ("", "## Frontier", "", "![test accuracy against epsilon](frontier.svg)", "")
+    yield (
+        "The best accuracy in % at each epsilon or a smaller one. A pure guarantee also holds at a "
+        "delta. Bold is the better of labeldp and published. Test accuracy chose each cell among "
+        "all rows below."
+    )
+    for _, group in groupby(found, key=lambda entry: entry.board[:2]):
+        yield from _frontier_table(list(group), found)
     for (data, league, kind), group in groupby(found, key=lambda entry: entry.board):
         members = list(group)
         metric = members[0].metric
@@ -129,4 +244,6 @@ def _lines(found: list[Entry]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    FILE.with_suffix(".md").write_text(page(entries(FILE.read_text())))
+    FOUND = entries(FILE.read_text())
+    FILE.with_suffix(".md").write_text(page(FOUND))
+    draw(FOUND, FIGURE)

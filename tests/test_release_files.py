@@ -78,6 +78,26 @@ def test_the_leaderboard_is_made_of_its_entries_and_ours_stand_in_the_pages() ->
         assert prepare(sweep, plan_options(sweep, given))[1], run.command
 
 
+def test_the_figure_of_the_frontier_is_made_of_the_entries(tmp_path: Path) -> None:
+    again = tmp_path / "frontier.svg"
+    leaderboard.draw(leaderboard.entries(BOARD.read_text()), again)
+    number = re.compile(r"(?<![\w#])-?\d+(?:\.\d+)?")
+    drawn, kept = again.read_text(), leaderboard.FIGURE.read_text()
+    assert number.sub("", drawn) == number.sub("", kept)
+    found, expected = ([float(each) for each in number.findall(text)] for text in (drawn, kept))
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_a_frontier_rises_and_a_pure_result_also_counts_at_a_delta() -> None:
+    found = [each for each in leaderboard.entries(BOARD.read_text()) if each.data == "CIFAR-10"]
+    pure, at_a_delta = (leaderboard.frontier(found, ours=True, pure=pure) for pure in (True, False))
+    for front in (pure, at_a_delta):
+        assert all(a.epsilon < b.epsilon and a.accuracy < b.accuracy for a, b in pairwise(front))
+    assert {each.entry.delta for each in pure} == {0.0}
+    assert {each.entry.delta > 0 for each in at_a_delta} == {True, False}
+    assert all(each.entry.run for each in at_a_delta)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
