@@ -206,16 +206,16 @@ def _lines(found: list[Entry]) -> Iterator[str]:
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
         "- Each table has one data set, league (source of the features) and guarantee: pure, at a "
         "delta, or for the given data (epsilon was computed from secret votes).",
-        "- Bold rows of the tables are labeldp's. Networks differ: a row is a method **and** its "
+        "- Bold rows below the frontier are labeldp's. Networks differ: a row is a method **and** its "
         "network.",
         "- Epsilon does not cover tuning on true labels; the list of rows states it.",
         "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )
     yield from ("", "## Frontier", "", "![test accuracy against epsilon](frontier.svg)", "")
     yield (
-        "The best accuracy in % at each epsilon or a smaller one. A pure guarantee also holds at a "
-        "delta. Bold is the better of labeldp and published. Test accuracy chose each cell among "
-        "all rows below."
+        "Each cell is the best accuracy in % at this epsilon or a smaller one; test accuracy chose "
+        "it among all rows below. A pure guarantee also holds at a delta. In this section bold "
+        "marks the better of labeldp and published."
     )
     for _, group in groupby(found, key=lambda entry: entry.board[:2]):
         yield from _frontier_table(list(group), found)
