@@ -206,8 +206,8 @@ def _lines(found: list[Entry]) -> Iterator[str]:
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
         "- Each table has one data set, league (source of the features) and guarantee: pure, at a "
         "delta, or for the given data (epsilon was computed from secret votes).",
-        "- Bold rows below the frontier are labeldp's. Networks differ: a row is a method **and** its "
-        "network.",
+        "- Bold rows below the frontier are labeldp's. Networks differ: a row is a method **and** "
+        "its network.",
         "- Epsilon does not cover tuning on true labels; the list of rows states it.",
         "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )

@@ -401,8 +401,8 @@ class EvaluationSettings:
         None,
         "Epsilon of each trial's `count` or `histogram`. Only held-out labels pay it, so a "
         "trial costs the larger of it and the training's epsilon. Null: 0.05 to 1 for a "
-        "count, by its number of labels, and 1 for a histogram. The default never raises the "
-        "cost of a trial or sweep (docs/epsilon.md).",
+        "count, by its number of labels, and 1 for a histogram. Only with many trials on one "
+        "release does the default raise the cost of a sweep (docs/epsilon.md).",
     )
     largest_error: Share | None = key(
         None,

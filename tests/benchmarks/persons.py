@@ -1,4 +1,4 @@
-"""Sums bounded per person beside composition: the table of docs/persons.md.
+"""Sums bounded per person beside more noise: the table of docs/persons.md.
 
     python -m tests.benchmarks.persons --rows 50000 --seeds 5
 
@@ -62,7 +62,8 @@ def measured(
         "`groups=`: sums bounded per person", **{**sums, "groups": True}, epsilon=whole, most=None
     )
     for most in (1, 5, MOST):
-        name = f"sums, composition of at most {most} labels"
+        rows = "row" if most == 1 else "rows"
+        name = f"sums without `groups=`, at most {most} {rows} of each person, noise times {most}"
         yield line(name, **sums, epsilon=epsilon_of_one(most), most=most)
     for most in (1, 5, MOST):
         name = f"`groups=`, single labels, at most {most} of each"
