@@ -461,8 +461,9 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
     costs: list[tuple[PlannedTrial, dict[str, Any]]] = []
     for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
-        counts = trial.estimates_each if plan.size.held_out else 0
-        releases = sum(part.releases for part in requests) + counts
+        shared = trial.config.evaluation.estimate is Estimate.RELEASE
+        estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
+        releases = sum(part.releases for part in requests) + estimates
         cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases}
         costs.append((trial, cost))
     rows: dict[str, dict[str, Any]] = {}
