@@ -78,7 +78,9 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     groups: dict[tuple[str, str, str], list[TrialRecord]] = defaultdict(list)
     for record in finished:
         league = record.features_from.league.words
-        groups[record.variant, dumps(without_seeds(record.point)), league].append(record)
+        # Trials of commands that each fix epsilon have no axis that tells them apart.
+        point = {"epsilon": record.config.get("trainer.epsilon"), **without_seeds(record.point)}
+        groups[record.variant, dumps(point), league].append(record)
     found = [_point(members, by) for members in groups.values()]
     return sorted(
         found, key=lambda x: (same_epsilon(x.epsilon), x.variant.casefold(), x.variant, -x.rank)

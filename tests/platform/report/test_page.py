@@ -147,6 +147,15 @@ def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
 
 
+def test_commands_that_each_fix_epsilon_make_points_of_their_own() -> None:
+    one = a_record(epsilon=2.0, accuracy=0.9)
+    two, four = (
+        replace(one, hash=digest, config={**one.config, "trainer.epsilon": epsilon})
+        for digest, epsilon in (("a", 2.0), ("b", 4.0))
+    )
+    assert [point.hashes for point in points([two, four])] == [("a",), ("b",)]
+
+
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), max_size=25))
 def test_front_is_what_no_other_point_beats(places: list[tuple[int, int]]) -> None:
     base = a_point(1.0, 0.5)
