@@ -78,9 +78,8 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     groups: dict[tuple[str, str, str], list[TrialRecord]] = defaultdict(list)
     for record in finished:
         league = record.features_from.league.words
-        # Trials of commands that each fix epsilon have no axis that tells them apart.
-        point = {"epsilon": record.config.get("trainer.epsilon"), **without_seeds(record.point)}
-        groups[record.variant, dumps(point), league].append(record)
+        settings = without_seeds({**record.config, **record.point})
+        groups[record.variant, dumps(settings), league].append(record)
     found = [_point(members, by) for members in groups.values()]
     return sorted(
         found, key=lambda x: (same_epsilon(x.epsilon), x.variant.casefold(), x.variant, -x.rank)

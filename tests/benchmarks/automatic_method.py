@@ -20,6 +20,7 @@ from labeldp.platform.api.methods import choose
 EPSILONS = (0.5, 1.0, 2.0)
 METHODS = ("moment_labels", "alibi", "alibi_randomized_response", "subset")
 SEEDS = 3
+
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 

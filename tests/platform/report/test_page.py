@@ -147,11 +147,12 @@ def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
 
 
-def test_commands_that_each_fix_epsilon_make_points_of_their_own() -> None:
+@pytest.mark.parametrize("key", ["trainer.epsilon", "trainer.learning_rate"])
+def test_commands_that_each_fix_a_setting_make_points_of_their_own(key: str) -> None:
     one = a_record(epsilon=2.0, accuracy=0.9)
     two, four = (
-        replace(one, hash=digest, config={**one.config, "trainer.epsilon": epsilon})
-        for digest, epsilon in (("a", 2.0), ("b", 4.0))
+        replace(one, hash=digest, config={**one.config, key: value})
+        for digest, value in (("a", 2.0), ("b", 4.0))
     )
     assert [point.hashes for point in points([two, four])] == [("a",), ("b",)]
 
