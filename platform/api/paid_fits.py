@@ -29,6 +29,7 @@ from labeldp.platform.api.process_ledger import (
     leaves_process,
     line_of,
 )
+from labeldp.platform.report.wording import concern_of_delta
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
@@ -156,6 +157,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self.ledger_: list[PaidRelease] = [
             line_of(charge, **own, new=near.is_new(charge)) for charge in near.charges()
         ]
+        concern = concern_of_delta(self.delta_, payers=own["num_labels"], unit=self._unit)
+        if concern is not None:
+            warnings.warn(concern, stacklevel=3)
 
     @property
     def total_epsilon_(self) -> float:

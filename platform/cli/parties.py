@@ -12,7 +12,7 @@ from rich.progress import track
 
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.cli.command import Answer
-from labeldp.platform.report.wording import price
+from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.own_files import csv_table, parquet_count, parquet_rows, parquet_table
@@ -166,6 +166,9 @@ def release(
             f"one row is {found.isolated:.0%} of a direction: its label is protected by noise "
             "alone, as with single labels, at the epsilon above"
         )
+    concern = concern_of_delta(found.delta, payers=found.persons or found.rows, unit=payer)
+    if concern is not None:
+        lines.append(concern)
     written: dict[str, Any] = {"bytes": 0, "folder": None}
     if out is not None and not dry_run:
         written = {"bytes": _bytes(Path(out)), "folder": out}

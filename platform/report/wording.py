@@ -84,3 +84,14 @@ def price(epsilon: float, delta: float) -> str:
     if math.isinf(epsilon):
         return "no bound on epsilon"
     return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")
+
+
+def concern_of_delta(delta: float, *, payers: int, unit: str) -> str | None:
+    """Return what a delta above 1 / `payers` allows, and the way out; None for a smaller one."""
+    if delta * payers <= 1:
+        return None
+    return (
+        f"delta {delta:g} is above 1 / {payers:,}, the number of {unit}s: a mechanism that "
+        f"publishes one of them outright could satisfy it; choose "
+        f"a delta of {0.1 / payers:.0e} or less"
+    )

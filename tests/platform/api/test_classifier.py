@@ -147,6 +147,13 @@ def test_fits_without_a_vault_draw_anew_and_add_up_by_their_rows() -> None:
     assert 2.5 < again.total_epsilon_ <= 3.5 and again.total_delta_ == 1e-5
 
 
+def test_a_delta_above_one_label_in_all_is_named() -> None:
+    with pytest.warns(UserWarning, match=r"delta 0\.01 is above 1 / 400.* of 3e-04 or") as told:
+        quick(method="moment_labels", epsilon=1.0, delta=0.01).fit(X, Y)
+    assert [each.filename for each in told if "1 / 400" in str(each.message)] == [__file__]
+    quick(method="moment_labels", epsilon=1.0, delta=0.0025).fit(X, Y)
+
+
 def test_a_search_without_a_vault_reports_what_all_of_its_fits_cost() -> None:
     def searched(**changes: Any) -> GridSearchCV:
         model = quick(epsilon=1.0)

@@ -420,6 +420,7 @@ def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.Monke
     found = ran(*release, "-o", "release", "--epsilon", "1")
     assert {"rows", "epsilon", "delta", "bytes", "folder"} <= set(found)
     words(*release, "-o", "again", "--epsilon", "1.9", code=4)
+    assert "above 1 / 1,000" in words(*release, "--epsilon", "1", "--delta", "0.01", "--dry-run")
     assert "at no cost" in words(*release, "--epsilon", "1", "--dry-run")
     fit = ("--release", "release", "-o", "model")
     assert "the table that the request was made of" in refusal("fit", secret, *fit)
