@@ -91,7 +91,6 @@ def concern_of_delta(delta: float, *, payers: int, unit: str) -> str | None:
     if delta * payers <= 1:
         return None
     return (
-        f"delta {delta:g} is above 1 / {payers:,}, the number of {unit}s: a mechanism that "
-        f"publishes one of them outright could satisfy it; choose "
-        f"a delta of {0.1 / payers:.0e} or less"
+        f"delta {delta:g} is above 1 / {payers:,}, the number of {unit}s, and allows to publish a "
+        f"random one of them as it is; choose a delta of {0.1 / payers:.0e} or less"
     )
