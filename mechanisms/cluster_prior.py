@@ -12,6 +12,7 @@ with a small budget of their own; the noisy counts become the prior of `RRWithPr
 (6, 2)
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,6 +50,12 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
                 "in every count: use a uniform prior instead, it is free"
             )
         _validate.whole(num_classes=self.num_classes, minimum=2)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise in a count."""
+        ratio = math.exp(-self.epsilon / 2)
+        return math.sqrt(2 * ratio) / (1 - ratio)
 
     def release(self, labels: AnyArray, clusters: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy counts [C, K], once: int64, some below 0.

@@ -35,7 +35,7 @@ from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
-#: Rows times landmarks of the moments' kernel: bounds time and memory where rows are many.
+#: Rows times landmarks of a kernel: bounds time and memory where rows are many.
 _MOST_KERNEL = 100_000_000
 #: PATE: teachers, labels of each at least, and queries that they answer.
 _MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
@@ -191,11 +191,10 @@ def fit_changes(
     changes |= {key: value for key, value in usual.items() if key in known}
     if method.method == "consensus":
         changes["trainer.retrain_epochs"] = changes["trainer.epochs"] // 2
-    if changes.get("trainer.prior.source") == "clusters":
-        changes["trainer.prior.clusters"] = max(1, min(200, rows // 20))
-    if changes.get("trainer.prior.source") == "moments" and named_columns:
+    source = changes.get("trainer.prior.source")
+    if source == "moments" and named_columns:
         changes["trainer.prior.source"] = "smooth_sums"
-    elif changes.get("trainer.prior.source") == "moments":
+    elif source in ("moments", "clusters"):
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // rows))
     return changes
 

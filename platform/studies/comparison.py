@@ -85,7 +85,7 @@ METHOD_LINES = (
     _line("optimal channels in 2 stages", "lp_mst", **_OPTIMAL),
     _line("BitFlip", "bit_flip"),
     _line("ALIBI, consensus", "consensus", retrain_epochs=_EPOCHS // 2),
-    _line("cluster labels", "prior_labels", **_CLUSTERS, prior__clusters=200),
+    _line("cluster labels", "prior_labels", **_CLUSTERS),
     _line("ALIBI + cluster prior", "alibi_prior", **_CLUSTERS, prior__most_epsilon=0.3),
     _line("moment labels", "prior_labels", **_MOMENTS),
     _line("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),

@@ -1,8 +1,9 @@
 """Priors over the classes of every example, made without looking at single labels.
 
-Four sources beside the uniform one. CLUSTERS: features that no label went into are grouped by
-k-means, and the classes of each group counted with noise (`ClusterHistograms`; Algorithm 4 of Ghazi
-et al., NeurIPS 2021). MOMENTS: a smooth function of the features, fitted to noisy sums of labels.
+Four sources beside the uniform one. MOMENTS: a smooth function of the features, fitted to noisy
+sums of labels. CLUSTERS: the same, fitted to noisy counts of the classes in groups that k-means
+finds without labels (`ClusterHistograms`; Ghazi et al., NeurIPS 2021, Algorithm 4, take the counts
+themselves). Such counts are pure, for a label lies in one group.
 SMOOTH_SUMS: the same for the columns of a table, as `smooth_sums` asks and reads. FILE: the user's
 own, made without the labels.
 
@@ -28,9 +29,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
-from labeldp.mechanisms.cluster_prior import prior_from_histograms
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
@@ -109,14 +111,36 @@ def learned_prior(
             kept=rows.kept,
         )
         return _smooth(soft, settings)
+    return _smooth(_learned_of_counts(settings, rows, labels, mechanism=mechanism), settings)
+
+
+def _learned_of_counts(
+    settings: PriorSettings, rows: "Rows", labels: LabelSource, *, mechanism: ClusterHistograms
+) -> NDArray[np.float64]:
+    """Return the prior of CLUSTERS [N, K] from noisy counts.
+
+    Counts are sums of labels along the indicators of the clusters, so they are read as sums: like
+    examples in other clusters count too.
+    """
+    clusters = settings.number_of_clusters(mechanism, examples=len(rows.features))
     (groups,) = rows.kept(
         "clusters",
         lambda *given, **how: (clusters_of(*given, **how),),
-        clusters=settings.clusters,
+        clusters=clusters,
         seed=settings.seed,
     )
+    directions = rows.directions(settings)
     counts = labels.release(mechanism, groups).values
-    return _smooth(np.asarray(prior_from_histograms(counts, groups)), settings)
+    shape, places = (len(groups), len(counts)), np.arange(len(groups))
+    members = csr_array((np.ones(len(groups), np.float32), (places, groups)), shape=shape)
+    return probabilities_from(
+        np.asarray(counts, np.float64),
+        MomentQuery(weights=members, directions=directions, scale=1.0),
+        directions,
+        # A little noise keeps the normal equations regular: there are fewer counts than directions.
+        noise_std=max(1.0, mechanism.noise_std),
+        seed=settings.seed,
+    )
 
 
 def learned_moments(
@@ -135,14 +159,9 @@ def learned_moments(
     """
     data.require_numbers(user=f"a prior from {settings.source}")
     rows = prior_features(settings, data)
-    landmarks = min(settings.landmarks, max(2, len(rows.features) // 2))
     if beside:
-        all_kinds = side_by_side(rows.features, *beside)
-        directions = kernel_directions(all_kinds, landmarks=landmarks, seed=settings.seed)
-    else:
-        directions = Directions(
-            *rows.kept("directions", kernel_directions, landmarks=landmarks, seed=settings.seed)
-        )
+        rows = Rows("of a network in training", side_by_side(rows.features, *beside))
+    directions = rows.directions(settings)
     query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
     if labels.persons is not None:
         shares = shares_of_persons(query.weights, labels.persons)
@@ -287,11 +306,11 @@ def one_thread() -> Iterator[None]:
 class MomentQuery:
     """A question about labels, and the way to read its answer.
 
-    `weights` are rows of length 1 at most [N, M], for `LabelMoments`; `scale` is a factor on the
-    sums, the length of the longest unscaled row.
+    `weights` are rows of length 1 at most [N, M], for `LabelMoments`, or indicators of clusters;
+    `scale` is a factor on the sums, the length of the longest unscaled row.
     """
 
-    weights: NDArray[np.float32]
+    weights: NDArray[np.float32] | csr_array
     directions: Directions
     scale: float
 
@@ -448,6 +467,12 @@ class Rows:
         return made_once(
             lambda: make(self.features, **settings), folder=self.folder, name=name, key=key
         )
+
+    def directions(self, settings: PriorSettings) -> Directions:
+        """Return the directions of the kernel on the features."""
+        landmarks = min(settings.landmarks, max(2, len(self.features) // 2))
+        how = {"landmarks": landmarks, "seed": settings.seed}
+        return Directions(*self.kept("directions", kernel_directions, **how))
 
 
 def clusters_of(features: Tensor, *, clusters: int, seed: int) -> NDArray[np.int64]:

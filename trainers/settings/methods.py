@@ -96,6 +96,12 @@ class Randomizer(StrEnum):
     OPTIMAL = "optimal"
 
 
+#: Clusters are so many that noise has this standard deviation in the frequencies of an average one
+#: (chosen on true training labels of Fashion-MNIST and digits), of so many examples at least, and
+#: no more than these.
+_CLUSTER_NOISE, _LEAST_CLUSTER, _MOST_CLUSTERS = 0.15, 10, 1600
+
+
 class PriorSource(StrEnum):
     """Where a prior comes from; `methods.priors` explains each."""
 
@@ -129,10 +135,16 @@ class PriorSettings:
         1.0,
         "Largest epsilon for the prior. Of a large budget, noisy labels make better use.",
     )
-    clusters: Count = key(800, "Number of k-means clusters, for `clusters`.")
+    clusters: Count | None = key(
+        None,
+        "Number of k-means clusters, for `clusters`. Null: so many that noise leaves the "
+        "frequencies of classes in an average cluster with a standard deviation of 0.15, at most "
+        "1600 and a tenth of the examples.",
+    )
     landmarks: Two = key(
         1500,
-        "Number of landmark examples in the kernel of `moments`, at most half of all examples.",
+        "Number of landmark examples in the kernel of `moments` and `clusters`, at most half of "
+        "all examples.",
     )
     smoothing: Share = key(
         0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
@@ -175,13 +187,21 @@ class PriorSettings:
 
     def check_size(self, *, examples: int, num_classes: int) -> None:
         """Refuse data that the prior cannot be made of, before any request or payment."""
-        if self.source is PriorSource.CLUSTERS and self.clusters > examples:
+        if self.source is PriorSource.CLUSTERS and (self.clusters or 0) > examples:
             raise ValueError(
-                f"clusters is {self.clusters}, but there are {examples} examples; take at most one "
-                "cluster per example, and far fewer for counts that noise does not drown"
+                f"clusters is {self.clusters}, but there are {examples} examples; leave it out, or "
+                "take at most one cluster per example, and far fewer for counts that noise does "
+                "not drown"
             )
         if self.path is not None:
             self.read(examples=examples, num_classes=num_classes)
+
+    def number_of_clusters(self, mechanism: ClusterHistograms, *, examples: int) -> int:
+        """Return how many clusters are counted; no label affects it."""
+        if self.clusters is not None:
+            return self.clusters
+        enough = int(_CLUSTER_NOISE * examples / mechanism.noise_std)
+        return max(2, min(enough, examples // _LEAST_CLUSTER, _MOST_CLUSTERS))
 
     def read(self, *, examples: int, num_classes: int) -> NDArray[np.float64]:
         """Return the user's own prior [N, K], or refuse a file that does not hold it."""
