@@ -113,7 +113,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     Sums over many labels (`moment_labels`) take little noise, but only show smooth functions of the
     features. Single labels, each with its own noise, win where randomized response keeps more than
     six in ten (docs/python.md has the measurements). Sums have Gaussian noise and hold at a delta;
-    at delta 0 ALIBI with a prior from noisy counts, which is pure, takes their place.
+    at delta 0 counts in clusters, which are pure, take their place.
     """
     _validate.positive(epsilon=epsilon)
     share = keep_probability(epsilon=epsilon, num_classes=num_classes)
@@ -121,8 +121,7 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     if share >= ENOUGH_KEPT:
         why = f"{facts}, more than {ENOUGH_KEPT:.0%}: single labels teach most"
         return "subset", why
-    if delta == 0:
-        why = f"{facts}, less than {ENOUGH_KEPT:.0%}, and delta is 0: single labels need a prior"
-        return "alibi_cluster_prior", why
     why = f"{facts}, less than {ENOUGH_KEPT:.0%}: sums over many labels teach more than single ones"
+    if delta == 0:
+        return "cluster_labels", f"{why}; delta is 0, and counts are pure"
     return "moment_labels", why

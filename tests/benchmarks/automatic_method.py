@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.automatic_method
 
-Prints the table of docs/python.md: test accuracy of three methods by epsilon, and auto's choice.
+Prints the table of docs/python.md: test accuracy of methods by epsilon, and auto's choice.
 Tables are scikit-learn's `make_classification`, 20 features of which 10 are informative, and its
 digits.
 """
@@ -18,7 +18,7 @@ from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.platform.api.methods import choose
 
 EPSILONS = (0.5, 1.0, 2.0)
-METHODS = ("moment_labels", "alibi", "alibi_randomized_response", "subset")
+METHODS = ("moment_labels", "cluster_labels", "alibi", "alibi_randomized_response", "subset")
 SEEDS = 3
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]

@@ -158,7 +158,7 @@ def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) ->
     below, _ = choose(epsilon=border - 0.01, delta=1e-5, num_classes=classes)
     pure, reason = choose(epsilon=border - 0.01, delta=0.0, num_classes=classes)
     assert (above, below) == ("subset", "moment_labels")
-    assert pure == "alibi_cluster_prior" and "delta is 0" in reason
+    assert pure == "cluster_labels" and "delta is 0" in reason
     assert {above, below, pure} <= set(NAMED)
     with pytest.raises(ValueError, match="epsilon is 0"):
         choose(epsilon=0, delta=1e-5, num_classes=classes)
