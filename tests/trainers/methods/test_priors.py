@@ -9,11 +9,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
+from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
     Directions,
+    clusters_of,
     kernel_directions,
     learned_prior,
     moment_query,
@@ -185,6 +188,37 @@ def test_workers_share_computed_features_and_one_release(
     assert len(vault.charges()) == 2
     learned(replace(settings, seed=1), (shared, vault))
     assert len(calls) == 5
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.90), (1.0, 0.94)])
+def test_counts_are_read_together_at_the_price_of_one_release(epsilon: float, least: float) -> None:
+    """More true labels than each cluster's own counts tell, of the same release, at delta 0."""
+    data, vault = digits()
+    settings, examples = replace(CLUSTERS, clusters=None), len(data.train_features)
+    prior = learned(settings, (data, vault), epsilon)
+    mechanism = ClusterHistograms(epsilon=epsilon, num_classes=10)
+    clusters = settings.number_of_clusters(mechanism, examples=examples)
+    groups = clusters_of(data.train_features, clusters=clusters, seed=settings.seed)
+    counts = vault.release(mechanism, groups).values  # stored: it is not charged again
+    assert vault.epsilon(delta=0.0) == epsilon and len(vault.charges()) == 1
+    labels = load("digits").train_labels[:examples]
+    right = [
+        (each.argmax(1) == labels).mean() for each in (prior, prior_from_histograms(counts, groups))
+    ]
+    assert right[0] > max(least, right[1] + 0.01)
+
+
+def test_clusters_are_so_many_that_noise_does_not_drown_their_counts() -> None:
+    def number(epsilon: float, examples: int) -> int:
+        mechanism = ClusterHistograms(epsilon=epsilon, num_classes=10)
+        return replace(CLUSTERS, clusters=None).number_of_clusters(mechanism, examples=examples)
+
+    # Noise has a standard deviation of about sqrt(8) / epsilon = 28.3, .15 of 189 examples.
+    assert number(0.1, 60_000) == 318
+    assert number(10.0, 300) == 30 and number(10.0, 60_000) == 1600 and number(0.01, 100) == 2
+    assert (
+        CLUSTERS.number_of_clusters(ClusterHistograms(epsilon=1, num_classes=2), examples=60) == 40
+    )
 
 
 def test_smooth_sums_of_a_table_are_one_release_that_workers_share(tmp_path: Path) -> None:
