@@ -25,6 +25,8 @@ _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
 _RECORDS = ("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy")
 _LEDGERS = ("vault.db", "fits/*/vault.db")
+#: Of a released or published folder, whose signature covers every file.
+_HANDED_ON = ("release.json", "*/release.json", "run_card.md")
 
 
 class Signature(BaseModel):
@@ -92,9 +94,12 @@ def signing_key() -> Any:
 
 
 def signed(entries: Mapping[str, str], *, covers: str = "every file") -> bytes | None:
-    """Return the `signature.json` of digests; None without a key."""
+    """Return the `signature.json` of digests; None without a key, or of nothing.
+
+    A signature of nothing would be valid in any folder.
+    """
     key = signing_key()
-    if key is None:
+    if key is None or not entries:
         return None
     facts: dict[str, Any] = {
         "covers": covers,
@@ -132,7 +137,8 @@ def sign_folder(folder: Path, *, records: bool = False) -> None:
                 f"restore it, or remove {folder / SIGNATURE} to accept the change"
             )
     made = signed(dict(sorted(_digests(folder, covers))), covers=covers)
-    assert made is not None, "there is a key"
+    if made is None:
+        return
     with replacing(folder / SIGNATURE) as file:
         file.write(made)
 
@@ -145,7 +151,7 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
     Returns:
         `ok`, `signed_by`, `made`, `entries`, and the names of files and lines that are `edited`,
         `removed` or `added`, or of the signature itself as `damaged`, each with the reason in
-        `problems`.
+        `problems`, as is a signature of nothing, or of other things than the folder holds.
     """
     path = folder / SIGNATURE
     if not path.exists():
@@ -174,6 +180,7 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
         facts["removed"] = [name for name in then if name not in now]
         facts["added"] = [name for name in now if name not in then]
         problems = [f"{name} was {how}" for how in facts for name in facts[how]]
+        problems += _unfit(folder, found)
     return {
         **facts,
         "ok": not problems,
@@ -198,6 +205,22 @@ def public_key(key: str) -> str:
             f"ed25519 key ({error}); openssl pkey -in PRIVATE.pem -pubout writes one"
         ) from error
     return str(loaded.public_bytes_raw().hex())
+
+
+def _unfit(folder: Path, found: Signature) -> Iterator[str]:
+    """Say why a genuine signature proves less than a reader of this folder would think."""
+    if not found.entries:
+        yield (
+            f"{SIGNATURE} covers nothing, so anything could be in the folder; get the folder from "
+            "its writer again"
+        )
+    if found.covers == "records":
+        for path in (path for pattern in _HANDED_ON for path in folder.glob(pattern)):
+            yield (
+                f"{path.relative_to(folder)} is of a released or published folder, but {SIGNATURE} "
+                "covers the records of results or of a vault only; get the folder from its writer "
+                "again, or move it out of the results or the vault"
+            )
 
 
 def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.vault.shared_vault import SharedVault
-from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, sign_folder
+from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key
 from tests.faults.without_cluster import without_cluster
 from tests.platform.api.test_two_parties import COLUMNS
 from tests.platform.cli.asked import answer as ran
@@ -168,6 +168,45 @@ def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> N
     assert sum(" line 1" in name for name in lines) == 2  # of the release, and of the fit
     (tmp_path / "public" / "link").symlink_to(tmp_path / "owner.pem")
     assert "link was added" in words("verify", str(tmp_path / "public"), code=1)
+
+
+def signature_of_nothing() -> str:
+    key = signing_key()
+    facts: dict[str, Any] = {"covers": "records", "made": "2026", "entries": {}}
+    facts["public_key"] = key.public_key().public_bytes_raw().hex()
+    empty = Signature(**facts, signature="")
+    return empty.model_copy(update={"signature": key.sign(empty.signed).hex()}).model_dump_json()
+
+
+def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
+    tmp_path: Path, owner: str
+) -> None:
+    kept = results(tmp_path / "results")
+    a_folder(tmp_path / "others", epsilon=2.0)
+    publish(tmp_path / "others", trial="0", to=tmp_path / "public", with_model=False)
+    features = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
+    labels = features[["id"]].assign(bought=["no", "yes"])
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    parts = [tmp_path / "parts" / name for name in "ab"]
+    for row, part in enumerate(parts):
+        write_request(features[row : row + 1], part, **facts)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
+    answer(labels, parts, tmp_path / "in parts", **given)
+    answer(labels, parts[:1], tmp_path / "release", **given)
+    for name, edited in (
+        ("public", "run_card.md"),
+        ("release", "release.json"),
+        ("in parts", "a/release.json"),
+    ):
+        folder = tmp_path / name
+        with (folder / edited).open("a") as file:
+            file.write(" ")
+        (folder / SIGNATURE).write_text(signature_of_nothing())
+        assert f"{SIGNATURE} covers nothing" in words("verify", str(folder), "--key", owner, code=1)
+        shutil.copytree(kept, folder, dirs_exist_ok=True)  # all that their signature covers
+        assert f"{edited} is of a released or published folder, but {SIGNATURE} covers" in words(
+            "verify", str(folder), "--key", owner, code=1
+        )
 
 
 def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None:
