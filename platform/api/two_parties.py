@@ -16,6 +16,7 @@ another order, or of some of them, add up person by person.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from labeldp.mechanisms.ledger import (
 )
 from labeldp.mechanisms.persons import ZEROS, Groups
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
-from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels
+from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -255,7 +256,7 @@ def answer(
             called once for prices and once for draws.
 
     Raises:
-        BudgetExceeded: A label would pay more than the budget. Nothing was released.
+        BudgetExceeded: A label would pay more than the budget. Nothing was released or relabeled.
     """
     parts = Parts.of(request)
     first, ids = parts.first, parts.ids
@@ -290,16 +291,10 @@ def answer(
     mechanism = mechanism_for(
         method, epsilon=epsilon / most, delta=delta, num_classes=len(first.classes)
     )
-    shared = vault if isinstance(vault, SharedVault) else SharedVault(vault)
-    with shared.alone():
-        if relabel and to is not None:
-            shared.relabel()
-        # A dry run changes nothing: it neither relabels nor ties these ids to labels or persons.
-        store = shared.store(side, create=to is not None)
-        if relabel and to is None:
-            store = MemoryStore()
+
+    def locked_away(store: ReleaseStore) -> LabelVault:
         try:
-            own = LabelVault(
+            return LabelVault(
                 labels=numbers,
                 num_classes=len(first.classes),
                 store=store,
@@ -311,14 +306,29 @@ def answer(
                 "--relabel with each delivery of labels: releases then draw new noise and are "
                 "charged again"
             ) from error
+
+    shared, place = _opened(vault, create=to is not None)
+    of_parts = len(parts) > 1
+    names = [each.name for each in parts.folders] if of_parts else [""]
+    folders = [] if to is None else [Path(to, name) for name in names]
+    # A dry run changes nothing, so that it needs no lock and no new signature.
+    with nullcontext() if to is None else shared.alone():
+        # Nor does a refused command: until all is checked, nothing is relabeled, and these ids are
+        # not tied to labels or persons. After a relabeling there is no release to read again.
+        store = shared.store(side, create=False)
+        own = locked_away(MemoryStore() if relabel else store)
         known = {charge.key for charge in own.charges()}
         planned, isolated = list[Charge](), 0.0
-        for part, indices in progress(parts, "prices"):
+        cut_off = of_parts and to is not None and not (folders[-1] / RELEASE).exists()
+        answered = set[Path]()  # folders of parts that a cut off answer finished
+        for number, (part, indices) in enumerate(progress(parts, "prices")):
             public, *_ = part.public(groups)
             planned.append(
                 own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
             )
             isolated = max(isolated, part.isolated())
+            if cut_off and is_answered(folders[number], part):
+                answered.add(folders[number])
             del public  # the matrix of a large part, which is made again for the draw
         new = [charge for charge in planned if charge.key not in known]
         total, at = shared.total(delta=delta, planned=(side, new))
@@ -342,18 +352,20 @@ def answer(
             total_delta=at,
             isolated=isolated,
             absent=absent,
-            vault=None if shared.folder is None else str(shared.folder),
+            vault=place,
             persons=None if groups is None else own.num_people,
         )
         if to is None:
             return found
-        of_parts = len(parts) > 1
-        cut_off = of_parts and not Path(to, parts.folders[-1].name, RELEASE).exists()
-        for part, indices in progress(parts, "draws"):
-            folder = Path(to, part.folder.name) if of_parts else Path(to)
-            if cut_off and is_answered(folder, part):
+        for folder in folders:
+            if folder not in answered:
+                new_folder(folder, unfinished=RELEASE)
+        if relabel:
+            shared.relabel()
+        own = locked_away(shared.store(side))
+        for folder, (part, indices) in zip(folders, progress(parts, "draws"), strict=True):
+            if folder in answered:
                 (folder / RELEASE).unlink()  # it is written anew, with what was released
-            new_folder(folder, unfinished=RELEASE)
             public, length, shares = part.public(groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
             facts = {
@@ -379,6 +391,15 @@ def answer(
             write_folder(folder, RELEASE, facts, part.ids, arrays)
         sign_folder(Path(to))
     return found
+
+
+def _opened(vault: SharedVault | str | Path, *, create: bool) -> tuple[SharedVault, str | None]:
+    """Return a vault and its place; without `create` no folder is made for one that is new."""
+    if isinstance(vault, SharedVault):
+        return vault, None if vault.folder is None else str(vault.folder)
+    place = Path(vault).expanduser().absolute()
+    new = not place.exists()
+    return SharedVault(None if new and not create else place), str(place)
 
 
 def _persons(

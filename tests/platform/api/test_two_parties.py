@@ -159,6 +159,29 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
+def test_a_refused_request_changes_nothing(folder: bool, tmp_path: Path) -> None:
+    features, labels = both_tables(50)
+    request = write_request(features, tmp_path / "request", **ASKED)
+    vault = SharedVault(tmp_path / "vault" if folder else None)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.5}
+    assert answer(labels, request, tmp_path / "1", **given).new
+    with pytest.raises(BudgetExceeded, match="would make it 2"):
+        answer(labels, request, tmp_path / "2", **given, relabel=True)
+    assert not answer(labels, request, tmp_path / "2", **given).new
+    (tmp_path / "file").touch()
+    for taken in ("file", "1"):
+        with pytest.raises(ValueError, match="exists already; name a new folder"):
+            answer(labels, request, tmp_path / taken, **{**given, "budget": 9.0}, relabel=True)
+    assert not answer(labels, request, tmp_path / "3", **given).new
+    assert len(vault.charges()) == 1
+    another = write_request(features, tmp_path / "another", **{**ASKED, "classes": ["yes", "no"]})
+    others = labels.assign(bought=labels.bought.iloc[::-1].to_numpy())
+    with pytest.raises(BudgetExceeded):  # ties the ids to no labels
+        answer(others, another, tmp_path / "4", **given)
+    assert answer(labels, another, tmp_path / "4", **{**given, "epsilon": 0.5}).new
+
+
+@pytest.mark.parametrize("folder", [True, False])
 def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_path: Path) -> None:
     features, labels = both_tables(50)
     request = write_request(features, tmp_path / "request", **ASKED)

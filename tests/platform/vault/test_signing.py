@@ -209,6 +209,23 @@ def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
         )
 
 
+def test_nothing_is_signed_by_a_dry_run_or_where_nothing_is(tmp_path: Path, owner: str) -> None:
+    features = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
+    features.assign(bought=["no", "yes"]).to_csv(tmp_path / "l.csv", index=False)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    write_request(features, tmp_path / "request", **facts)
+    vault = tmp_path / "vault"
+    asked = ["release", str(tmp_path / "l.csv"), "--id-column", "id", "--label-column", "bought"]
+    asked += ["--request", str(tmp_path / "request"), "--epsilon", "1", "--vault", str(vault)]
+    assert ran(*asked, "--dry-run")["vault"] == str(vault) and not vault.exists()
+    with SharedVault(vault).alone():
+        pass
+    assert not (vault / SIGNATURE).exists()
+    ran(*asked, "-o", str(tmp_path / "release"))
+    (vault / SIGNATURE).unlink()
+    assert not ran(*asked, "--dry-run")["new"] and not (vault / SIGNATURE).exists()
+
+
 def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None:
     settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
     arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
