@@ -77,6 +77,8 @@ def explained(error: BaseException) -> str:
         return f"error: this machine has too little memory for that ({error})"
     if isinstance(error, ModuleNotFoundError):
         return f"error: {install_hint(error)}"
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"error: {error.filename} does not exist; check the path"
     return f"error: {error}"
 
 

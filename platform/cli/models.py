@@ -34,6 +34,11 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Ans
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
+    if not target.parent.is_dir():
+        raise ValueError(
+            f"--out is {out}, but there is no folder {target.parent}; make it, or name a file "
+            "in another folder"
+        )
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder)
     _check_encoder(data, loaded.origin.provenance)
@@ -156,6 +161,8 @@ def publish(
     *, results: str, to: str, choose_by: str | None, accept: tuple[str, ...], **how: Any
 ) -> Answer:
     """Write the folder of a trial that can be published."""
+    if not how["trial"]:  # as of an unset variable of a shell
+        raise ValueError("--trial is empty; name best, or the beginning of a trial's hash")
     found = publishing.publish(
         Path(results),
         to=Path(to),

@@ -158,9 +158,10 @@ def _beside_results(experiment: str) -> str:
         folder = Path("results", name)
         if (folder / "mlflow.db").exists():
             return default_uri(folder.absolute())
+    what = "a folder without results" if Path(experiment).is_dir() else "no folder here"
     raise TrackingUnusable(
-        f"results/{experiment}/mlflow.db does not exist here; name the store with --tracking-uri "
-        "or MLFLOW_TRACKING_URI"
+        f"{experiment} is {what}, and results/{experiment}/mlflow.db does not exist either; name "
+        "the results folder of a sweep, or its store with --tracking-uri or MLFLOW_TRACKING_URI"
     )
 
 

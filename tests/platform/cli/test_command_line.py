@@ -149,6 +149,27 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
     assert (found, out) == (code, "") and err.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("report nope", "nope is no folder here, and results/nope/mlflow.db does not exist either"),
+        ("report pub", "pub is a folder without results, and results/pub/mlflow.db"),
+        ("predict model x.csv -o no/x.csv", "--out is no/x.csv, but there is no folder no; make"),
+        ("release no.parquet --id-column id --label-column b --request r --epsilon 1 -o x",
+         "no.parquet does not exist; check the path"),
+        ("publish pub --trial '' --to x", "--trial is empty; name best, or the beginning"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named(
+    arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Path("pub").mkdir()
+    assert message in refusal(*shlex.split(arguments))
+    assert [path.name for path in tmp_path.iterdir()] == ["pub"]
+
+
 def test_an_interrupt_that_python_ignores_ends_the_command() -> None:
     class Resource:
         def __del__(self) -> None:
