@@ -36,7 +36,6 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.accuracy_estimate import (
     AccuracyEstimate as AccuracyEstimate,
-    BestOf as BestOf,
     CorrectCount as CorrectCount,
     MostCorrect as MostCorrect,
 )

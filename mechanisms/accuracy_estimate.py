@@ -28,7 +28,6 @@ array([3999])
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -201,7 +200,8 @@ class AccuracyEstimate:
         """Return an interval that holds the accuracy with this confidence, within [0, 1].
 
         The best of k models by its estimate looks better than it is: with `choices` of k the
-        interval is widened so that it holds for all k at once.
+        interval is widened so that it holds for all k at once. Choosing is post-processing of
+        estimates that are paid for (`MostCorrect` costs less where only the winner is needed).
         """
         _validate.between(0, 1, confidence=confidence)
         _validate.whole(minimum=1, choices=choices)
@@ -213,31 +213,6 @@ class AccuracyEstimate:
         )
         low, high = (min(1.0, max(0.0, self.accuracy + side * width)) for side in (-1, 1))
         return low, high
-
-
-@dataclass(frozen=True, kw_only=True)
-class BestOf:
-    """The best of k models by estimated accuracy.
-
-    Choosing is post-processing of estimates that are paid for: nothing if they are from one
-    release, k counts if each has a count of its own (`MostCorrect` costs less where only the winner
-    is needed).
-    """
-
-    place: int  # of the winner
-    estimate: AccuracyEstimate  # its estimate, which is too high on average for having won
-    low: float  # lower end of an interval for its accuracy that is corrected for the choice
-    high: float  # upper end
-
-    @classmethod
-    def among(cls, estimates: Sequence[AccuracyEstimate], *, confidence: float = 0.95) -> "BestOf":
-        """Choose; of equal ones the first wins."""
-        if not estimates:
-            raise ValueError("estimates are empty; give at least one to choose from")
-        place = max(range(len(estimates)), key=lambda each: estimates[each].accuracy)
-        won = estimates[place]
-        low, high = won.interval(confidence=confidence, choices=len(estimates))
-        return cls(place=place, estimate=won, low=low, high=high)
 
 
 def _careful_error(mean: float, count: int, noise: float) -> float:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from labeldp.mechanisms.accuracy_estimate import BestOf
 from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.results import TrialRecord, write_text
 from labeldp.platform.report.card import (
@@ -140,7 +139,9 @@ def page(
         mixed=len(leagues_of(found)) > 1,
         daggers=attack and any(p.delta > 0 for p in found if p.epsilon_m_ceiling),
         estimates=estimates,
-        best_of=BestOf.among(estimates) if by is ChooseBy.ESTIMATED and estimates else None,
+        best_between=max(estimates, key=lambda each: each.accuracy).interval(choices=len(estimates))
+        if by is ChooseBy.ESTIMATED and estimates
+        else None,
         lottery=noise_among(found) if by.estimated else None,
         by=by.words,
         panels=list(_panels(found, by_hash, styles)),

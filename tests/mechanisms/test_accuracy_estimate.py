@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
@@ -184,13 +184,9 @@ def test_the_best_of_many_is_chosen_where_it_is_better_by_more_than_the_noise() 
 
 def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> None:
     """Exact quantiles where one kind of noise is all there is; the chosen one pays for all."""
-    normal = [AccuracyEstimate(accuracy=each, sampling_error=0.01) for each in (0.5, 0.7, 0.6)]
-    best = BestOf.among(normal, confidence=0.9)
-    assert BestOf.among(normal) == BestOf.among(normal, confidence=0.95)
-    assert best.estimate is normal[best.place]
+    normal = AccuracyEstimate(accuracy=0.7, sampling_error=0.01).interval(confidence=0.9, choices=3)
     width = 0.01 * stats.norm.isf(0.1 / 3 / 2)
-    assert (best.place, best.estimate) == (1, normal[1])
-    assert (best.low, best.high) == pytest.approx((0.7 - width, 0.7 + width), rel=1e-12)
+    assert normal == pytest.approx((0.7 - width, 0.7 + width), rel=1e-12)
     laplace = AccuracyEstimate(accuracy=0.5, sampling_error=0.0, count_scale=0.02)
     width = stats.laplace(scale=0.02).isf(0.025)
     assert laplace.interval() == pytest.approx((0.5 - width, 0.5 + width), rel=1e-12)

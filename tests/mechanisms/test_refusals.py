@@ -27,7 +27,7 @@ from labeldp.mechanisms.accounting import (
     gaussian_epsilon,
     pure_rdp,
 )
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, BestOf, CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, to_levels
 from labeldp.mechanisms.calibration import (
@@ -172,7 +172,6 @@ COUNT = partial(CorrectCount(epsilon=1.0).release, **DRAWN, predictions=TWO)
 MOST = partial(MostCorrect(epsilon=1.0).release, **DRAWN, predictions=TWO[None])
 ACCURACY = partial(AccuracyEstimate, accuracy=0.5, sampling_error=0.0, count_scale=0.0)
 COUNTED = partial(AccuracyEstimate.from_count, 1.0, examples=1, mechanism=CorrectCount(epsilon=1.0))
-BEST = partial(BestOf.among, estimates=[ACCURACY()])
 LEVELS = partial(to_levels, amounts=np.array([1.0, 2.0]), bounds=(0.0, 2.0))
 AMOUNTS = partial(
     AmountChannel(epsilon=1.0).release, levels=TWO, prior=PRIOR_OF_BINS, generator=DRAWS
@@ -204,7 +203,6 @@ RELEASES: list[Row] = [
     (ESTIMATE, {"mechanism": RRWithPrior(epsilon=1.0)}, "count right predictions instead"),
     (ESTIMATE, {"predictions": ints(0, 0, 0, 0)}, "4 predictions for 3 released labels"),
     (ESTIMATE, {"predictions": ints(0, 1, 11)}, r"predictions\[2\] is 11"),
-    (BEST, {"estimates": []}, "estimates are empty"),
     (COUNT, {"predictions": ints(0)}, r"shape \(1,\) for 2 labels"),
     (COUNT, {"predictions": np.zeros((2, 3), dtype=int)}, "for 2 labels; give one for each"),
     (COUNT, {"predictions": np.zeros(2)}, "of type float64; they must be classes"),
