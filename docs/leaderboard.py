@@ -89,7 +89,7 @@ class Entry(BaseModel):
 
     @property
     def board(self) -> tuple[str, str, str]:
-        """The table that it stands in: rows of one table may be compared."""
+        """Data set, league and guarantee: rows of equal ones may be compared."""
         kind = "pure" if self.delta == 0 else "at a delta"
         return self.data, self.league, kind if self.holds == "for any data" else self.holds
 
@@ -191,6 +191,20 @@ def draw(found: list[Entry], file: Path) -> None:
     pyplot.close(figure)
 
 
+#: Columns of the list of rows, next to their numbers.
+_ROW_COLUMNS = (
+    "data set",
+    "league",
+    "guarantee",
+    "delta",
+    "method",
+    "network",
+    "epsilon: accuracy, %",
+    "tuned on true labels",
+    "from",
+)
+
+
 def page(found: list[Entry]) -> str:
     """Return the page, in Markdown."""
     return "\n".join(_lines(sorted(found, key=lambda entry: entry.board))) + "\n"
@@ -204,10 +218,10 @@ def _lines(found: list[Entry]) -> Iterator[str]:
         "[leaderboard.json](leaderboard.json), to which you can add.",
         "",
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
-        "- Each table has one data set, league (source of the features) and guarantee: pure, at a "
+        "- Compare rows of one data set, league (source of the features) and guarantee: pure, at a "
         "delta, or for the given data (epsilon was computed from secret votes).",
-        "- Bold rows below the frontier are labeldp's. Networks differ: a row is a method **and** "
-        "its network.",
+        "- Below the frontier, bold marks labeldp's rows. Networks differ: a row is a method "
+        "**and** its network.",
         "- Epsilon does not cover tuning on true labels; the list of rows states it.",
         "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )
@@ -219,28 +233,33 @@ def _lines(found: list[Entry]) -> Iterator[str]:
     )
     for _, group in groupby(found, key=lambda entry: entry.board[:2]):
         yield from _frontier_table(list(group), found)
-    for (data, league, kind), group in groupby(found, key=lambda entry: entry.board):
-        members = list(group)
-        metric = members[0].metric
-        yield from ("", f"## {data}: {league}, {kind}", "")
-        yield from (f"| epsilon | {metric} | method | network | |", "|---|---|---|---|---|")
-        better = -1 if metric == "accuracy, %" else 1
-        rows = [(result, entry) for entry in members for result in entry.results]
-        for result, entry in sorted(rows, key=lambda row: (row[0][0], better * row[0][1])):
-            bold = "**" if entry.run else ""
-            value = f"{result[1]:g}" + "".join(f"±{spread:g}" for spread in result[2:])
-            mark = f"[{found.index(entry) + 1}](#rows)"
-            cells = [f"{result[0]:g}", f"{bold}{value}{bold}", f"{bold}{entry.method}{bold}"]
-            yield f"| {' | '.join(cells)} | {entry.network} | {mark} |"
-    yield from ("", "## Rows", "", "| | from | tuned on true labels | delta |", "|---|---|---|---|")
+    columns = ("", *_ROW_COLUMNS)
+    yield from ("", "## Rows", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|")
     for number, entry in enumerate(found, start=1):
-        origin = entry.source
-        if run := entry.run:
-            origin = (
-                f"`{run.command}`: {run.hours:g} hours of {run.of}, {run.processor}; commit "
-                f"{run.commit}, [{run.page}]({run.page})"
-            )
-        yield f"| {number} | {origin} | {entry.tuned} | {entry.delta:.3g} |"
+        yield f"| {number} | {' | '.join(_row(entry))} |"
+
+
+def _row(entry: Entry) -> Iterator[str]:
+    """Cells of an entry, as `_ROW_COLUMNS` names them."""
+    data, league, kind = entry.board
+    yield data if entry.metric == "accuracy, %" else f"{data} ({entry.metric})"
+    yield from (league, kind, f"{entry.delta:.3g}")
+    bold = "**" if entry.run else ""
+    yield f"{bold}{entry.method}{bold}"
+    yield entry.network
+    results = (
+        f"{epsilon:g}: {value:g}" + "".join(f"±{spread:g}" for spread in spreads)
+        for epsilon, value, *spreads in entry.results
+    )
+    yield f"{bold}{'; '.join(results)}{bold}"
+    yield entry.tuned
+    if run := entry.run:
+        yield (
+            f"`{run.command}`: {run.hours:g} hours of {run.of}, {run.processor}; commit "
+            f"{run.commit}, [{run.page}]({run.page})"
+        )
+    else:
+        yield entry.source or ""
 
 
 if __name__ == "__main__":
