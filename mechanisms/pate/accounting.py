@@ -138,10 +138,6 @@ class QueryCosts:
             total += self.check.total(np.ones(len(self)), ascending)
         return total[back]
 
-    def expected_rdp(self, orders: ArrayLike = ORDERS) -> Floats:
-        """Renyi curve of the papers' cost [A]."""
-        return self.rdp(orders)
-
     def cost(
         self,
         *,
