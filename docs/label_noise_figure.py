@@ -9,21 +9,22 @@ from matplotlib import pyplot
 from labeldp.mechanisms import LaplaceNoise, SubsetSelection
 
 CLASSES = (2, 10, 100, 1000)
+DRAWS = 20_000
 IN_TABLE = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 COLORS = {"Laplace noise": "#7a7a7a", "randomized response": "#b0562c", "subset": "#00796b"}
 
 
-def laplace_nats(epsilon: float, classes: int, draws: int = 20_000) -> float:
+def laplace_nats(epsilon: float, classes: int) -> float:
     """Estimate the nats that a one-hot label with Laplace noise has about a uniform label."""
     mechanism = LaplaceNoise(epsilon=epsilon, num_classes=classes)
     total, rows = 0.0, max(1, 2_000_000 // classes)
     generator = np.random.default_rng(0)
-    for start in range(0, draws, rows):
-        labels = np.zeros(min(rows, draws - start), dtype=np.int64)
+    for start in range(0, DRAWS, rows):
+        labels = np.zeros(min(rows, DRAWS - start), dtype=np.int64)
         likelihood = mechanism.log_likelihood(mechanism.release(labels, generator=generator))
         shifted = likelihood - likelihood[:, :1]  # the true label is class 0
         total += float((math.log(classes) - np.log(np.exp(shifted).sum(axis=1))).sum())
-    return total / draws
+    return total / DRAWS
 
 
 def subset_nats(epsilon: float, classes: int, size: int | None = None) -> float:

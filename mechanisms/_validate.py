@@ -187,14 +187,14 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
     return array
 
 
-def checked_counts(counts: Any, *, name: str = "votes") -> NDArray[Any]:
+def checked_counts(counts: Any) -> NDArray[Any]:
     """Return the counts that a threshold is compared with [N, K].
 
     Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
     fractional and negative.
     """
-    array = _votes_matrix(counts, name)
-    return checked_votes(array, name=name) if np.issubdtype(array.dtype, np.integer) else array
+    array = _votes_matrix(counts, "votes")
+    return checked_votes(array) if np.issubdtype(array.dtype, np.integer) else array
 
 
 def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:

@@ -408,7 +408,6 @@ def measure_defenses(
     questions: int,
     generator: np.random.Generator,
     clients: int = 100,
-    limit: int = 20,
 ) -> list[dict[str, Any]]:
     """Attack GNMax behind each defense, and use it as clients in good faith.
 
@@ -426,7 +425,7 @@ def measure_defenses(
         "none": Defense(),
         "cached answers": Defense(cached=True),
         "noise keyed by input": Defense(key=generator.bytes(32)),
-        f"at most {limit} answers": Defense(limit=limit),
+        "at most 20 answers": Defense(limit=20),
     }
     rows = []
     for name, defense in defenses.items():

@@ -68,8 +68,6 @@ _SMALL_LIMIT = 100
 #: States are written at most so often, and at the end of a call.
 _KEEP_SECONDS = 20.0
 _DESCRIBING_SECONDS = 20.0
-#: One thread of the processor computes the directions of a moment prior.
-_PRIOR_SECONDS = 90.0
 #: Penalty of the probe, on standardized vectors.
 _RIDGE = 10.0
 #: Epochs of long training, and other numbers of epochs for each of two stages.

@@ -77,9 +77,9 @@ def test_neighbors_and_both_parts_of_a_number_are_independent() -> None:
     assert abs(noise.negative.mean() - 0.5) < 2 / math.sqrt(DRAWS)
 
 
-def exact_values(noise: RealNoise, places: int = 70) -> list[Fraction]:
+def exact_values(noise: RealNoise) -> list[Fraction]:
     """The numbers to 70 digits more than any decision here needs."""
-    return [sum(noise.interval(i, places), Fraction(0)) / 2 for i in range(len(noise.whole))]
+    return [sum(noise.interval(i, 70), Fraction(0)) / 2 for i in range(len(noise.whole))]
 
 
 @pytest.mark.parametrize("draw", [normal, laplace, exponential])

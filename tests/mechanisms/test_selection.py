@@ -32,9 +32,9 @@ def selection(distribution: TrialDistribution, mean_trials: float) -> Selection:
     return Selection(mean_trials=mean_trials, distribution=distribution)
 
 
-def number_of_trials(chosen: Selection, most: int = 20_000) -> NDArray[np.float64]:
-    """Pr[number of trials = 0..most] by the distributions' textbook formulas."""
-    count = np.arange(1, most + 1)
+def number_of_trials(chosen: Selection) -> NDArray[np.float64]:
+    """Pr[number of trials = 0..20,000] by the distributions' textbook formulas."""
+    count = np.arange(1, 20_001)
     mean = chosen.mean_trials
     match chosen.distribution:
         case TrialDistribution.GEOMETRIC:

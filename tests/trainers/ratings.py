@@ -5,15 +5,13 @@ from pathlib import Path
 import numpy as np
 
 
-def write_ratings(
-    root: Path, *, users: int = 100, movies: int = 60, ratings: int = 12_000, seed: int = 0
-) -> Path:
+def write_ratings(root: Path, *, users: int = 100, movies: int = 60, ratings: int = 12_000) -> Path:
     """Write `ml-1m/ratings.dat` below `root` and return its path.
 
     Some users are kinder than others, some movies better, and each user likes some of two kinds of
     movies; ids have gaps, as the real ones have.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     user, movie = random.integers(users, size=ratings), random.integers(movies, size=ratings)
     kindness, quality = random.normal(scale=0.5, size=users), random.normal(scale=0.7, size=movies)
     taste, kind = random.normal(size=(users, 2)), random.normal(scale=0.4, size=(movies, 2))

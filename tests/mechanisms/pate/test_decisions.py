@@ -167,8 +167,8 @@ CHECKS = Decisions(noise_std=800.0, count=1000, moved=1)
 ANSWERS = Decisions(noise_std=240.0, count=300)
 
 
-def decision(noise_std: float = 240.0, count: int = 300) -> DecisionEvent:
-    (event,) = events_of([Decisions(noise_std=noise_std, count=count)])
+def decision() -> DecisionEvent:
+    (event,) = events_of([ANSWERS])
     assert isinstance(event, DecisionEvent)
     return event
 

@@ -64,9 +64,9 @@ AGGREGATORS: list[RequestedAggregator] = [
 ]
 
 
-def votes_of_100_teachers(queries: int = 50, classes: int = 3, seed: int = 0) -> NDArray[np.int64]:
+def votes_of_100_teachers(classes: int = 3, seed: int = 0) -> NDArray[np.int64]:
     random = np.random.default_rng(seed)
-    shares = random.dirichlet(np.full(classes, 0.3), size=queries)
+    shares = random.dirichlet(np.full(classes, 0.3), size=50)
     return np.stack([random.multinomial(100, share) for share in shares])
 
 

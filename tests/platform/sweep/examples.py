@@ -57,16 +57,16 @@ def a_record(
     )
 
 
-def a_charge(key: str = "r1", *, epsilon: float = 1.0) -> Charge:
+def a_charge(key: str = "r1") -> Charge:
     mechanism = {
         "name": "LaplaceNoise",
-        "epsilon": epsilon,
+        "epsilon": 1.0,
         "num_classes": 10,
         "noise": {"name": "OsEntropy", "draw": 0},
     }
     return Charge(
         key=key,
-        event=PureEvent(epsilon=epsilon),
+        event=PureEvent(epsilon=1.0),
         indices=None,
         mechanism=mechanism,
         failure_probability=0.0,

@@ -16,11 +16,11 @@ SMALL = "tests.trainers.encoders.small_encoders:small"
 
 
 class Small(nn.Module):
-    """Bytes [B, C, H, W] to vectors [B, 6]."""
+    """Bytes [B, 3, H, W] to vectors [B, 6]."""
 
-    def __init__(self, channels: int = 3) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.convolution = nn.Conv2d(channels, 6, 5, stride=3)
+        self.convolution = nn.Conv2d(3, 6, 5, stride=3)
 
     def forward(self, images: Tensor) -> Tensor:
         found: Tensor = self.convolution(images.float() / 255 - 0.5).relu().mean((2, 3))
