@@ -622,16 +622,17 @@ def _with_epsilon_of_lambda(base: TrialConfig, changes: Mapping[str, Any]) -> Ma
 
 def flatten(config: TrialConfig) -> dict[str, Any]:
     """Return dotted key -> plain value, in the order of the sections."""
+    return flat_of(to_jsonable_python(config))
+
+
+def flat_of(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value of nested sections, in their order."""
     flat: dict[str, Any] = {}
-
-    def walk(prefix: str, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                walk(f"{prefix}{name}.", value)
-            else:
-                flat[f"{prefix}{name}"] = value
-
-    walk("", to_jsonable_python(config))
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= flat_of(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
     return flat
 
 

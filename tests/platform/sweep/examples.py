@@ -11,7 +11,7 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.cluster import Capacity
-from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.sweep.configuration import TrialConfig, flat_of, flatten, with_changes
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.platform.sweep.sweep_report import SweepOutcome
@@ -118,14 +118,4 @@ def an_outcome(**changes: Any) -> SweepOutcome:
 
 
 def from_yaml(text: str) -> TrialConfig:
-    flat: dict[str, Any] = {}
-
-    def walk(prefix: str, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            if isinstance(value, dict):
-                walk(f"{prefix}{name}.", value)
-            else:
-                flat[f"{prefix}{name}"] = value
-
-    walk("", yaml.safe_load(text))
-    return with_changes(TrialConfig(), flat)
+    return with_changes(TrialConfig(), flat_of(yaml.safe_load(text)))
