@@ -32,9 +32,9 @@ from labeldp.platform.sweep.overrides import load_sweep
 from tests.faults.sweep_runs import run_here
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.stores import copy_store
+from tests.source_tree import ROOT
 from tests.trainers.ratings import write_ratings
 
-ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_suffix(".json")
 #: What every small sweep has. Accuracy is on the 359 test images of the digits.
 DIGITS: Mapping[str, Any] = {

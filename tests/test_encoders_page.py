@@ -29,10 +29,10 @@ from labeldp.trainers.models.trained_model import load_model
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge
 from tests.real_data import real_data_root
+from tests.source_tree import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "encoders.md").read_text()
 RESULTS = Path("results", "moments_on_embeddings")
 #: Settings that make the sweep small; all others are as on the page.

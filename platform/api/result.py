@@ -109,12 +109,13 @@ class Result:
         near = [record for record in records if record.finished]
         if at_epsilon < float("inf"):
             account = read_folder(self.folder)
-            if near and not within(account, near, Budget(epsilon=at_epsilon)):
+            affordable = within(account, near, Budget(epsilon=at_epsilon))
+            if near and not affordable:
                 least = min(price_of(account, each).epsilon for each in near)
                 raise ValueError(
                     f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {least:.4g}"
                 )
-            near = within(account, near, Budget(epsilon=at_epsilon))
+            near = affordable
         chosen = best_of(near, by=None if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]

@@ -19,6 +19,7 @@ import pandas as pd
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.report.ledger import OF_ALL
 from labeldp.platform.sweep.accuracy_figures import chosen_by
 from labeldp.platform.sweep.cluster import connected
 from labeldp.platform.sweep.configuration import ConfigurationError
@@ -87,7 +88,6 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
     first, every = outcomes[TOGETHER], list(outcomes.values())
     counts = ("trials", "finished", "failed", "skipped", "over_budget", "left")
     # The runs' labels are the same people's: releases from different vaults add up.
-    paid = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
     return BlockOutcome(
         experiment=sweep.name,
         tracking_uri=first.tracking_uri,
@@ -95,7 +95,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutc
         **{count: sum(getattr(each, count) for each in every) for count in counts},
         results_dir=str(root),
         pareto=first.pareto,
-        ledger={key: sum(each.ledger[key] for each in every) for key in paid},
+        ledger={key: sum(each.ledger[key] for each in every) for key in OF_ALL},
         report=str(root / "blocks.md"),
         tracked=all(each.tracked for each in every),
         league=first.league,
