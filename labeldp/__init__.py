@@ -4,8 +4,8 @@
 Python; `epsilon` prices a mechanism. docs/python.md shows them all. They are imported when they are
 first used, and Ray and torch when they are needed, so that `labeldp --help` is instant.
 
-The three layers below are `labeldp.mechanisms` (what is done to labels, what it costs, how leaky it
-proves), `labeldp.trainers` (data, models and training loops in one process) and
+The three layers below are `labeldp.mechanisms` (what is done to labels, what it costs, how much
+audits show that it leaks), `labeldp.trainers` (data, models and training loops in one process) and
 `labeldp.platform` (Ray, Tune, MLflow, reports and the command line).
 """
 

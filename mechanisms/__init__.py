@@ -1,4 +1,6 @@
-"""Mechanisms on labels, their price, and how leaky they prove. NumPy and SciPy only.
+"""Mechanisms on labels, their price, and how much audits show that they leak.
+
+NumPy and SciPy only.
 
 | topic | modules |
 |---|---|

@@ -86,8 +86,9 @@ def error_estimates(
 ) -> dict[str, Estimated]:
     """Return mean squared and mean absolute error of amounts like those held out, by released sums.
 
-    They are in the amounts' own unit; `width` is the distance of the bounds. They speak of amounts
-    as a vault holds them, clipped and rounded to its levels, and of errors clipped to `largest`.
+    They are in the amounts' own unit; `width` is the distance of the bounds. They refer to
+    amounts as the vault stores them, clipped and rounded to its levels, and to errors clipped to
+    `largest`.
     """
     means = as_numpy(sums).astype(np.float64) / _STEPS / examples
     scales = mechanism.scales / examples

@@ -380,7 +380,7 @@ class PureCurve:
     """Any epsilon-DP mechanism at all: chances differ by at most a factor e^epsilon."""
 
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
-        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        """Return a lower bound on the probability of a wrong guess, given that of a right one."""
         # both lines of the curve: e^-eps x, and 1 - e^eps (1 - x) near certainty
         shrink, grow = math.exp(-epsilon), math.exp(epsilon)
         return lambda right: max(shrink * right, 1 - grow * (1 - right))
@@ -396,7 +396,7 @@ class RandomizedResponseCurve:
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
-        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        """Return a lower bound on the probability of a wrong guess, given that of a right one."""
         other = 1 / (math.exp(epsilon) + self.num_classes - 1)
         keep = 1 - (self.num_classes - 1) * other
         # Outputs in the order in which they speak for a label: itself, those that say nothing, the
@@ -416,7 +416,7 @@ class GaussianCurve:
         _validate.between(0, 1, delta=self.delta)
 
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
-        """How likely a wrong guess must at least be, given the likelihood of a right one."""
+        """Return a lower bound on the probability of a wrong guess, given that of a right one."""
         target = math.log(self.delta)
 
         def excess(log_separation: float) -> float:

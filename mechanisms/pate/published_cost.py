@@ -363,7 +363,7 @@ class Prices:
 
     @cached_property
     def answer(self) -> AnswerPrice:
-        """Of one answer, by the bounds."""
+        """Price of one answer, by the bounds."""
         return AnswerPrice(noise_std=self.noise_std, num_classes=self.num_classes, order=self.order)
 
     @cached_property
@@ -587,7 +587,7 @@ class SanitizedEpsilon:
         order: The Renyi order, fixed beforehand.
         rdp: The published upper bound on the Renyi cost of the answers.
         rdp_release: The Renyi cost of publishing it, contained in epsilon.
-        beta: Of the smooth sensitivity.
+        beta: Parameter of the smooth sensitivity.
         sensitivity_bound: The published upper bound on the smooth sensitivity.
         noise_std: Standard deviation of the noise in `rdp`; 0 where nothing was secret.
         epsilon_data_independent: The cost of the answers with any votes, at the same order and
@@ -639,7 +639,7 @@ def release_epsilon(
     Args:
         votes: Counts [N, K] of every query that was checked, one vote per teacher.
         noise_std: Standard deviation of the noise on every count of an answer (sigma2).
-        threshold: Of Confident-GNMax's check; without it, nothing was checked.
+        threshold: Threshold of Confident-GNMax's check; without it, nothing was checked.
         sigma1: Standard deviation of the check's one noise, with `threshold`.
         answered: Whether each query was answered, boolean [N]; default: all.
         delta: In (0, 1), for everything together.
@@ -648,7 +648,7 @@ def release_epsilon(
         noise: Fixed before the votes were seen; `ReleaseNoise.public` with a tenth of the largest
             sensitivity that any votes could have unless given.
         conversion: How the Renyi cost becomes epsilon.
-        generator: Of the noise.
+        generator: Source of the noise.
 
     Raises:
         ConditionsFailed: Smooth sensitivity is not proven for these public parameters.

@@ -249,7 +249,7 @@ class AnsweredRequest:
     student_scores: NDArray[Any] | None = None
 
     def costs(self, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
-        """Of the queries that were looked at."""
+        """Return the costs of the queries that were looked at."""
         costs = self.request.aggregator.costs(
             self.votes, accounting, student_scores=self.student_scores
         )

@@ -39,11 +39,12 @@ class LeakageStudy:
     """The sizes of the measurements.
 
     Attributes:
-        noise_stds: Of the noise on every count, in the reconstruction of published votes.
+        noise_stds: Standard deviations of the noise on every count, in the reconstruction of
+            published votes.
         budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
         budget_noise_std: Noise against this attacker.
         attribute_noise_std: Noise of the service whose answers betray education.
-        questions: Of the attacker that defenses face.
+        questions: Number that the attacker asks in the test of defenses.
     """
 
     ensemble: AdultEnsemble

@@ -60,8 +60,8 @@ class Plan:
     """A sweep whose trials and price are known, whether or not it may be run.
 
     Attributes:
-        size: Of the data; a stand-in where they can't be read.
-        fingerprint: Of the public data; empty where they are not loaded.
+        size: Size of the data; a stand-in where they can't be read.
+        fingerprint: Hash of the public data; empty where they are not loaded.
         trials: With the price of their counts; of searches the trials that they are priced as.
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.

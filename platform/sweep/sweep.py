@@ -105,7 +105,7 @@ class Sweep:
         space: Axes shared by all variants.
         samples: Draws of the random axes at every point of the grid.
         presets: Other sizes, by the name that `--preset` takes.
-        teacher: Of one actor that trains teachers.
+        teacher: Resources of one actor that trains teachers.
         budget: The most that any label may pay in the whole sweep.
         gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
         choose_by: The accuracy that trials are compared by. Default: on the public test split,
@@ -195,8 +195,8 @@ class SweepOptions:
     """How to run a sweep; nothing here changes a trial's numbers.
 
     Attributes:
-        address: Of a Ray cluster; a private one is started if not given.
-        tracking_uri: Of a tracking store; SQLite beside the results if not given.
+        address: Address of a Ray cluster; a private one is started if not given.
+        tracking_uri: Address of a tracking store; SQLite beside the results if not given.
         max_epsilon_total: The most that any label may pay in the whole sweep.
         max_minutes: Stop after so long; the next run continues trials in training.
         moved: The results folder was moved to another disk or restored from a copy, and no other

@@ -101,12 +101,12 @@ class LabelHome:
         Args:
             labels: The true labels.
             audit: The canaries to plant.
-            coin_seed: Of the coin canaries; without one the coins are a secret of the store.
+            coin_seed: Seed of the coin canaries; without one the coins are a secret of the store.
             store: File of the vault in the results folder, or an open store; in memory if None.
             votes: Folder that sweeps beside each other share; a temporary one if None.
             shared_coins: Whether these sweeps share coins: teachers learn from planted labels.
-            fingerprint: Of the public features.
-            budget: Of the vault.
+            fingerprint: Hash of the public features.
+            budget: The most that any label of the vault may pay.
             authority: The token for figures and shards; without one nobody gets either.
         """
         self._results = store.parent if isinstance(store, Path) else None

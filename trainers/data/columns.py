@@ -391,7 +391,7 @@ class Step(Stored):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         raise NotImplementedError
 
 
@@ -466,7 +466,7 @@ class Numbers(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (len(self.mean) + len(self.indicated),)
 
 
@@ -546,7 +546,7 @@ class Categories(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (len(self.categories) + self.indicated,)
 
 
@@ -592,7 +592,7 @@ class Columns(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (sum(each.shape[0] for each in self.parts),)
 
 

@@ -54,7 +54,7 @@ class AsTheyAre(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (self.columns,)
 
 
@@ -90,7 +90,7 @@ class Images(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an image that comes out."""
+        """Shape of one output image."""
         return (self.channels, self.height, self.width)
 
 
@@ -124,7 +124,7 @@ class Places(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (len(self.counts),)
 
 
@@ -233,7 +233,7 @@ class Preprocessing(Stored):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the features of a row; () without steps."""
+        """Shape of one output row; () without steps."""
         return self.steps[-1].shape if self.steps else ()
 
     def then(self, step: Step) -> "Preprocessing":

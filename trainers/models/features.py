@@ -44,7 +44,8 @@ _VERSION = 4
 PATIENCE_SECONDS = 900.0
 #: Numbers that the distances of one batch may fill: more do not fit into a processor's cache.
 _BATCH_NUMBERS = 2**20
-#: Added to a patch's variance (of pixels in 0..255), lest noise in flat patches is blown up.
+#: Added to a patch's variance (of pixels in 0..255), so that noise in flat patches is not
+#: amplified.
 _PATCH_VARIANCE = 10.0
 #: Added to the eigenvalues of the patches' covariance before whitening.
 _WHITENING = 0.01
@@ -122,7 +123,7 @@ class _ImageStep(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         assert self.projection is not None, "it is fitted"
         return (self.projection.shape[1],)
 
@@ -261,7 +262,7 @@ class RandomPatchFeatures:
     Half of the `filters` are mirror images of the other half. Cosines above the `threshold` count,
     in units of their standard deviation among random directions; .25 is passed by the best 40%, .4
     by the best 34%. `flattening` makes components alike, from 0, not at all, to 1, all of the same
-    size: the strongest are light and shade more than they are things. `precision` is that of the
+    size: the strongest components show lighting rather than objects. `precision` is that of the
     convolution and what follows up to the averages.
     """
 
@@ -439,7 +440,7 @@ class ScaledStep(Step):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a row that comes out."""
+        """Shape of one output row."""
         return (len(self.center),)
 
 
