@@ -1,10 +1,11 @@
 """The ledger of an estimator: the lines of one fit, and the total of all fits of this process.
 
 A row is known by a digest of its features, so that the folds of one table add up label by label
-and tables without a common row do not. Equal rows count as one person's in every fit: duplicates
-are charged too much, never too little. Rows that a pipeline transformed can't be recognized; each
-is charged as if it were in every fit. This ledger holds digests and prices, no label and no
-release.
+and tables without a common row do not. Equal rows count as one person's in every fit: people with
+equal features are charged too much, never too little. A fit pays once for equal rows, so that one
+on copies of a row is refused where scikit-learn draws them. Rows that a pipeline transformed can't
+be recognized; each is charged as if it were in every fit. This ledger holds digests and prices, no
+label and no release.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
 >>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None,
@@ -45,7 +46,18 @@ Digests = NDArray[np.uint64]
 #: One registry holds three kinds of names: of unnamed rows, of rows with names, and names.
 _NAMED_ROW, _NAME = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 #: Estimators of these hand on rows that are not those of the table: columns fewer or transformed.
-_TRANSFORMING = ("sklearn.pipeline", "sklearn.feature_selection", "sklearn.ensemble._bagging")
+_TRANSFORMING = (
+    *("sklearn.pipeline", "sklearn.feature_selection", "sklearn.ensemble._bagging"),
+    "sklearn.ensemble._stacking",
+)
+#: They make features of the labels of other targets.
+_CHAINS = {"ClassifierChain", "RegressorChain"}
+#: Labels decide which rows or targets a fit below these has; and why, or what avoids it.
+_BY_LABELS = {
+    "sklearn.multiclass": "one estimator for all classes avoids it",
+    "sklearn.linear_model._ransac": "it keeps rows whose amounts are near those of a first fit",
+    "imblearn": "a sampler may copy a label, and each copy is released with noise of its own",
+}
 #: They pickle what goes to workers.
 _SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
 #: Rows made dense at a time.
@@ -86,7 +98,12 @@ class People:
         transformed: bool,
         persons: Persons | None = None,
     ) -> "People":
-        """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
+        """Return the people of a fit's X; `transformed` if a pipeline made X from other rows.
+
+        Persons pay for all of their rows, and so for copies of a row; labels would not.
+        """
+        if persons is None:
+            _refuse_copies()
         named = None if names is None else _digests(str(name).encode() for name in names)
         return cls(
             rows=row_digests(rows),
@@ -261,6 +278,8 @@ def _row_bytes(rows: Any) -> Iterator[bytes]:
     for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
         some = rows.iloc if hasattr(rows, "iloc") else rows
         some = some[start : start + _ROWS_AT_ONCE]
+        if hasattr(some, "iloc"):
+            some = some.to_numpy(dtype=float, na_value=np.nan)  # a column of Int64 has pd.NA
         some = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
         with np.errstate(over="ignore"):
             # 0.0 and -0.0 are equal numbers of different bytes.
@@ -301,36 +320,87 @@ def callers() -> tuple[bool, str | None]:
     """Read off the call stack how scikit-learn made the rows of a fit.
 
     Returns:
-        Whether X comes out of a pipeline; and the name of the splitter that divided rows by their
-        labels, or None.
+        Whether X comes out of a pipeline; and the names of what divided rows by their labels, or
+        None.
+
+    Raises:
+        ValueError: X holds labels.
     """
-    transforming, stratified = False, None
-    for module, frame in _frames():
-        if module.startswith("sklearn."):
-            transforming |= module.startswith(_TRANSFORMING)
-            found = [*frame.f_locals.values()]
-            found += getattr(frame.f_locals.get("self"), "__dict__", {}).values()
-            for value in found:
-                kind = type(value)
-                if kind.__module__ == "sklearn.model_selection._split" and (
-                    "Stratified" in kind.__name__
-                ):
-                    stratified = kind.__name__
-        else:
-            transforming |= module.startswith("imblearn.")
-    return transforming, stratified
+    transforming, dividing = False, {}
+    for module, frame in _frames_of_all():
+        package, _, _ = module.partition(".")
+        if package not in ("sklearn", "imblearn"):
+            continue
+        wrapper: Any = frame.f_locals.get("self")
+        transforming |= package == "imblearn" or module.startswith(_TRANSFORMING)
+        if not _CHAINS.isdisjoint(kind.__name__ for kind in type(wrapper).__mro__):
+            if getattr(wrapper, "cv", None) is None:
+                _refuse_labels_in_features(wrapper)
+            transforming = True
+        for place in {module, package} & set(_BY_LABELS):
+            if wrapper is not None:
+                dividing[place] = f"{type(wrapper).__name__} ({_BY_LABELS[place]})"
+            else:  # a function that an estimator sent to a worker
+                dividing.setdefault(place, f"{place} ({_BY_LABELS[place]})")
+        for value in (*frame.f_locals.values(), *getattr(wrapper, "__dict__", {}).values()):
+            kind = type(value)
+            if kind.__module__ == "sklearn.model_selection._split" and (
+                "Stratified" in kind.__name__
+            ):
+                dividing["split"] = kind.__name__
+    return transforming, " and ".join(dividing.values()) or None
+
+
+def _refuse_labels_in_features(chain: Any) -> None:
+    name = type(chain).__name__
+    raise ValueError(
+        f"{name} with cv=None makes features of the true labels of earlier targets, and features "
+        "are not protected; nothing was released. Set cv=KFold(5), so that private predictions "
+        f"take their place, or take MultiOutput{name.removesuffix('Chain')}"
+    )
+
+
+def _refuse_copies() -> None:
+    """Refuse a fit on rows that scikit-learn drew with replacement."""
+    for module, frame in _frames_of_all():
+        wrapper = frame.f_locals.get("self", frame.f_locals.get("ensemble"))
+        bagging = module == "sklearn.ensemble._bagging" and getattr(wrapper, "bootstrap", False)
+        boosting = module == "sklearn.ensemble._weight_boosting" and wrapper is not None
+        if bagging or boosting:
+            fix = "Set bootstrap=False, with max_samples below 1, or make" if bagging else "Make"
+            raise ValueError(
+                f"{type(wrapper).__name__} draws rows with replacement: a label that is drawn m "
+                "times for one fit would be released m times, each with noise of its own, and cost "
+                f"m times epsilon; nothing was released. {fix} several fits of your own, each on "
+                "rows drawn without replacement"
+            )
 
 
 def leaves_process() -> bool:
     """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
-    return any(module.startswith(_SENDING) for module, _ in _frames())
+    return any(module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1)))
 
 
-def _frames() -> Iterator[tuple[str, FrameType]]:
-    frame: FrameType | None = sys._getframe(1)
+def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
+    """A frame and those that called it, with their modules."""
     while frame is not None:
         yield str(frame.f_globals.get("__name__", "")), frame
         frame = frame.f_back
+
+
+def _frames_of_all() -> Iterator[tuple[str, FrameType]]:
+    """Frames of this thread, and of every thread if this one works for another through joblib.
+
+    Which other thread that is, joblib does not say; unrelated ones can only add to what is found.
+    """
+    in_joblib = False
+    for module, frame in _frames(sys._getframe(1)):
+        in_joblib |= module.startswith("joblib.")
+        yield module, frame
+    if in_joblib and threading.current_thread() is not threading.main_thread():
+        for thread, inner in sys._current_frames().items():
+            if thread != threading.get_ident():
+                yield from _frames(inner)
 
 
 @dataclass(frozen=True, kw_only=True)
