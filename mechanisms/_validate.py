@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Array = Union[NDArray[Any], "torch.Tensor"]
 AnyArray = TypeVar("AnyArray", NDArray[Any], "torch.Tensor")
 
+#: Of a mechanism: e^500 bounds nothing, and from 710 on it is no number of double precision.
+MOST_EPSILON = 500
+
 
 def is_torch(values: object) -> bool:
     """Whether `values` is a torch tensor."""
@@ -55,17 +58,34 @@ def number(**values: float) -> None:
     for name, value in values.items():
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
             raise ValueError(f"{name} is {value!r}; it must be a number")
-        if math.isnan(value):
+        try:
+            missing = math.isnan(value)
+        except OverflowError:  # a whole number of hundreds of digits, which are not shown
+            raise ValueError(
+                f"{name} is beyond the numbers of double precision, which end at "
+                f"{sys.float_info.max:.1e}; give a smaller one"
+            ) from None
+        if missing:
             raise ValueError(f"{name} is NaN; it must be a number")
 
 
 def positive(*, infinity: bool = False, **values: float) -> None:
-    """Refuse values that are not above 0; infinite ones too, unless `infinity` allows them."""
+    """Refuse values that are not above 0; infinite ones too, unless `infinity` allows them.
+
+    Where those are refused, `epsilon` is a mechanism's, and `MOST_EPSILON` at most: exponentials
+    and sums of larger ones overflow, sums only after labels have paid.
+    """
     number(**values)
     for name, value in values.items():
         if not value > 0 or (math.isinf(value) and not infinity):
             kind = "a number" if infinity else "a finite number"
             raise ValueError(f"{name} is {value!r}; it must be {kind} above 0")
+        if name == "epsilon" and value > MOST_EPSILON and not infinity:
+            raise ValueError(
+                f"epsilon is {value!r}; it must be at most {MOST_EPSILON}: usual values are 0.1 to "
+                "10, and far larger ones protect nothing. To train without noise, take the method "
+                "'no_privacy' (in a sweep trainer.noise=none)"
+            )
 
 
 def non_negative(**values: float) -> None:

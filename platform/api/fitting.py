@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
-from labeldp.platform.api.label_release import mechanism_for
+from labeldp.platform.api.label_release import listed_classes, mechanism_for
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.vault.shared_vault import FitLabels
@@ -47,7 +47,10 @@ _TELL_SECONDS = 5.0
 
 
 def refuse_unusable(labels: Any) -> None:
-    """Refuse complex and missing labels; scikit-learn's own message would show them."""
+    """Refuse complex, missing and mixed labels.
+
+    scikit-learn's own messages would show labels, or be a TypeError of a sort.
+    """
     try:
         plain = np.asarray(labels)
     except ValueError:
@@ -60,25 +63,35 @@ def refuse_unusable(labels: Any) -> None:
             raise ValueError(
                 f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
             )
+        try:
+            np.unique(plain)
+        except TypeError:
+            raise ValueError(
+                "y holds values of several kinds, such as texts and numbers; give labels of one "
+                "kind, y.astype(str), and the classes as texts"
+            ) from None
 
 
-def refuse_texts(amounts: Any) -> None:
-    """Refuse a text that is not a number, by its row.
+def texts_as_numbers(amounts: Any) -> Any:
+    """Return amounts with numbers in place of texts among them; refuse other texts by their row.
 
     scikit-learn's message would quote the text, which is a secret label.
     """
     plain = np.asarray(amounts)
     column = plain.ndim > 0 and plain.size == len(plain)
-    texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
-    wrong = [
-        row
-        for row, text in enumerate(texts)
-        if isinstance(text, str | bytes) and not is_number(text)
-    ]
+    values = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
+    texts = {row: text for row, text in enumerate(values) if isinstance(text, str | bytes)}
+    wrong = [row for row, text in texts.items() if not is_number(text)]
     if wrong:
         raise ValueError(
             f"y row {wrong[0]} (and {len(wrong) - 1} more) is not a number; amounts are numbers"
         )
+    if not texts or plain.dtype.kind != "O":
+        return amounts
+    numbers = plain.copy()
+    for row, text in texts.items():
+        numbers.flat[row] = float(text)
+    return numbers
 
 
 def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
@@ -92,21 +105,16 @@ def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
         if len(found) < 2:
             raise ValueError("y holds one class; a classifier needs two classes at least")
         return found
-    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
-        found = np.arange(int(classes))
-    elif isinstance(classes, Sequence | np.ndarray | set) and not isinstance(classes, str):
-        found = np.unique(np.asarray(list(classes)))
-        if len(found) < len(classes):
-            raise ValueError(f"classes names {len(classes)} classes, but one of them twice")
-    else:
+    listed = listed_classes(classes)
+    try:
+        found = np.unique(np.asarray(listed))
+    except (TypeError, ValueError):
         raise ValueError(
-            f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "
-            "rare one would reveal somebody's label: state them, classes=['no', 'yes'], or how "
-            "many there are of 0..K-1, classes=10. (classes='publish' reads them off y, at an "
-            "infinite epsilon.)"
-        )
-    if len(found) < 2:
-        raise ValueError(f"classes is {classes!r:.100}; there must be two classes at least")
+            f"classes is {classes!r:.100}, with values of several kinds; name them all by texts "
+            "or all by numbers, as the labels are"
+        ) from None
+    if len(found) < len(listed):
+        raise ValueError(f"classes names {len(listed)} classes, but one of them twice")
     return found
 
 

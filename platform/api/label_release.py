@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
@@ -30,6 +31,8 @@ SINGLE = ("subset", "randomized_response", "laplace")
 #: With sums along directions of the features, with counts in groups of like rows, and with a prior
 #: from an earlier release.
 METHODS = (*SINGLE, "moments", "clusters", "stages")
+#: As between two parties. Memory grows with rows times classes, and more are a slip, mostly.
+MOST_CLASSES = 1000
 
 
 def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int) -> Any:
@@ -116,6 +119,27 @@ class LabelRelease:
         return -(logits.log_softmax(1) + evidence).logsumexp(1).mean()
 
 
+def listed_classes(classes: Any) -> list[Hashable]:
+    """Return all stated classes in their order; a whole number K states 0..K-1."""
+    numbered = isinstance(classes, int | np.integer) and not isinstance(classes, bool)
+    listed = isinstance(classes, Sequence | set | np.ndarray | pd.Index | pd.Series)
+    if not numbered and (not listed or isinstance(classes, str | bytes)):
+        raise ValueError(
+            f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "
+            "rare one would reveal somebody's label: state them, classes=['no', 'yes'], or how "
+            "many there are of 0..K-1, classes=10. (LabelPrivateClassifier(classes='publish') "
+            "reads them off y, at an infinite epsilon.)"
+        )
+    count = int(classes) if numbered else len(classes)
+    if not 2 <= count <= MOST_CLASSES:
+        raise ValueError(
+            f"classes is {classes!r:.100}; there must be two classes at least, and "
+            f"{MOST_CLASSES:,} at most: merge rare ones, or predict amounts with "
+            "LabelPrivateRegressor"
+        )
+    return list(range(count) if numbered else classes)
+
+
 def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]:
     """Return the place of each label among the classes [N], both compared as text if need be."""
     place = {str(name): number for number, name in enumerate(classes)}
@@ -136,7 +160,7 @@ def privatize(
     labels: Any,
     *,
     epsilon: float,
-    classes: Sequence[Hashable],
+    classes: int | Sequence[Hashable],
     method: str = "subset",
     delta: float = 0.0,
     groups: Any = None,
@@ -147,7 +171,8 @@ def privatize(
     Args:
         labels: Secret labels [N].
         epsilon: Cost for each label. Every call draws and pays again, and the costs add up.
-        classes: All possible classes, which are public. Labels and classes are compared as text.
+        classes: All possible classes, which are public, or their number K for labels 0..K-1.
+            Labels and classes are compared as text.
         method: One of `SINGLE`. Sums need the features: `LabelPrivateClassifier(estimator=...)`.
         delta: Can stay 0, because these methods are pure.
         groups: The person of each label [N]; epsilon then holds for all labels of a person.
@@ -155,22 +180,31 @@ def privatize(
             public seed selects them; the other rows have no label.
     """
     if method not in SINGLE:
-        raise ValueError(f"method is {method!r}; {near_miss(method, SINGLE)}")
-    numbers = class_numbers(labels, classes)
+        raise ValueError(f"method is {method!r}; {near_miss(str(method), SINGLE)}")
+    _validate.positive(epsilon=epsilon)
+    _validate.delta(delta)
+    names = listed_classes(classes)
+    shape = labels.shape if hasattr(labels, "shape") else np.asarray(labels, dtype=object).shape
+    if len(shape) != 1:
+        raise ValueError(
+            f"labels is a {type(labels).__name__} of shape {tuple(shape)}; it must be "
+            "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
+        )
+    numbers = class_numbers(labels, names)
     persons, kept, most = None, None, 1
     if groups is not None:
         grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
         persons, kept, most = grouped.used, grouped.kept, grouped.most
-    mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(classes))
+    mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(names))
     vault = LabelVault(
-        labels=numbers if kept is None else numbers[kept], num_classes=len(classes), persons=persons
+        labels=numbers if kept is None else numbers[kept], num_classes=len(names), persons=persons
     )
     release = vault.release(mechanism, noise=SecureEntropy())
     own: Any = {"num_labels": vault.num_people, "unit": "label" if groups is None else "person"}
     return LabelRelease(
         mechanism=mechanism,
         values=release.values,
-        classes=tuple(classes),
+        classes=tuple(names),
         ledger=tuple(line_of(charge, delta=delta, **own) for charge in vault.charges()),
         kept=kept,
         count=len(numbers),

@@ -100,8 +100,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """
         method = self._method()
         bounds = self._bounds()
-        fitting.refuse_texts(y)
-        rows_of_x, checked = self._checked(X, y, what="an amount", y_numeric=True)
+        rows_of_x, checked = self._checked(
+            X, fitting.texts_as_numbers(y), what="an amount", y_numeric=True
+        )
         amounts = np.asarray(checked, np.float64)
         levels, every = to_levels(amounts, bounds=bounds), rows_of_x
         grouped, most = None, 1
@@ -150,12 +151,13 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
 
     def _method(self) -> AmountRelease:
         _validate.positive(epsilon=self.epsilon)
+        _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         for name, known in (("loss", AmountLoss), ("method", AmountRelease)):
             value = getattr(self, name)
             if value not in list(known):
-                raise ValueError(f"{name} is {value!r}; {near_miss(value, list(known))}")
+                raise ValueError(f"{name} is {value!r}; {near_miss(str(value), list(known))}")
         _validate.between(0, 1, quantile=self.quantile)
         return chosen_release(
             AmountRelease(self.method),

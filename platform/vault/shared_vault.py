@@ -128,6 +128,11 @@ class SharedVault:
         Several processes may share a folder. `moved` confirms that it was moved or restored, and
         that no other copy of it will be used.
         """
+        if folder is not None and not os.fspath(folder):
+            raise ValueError(
+                "the folder of a vault is '', which would be the current folder; name one of its "
+                "own, SharedVault('labels.vault'), or none for a vault in memory"
+            )
         self.folder = None if folder is None else Path(folder).expanduser().absolute()
         #: Its name in a process's ledger: an address may be another vault's later.
         self.name = str(self.folder or f"memory {secrets.token_hex(8)}")
@@ -141,8 +146,14 @@ class SharedVault:
         signing_key()
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
+        fits = self.folder / "fits"
+        if self.folder.is_dir() and any(self.folder.iterdir()) and not fits.is_dir():
+            raise ValueError(
+                f"{self.folder} is no vault: it has files but no folder fits/. A vault closes its "
+                "folder to other users, so name a new or empty one, or restore the vault's fits/"
+            )
         private_folder(self.folder)
-        inner_folder(self.folder / "fits")
+        inner_folder(fits)
 
     def __repr__(self) -> str:
         return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
@@ -180,7 +191,16 @@ class SharedVault:
 
     def _edition(self) -> int:
         file = None if self.folder is None else self.folder / "edition"
-        return int(file.read_text()) if file and file.exists() else self._relabeled
+        if file is None or not file.exists():
+            return self._relabeled
+        text = file.read_text(errors="replace").strip()
+        if not text.isdecimal():
+            raise StoreUnusable(
+                f"{file} holds {text!r:.30}; it must be the number of calls of relabel, and was "
+                "damaged or edited: restore it from a copy, or write a number larger than those at "
+                "which the names in fits/ end, which counts as one more relabel"
+            )
+        return int(text)
 
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""

@@ -64,6 +64,7 @@ Call = Callable[..., object]
 Row = tuple[Call, dict[str, Any], str]
 NAN, INF = math.nan, math.inf
 NOT_POSITIVE = (0.0, -1.0, NAN, INF)
+NO_EPSILON = (*NOT_POSITIVE, 500.5, 1e308, 10**400)
 NOT_BETWEEN_0_AND_1 = (0.0, 1.0, NAN)
 NOT_A_CLASS = r"\[1\] is not one of the classes"
 DRAWS = np.random.default_rng(0)
@@ -115,7 +116,7 @@ PRICES: list[Row] = [
         partial(pure_rdp, epsilon=INF, orders=[2.0]),
         epsilon=(0.0, -1.0, NAN, True, "1"),
     ),
-    *out_of_range(LAPLACE, GAUSSIAN, RESPONSE, SELECTION, epsilon=NOT_POSITIVE),
+    *out_of_range(LAPLACE, GAUSSIAN, RESPONSE, SELECTION, epsilon=NO_EPSILON),
     *out_of_range(
         RESPONSE,
         KEPT,
@@ -148,9 +149,11 @@ PRICES: list[Row] = [
     *out_of_range(PURE_CHANNEL, NORMAL_CHANNEL, delta=(-0.1, 1.0, NAN)),
     *out_of_range(NORMAL_CHANNEL, delta=[0.0]),
     *out_of_range(
-        partial(CorrectCount, epsilon=1.0), partial(MostCorrect, epsilon=1.0), epsilon=[0.0]
+        partial(CorrectCount, epsilon=1.0), partial(MostCorrect, epsilon=500), epsilon=NO_EPSILON
     ),
-    *out_of_range(partial(Budget, epsilon=INF, delta=0.0), epsilon=[-1.0], delta=(-1e-9, 1.0, NAN)),
+    *out_of_range(
+        partial(Budget, epsilon=INF, delta=0.0), epsilon=[-1.0, 10**400], delta=(-1e-9, 1.0, NAN)
+    ),
     *out_of_range(partial(PrivacyLedger, num_labels=1), num_labels=[0]),
 ]
 
@@ -223,6 +226,7 @@ RELEASES: list[Row] = [
     (ROW, {"values": [[0.5, 0.5j]]}, "complex"),
     (ROW, {"values": np.zeros((0, 2))}, "is empty"),
     (ROW, {"values": [[0.5, 0.25, 0.25]]}, r"must be \[N, 2\]"),
+    *out_of_range(CHANNEL, epsilon=NO_EPSILON),
     *((CHANNEL, {"prior": bad}, "row 0") for bad in ([0.5, 0.6], [0.5, NAN], [1.2, -0.2])),
     *out_of_range(partial(StaircaseChannel, epsilon=1.0, prototypes=1), prototypes=[0]),
     (MOMENTS, {"weights": np.diag([1.0, 1.01])}, "row 1 has length 1.01"),

@@ -1,8 +1,10 @@
 """Labels released for training elsewhere, and estimators that learn from them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.special import expit
@@ -13,8 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from labeldp.platform.api import party_files
 from labeldp.platform.api.classifier import LabelPrivateClassifier
-from labeldp.platform.api.label_release import SINGLE, privatize
+from labeldp.platform.api.label_release import MOST_CLASSES, SINGLE, privatize
 from labeldp.trainers.methods.any_model import fit_to_single_labels
 from labeldp.trainers.methods.smooth_sums import SumQuestion
 from labeldp.trainers.models.trained_model import load_model
@@ -48,6 +51,33 @@ def test_a_refused_release_names_no_label() -> None:
     assert "Zwetschge" not in str(caught.value)
     with pytest.raises(ValueError, match="method is 'moments'"):
         privatize(["no", "yes"], epsilon=1.0, classes=["no", "yes"], method="moments")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"labels": pd.DataFrame({"yes": ["no", "yes"]})}, r"DataFrame of shape \(2, 1\); it must"),
+        ({"labels": {"yes": 1}}, "labels is a dict"),
+        ({"labels": "yes"}, "labels is a str"),
+        ({"epsilon": "1"}, "epsilon is '1'; it must be a number"),
+        ({"epsilon": 1e308}, "it must be at most 500"),
+        ({"delta": 1.0}, "delta is 1.0"),
+        ({"method": None}, "method is None; known are subset"),
+        ({"classes": None}, "classes is None; .* state them"),
+        ({"classes": "ab"}, "classes is 'ab'; .* state them"),
+        ({"classes": 1001}, "1,000 at most"),
+    ],
+)
+def test_arguments_of_other_kinds_are_refused(given: dict[str, Any], says: str) -> None:
+    right: dict[str, Any] = {"labels": ["no", "yes"], "epsilon": 1.0, "classes": ["no", "yes"]}
+    with pytest.raises(ValueError, match=says):
+        privatize(**{**right, **given})
+
+
+def test_a_number_of_classes_names_them() -> None:
+    release = privatize(np.array([2, 0, 1]), epsilon=40.0, classes=3)
+    assert release.classes == (0, 1, 2) and release.soft_labels().argmax(1).tolist() == [2, 0, 1]
+    assert MOST_CLASSES == party_files._MOST_CLASSES
 
 
 def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None:

@@ -94,6 +94,10 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
         ({"method": "sums", "loss": "absolute"}, r"and give means: take a loss of squared"),
         ({"delta": 1.0}, r"delta is 1.0; it must lie in \[0, 1\)"),
         ({"epsilon": 0}, r"epsilon"),
+        ({"epsilon": 1e308}, r"epsilon is 1e\+308; it must be at most 500"),
+        ({"delta": "1e-5"}, r"delta is '1e-5'; it must be a number"),
+        ({"loss": None}, r"loss is None; known are squared"),
+        ({"method": 3}, r"method is 3; known are auto"),
         ({"loss": "absolute", "estimator": KNeighborsRegressor()}, r"takes no sample_weight"),
     ],
 )
@@ -113,6 +117,14 @@ def test_a_missing_amount_is_refused_by_its_row_alone() -> None:
     texts = np.where(np.arange(50) == 7, "4711 dollars", amounts.astype(str))
     with pytest.raises(ValueError, match=r"^y row 7 \(and 0 more\) is not a number"):
         LabelPrivateRegressor(bounds=(0, 100)).fit(rows, texts)
+
+
+def test_amounts_may_be_texts_in_part() -> None:
+    rows, amounts = rows_and_amounts(50)
+    mixed = [str(each) if row % 3 else each for row, each in enumerate(amounts.tolist())]
+    model = LabelPrivateRegressor(bounds=(0, 100), random_state=0, noise_seed=1)
+    expected = model.fit(rows, amounts).predict(rows)
+    assert (model.fit(rows, pd.Series(mixed, dtype=object)).predict(rows) == expected).all()
 
 
 # scikit-learn has no types, its decorators neither.

@@ -162,6 +162,34 @@ def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
         SharedVault(tmp_path / "file")
 
 
+def test_only_a_folder_of_its_own_becomes_a_vault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert ask(SharedVault(tmp_path / "empty")).key
+    mode = tmp_path.stat().st_mode
+    monkeypatch.chdir(tmp_path)
+    for folder, says in (("", "is '', which would be the current"), (".", "is no vault: it has")):
+        with pytest.raises(ValueError, match=says):
+            SharedVault(folder)
+    assert tmp_path.stat().st_mode == mode and [each.name for each in tmp_path.iterdir()] == [
+        "empty"
+    ]
+
+
+@pytest.mark.parametrize("content", [b"x", b"", b"-1", b"\xff"])
+def test_a_damaged_edition_is_named_and_can_be_mended(content: bytes, tmp_path: Path) -> None:
+    shared = SharedVault(tmp_path / "vault")
+    ask(shared)
+    file = tmp_path / "vault" / "edition"
+    file.write_bytes(content)
+    with pytest.raises(StoreUnusable, match=r"vault/edition holds .*larger than those at which"):
+        ask(shared)
+    file.write_text("1\n")
+    ask(shared)
+    assert shared.epsilon() == 2.0
+
+
 def test_memory_vaults_stay_in_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, kept = SharedVault(), SharedVault(tmp_path / "vault")
     assert copy.deepcopy(here) is here
