@@ -287,9 +287,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         found = []
         if self._split is not None:
             found.append(
-                f"{self._split} split the rows by their secret labels: labels then decide which "
-                "fits use a row, and no total counts that; use a public split, cv=KFold(5, "
-                "shuffle=True, random_state=0)"
+                f"{self._split} chose rows or targets by the secret labels, and no total counts "
+                "that; where it splits the rows, use a public split, cv=KFold(5, shuffle=True, "
+                "random_state=0)"
             )
         if LEDGER.partial and not self._on_disk:
             found.append(

@@ -167,12 +167,12 @@ def test_a_search_without_a_vault_reports_what_all_of_its_fits_cost() -> None:
         asked = {"cv": 5, "refit": lambda _: 1, "error_score": "raise", **changes}
         return GridSearchCV(model, {"epsilon": [0.5, 1]}, **asked).fit(X, Y)
 
-    with pytest.warns(PrivacyNotCounted, match=r"StratifiedKFold split .* cv=KFold\(5, shuffle"):
+    with pytest.warns(PrivacyNotCounted, match=r"StratifiedKFold chose .* cv=KFold\(5, shuffle"):
         best = searched().best_estimator_
     # Each label is in four of five folds at each of two epsilons, and in the last fit.
     assert (best.epsilon_, best.total_epsilon_, best.total_delta_) == (1.0, 7.0, 0.0)
     assert "and 7 for all fits on these rows in this process" in best.guarantee_
-    assert "StratifiedKFold split the rows by their secret labels" in best.guarantee_
+    assert "StratifiedKFold chose rows or targets by the secret labels" in best.guarantee_
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyNotCounted)
         public = searched(cv=KFold(5, shuffle=True, random_state=0)).best_estimator_
@@ -261,7 +261,7 @@ def test_wrappers_that_choose_rows_or_targets_by_labels_are_reported(
 ) -> None:
     with joblib.parallel_config(backend, n_jobs=2):
         found = wrapper(linear(classes=2)).fit(X, Y).estimators_[0].guarantee_
-    says = f"not counted: {wrapper.__name__} (one estimator for all classes avoids it) split"
+    says = f"not counted: {wrapper.__name__} (one estimator for all classes avoids it) chose"
     assert says in found
     several = MultiOutputClassifier(linear()).fit(X, TARGETS)
     assert "not counted" not in several.estimators_[0].guarantee_
@@ -292,7 +292,7 @@ def test_a_split_by_labels_is_reported_in_threads_too(backend: str) -> None:
             found = cross_validate(linear(), X, Y, **asked)["estimator"]
         return [each.guarantee_ for each in found]
 
-    says = "not counted: StratifiedKFold split the rows by their secret labels"
+    says = "not counted: StratifiedKFold chose rows or targets by the secret labels"
     assert all(says in each for each in guarantees(3))
     assert not any("not counted" in each for each in guarantees(KFold(3)))
 

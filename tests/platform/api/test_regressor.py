@@ -162,6 +162,8 @@ def test_wrappers_that_copy_amounts_are_refused_before_anything_is_paid(
 
 def test_a_wrapper_that_chooses_rows_by_amounts_is_reported() -> None:
     robust = RANSACRegressor(linear(SharedVault()), min_samples=100, max_trials=2, random_state=0)
-    with pytest.warns(PrivacyNotCounted, match="RANSACRegressor .* split the rows by their secret"):
+    with pytest.warns(
+        PrivacyNotCounted, match="RANSACRegressor .* chose rows or targets by the secret"
+    ):
         robust.fit(NUMBERS, NUMBERS[:, 0])
     assert "not counted: RANSACRegressor (it keeps rows" in robust.estimator_.guarantee_
