@@ -215,7 +215,8 @@ def test_clusters_are_so_many_that_noise_does_not_drown_their_counts() -> None:
 
     # Noise has a standard deviation of about sqrt(8) / epsilon = 28.3, .15 of 189 examples.
     assert number(0.1, 60_000) == 318
-    assert number(10.0, 300) == 30 and number(10.0, 60_000) == 1600 and number(0.01, 100) == 2
+    assert number(10.0, 300) == 30 and number(10.0, 60_000) == 1600 and number(0.01, 100) == 10
+    assert number(0.01, 1438) == 16
     assert (
         CLUSTERS.number_of_clusters(ClusterHistograms(epsilon=1, num_classes=2), examples=60) == 40
     )
