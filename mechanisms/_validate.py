@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Array = Union[NDArray[Any], "torch.Tensor"]
 AnyArray = TypeVar("AnyArray", NDArray[Any], "torch.Tensor")
 
-#: Of a mechanism: e^500 bounds nothing, and from 710 on it is no number of double precision.
+#: The largest epsilon of a mechanism. e^500 limits no attacker, and e^710 overflows.
 MOST_EPSILON = 500
 
 
@@ -72,8 +72,8 @@ def number(**values: float) -> None:
 def positive(*, infinity: bool = False, **values: float) -> None:
     """Refuse values that are not above 0; infinite ones too, unless `infinity` allows them.
 
-    Where those are refused, `epsilon` is a mechanism's, and `MOST_EPSILON` at most: exponentials
-    and sums of larger ones overflow, sums only after labels have paid.
+    An `epsilon` that must be finite is a mechanism's, and is at most `MOST_EPSILON`: exponentials
+    of larger ones overflow, and so do totals of what was already paid.
     """
     number(**values)
     for name, value in values.items():

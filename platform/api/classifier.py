@@ -161,6 +161,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
+        fitting.refuse_mixed(y)
         rows_of_x, labels = self._checked(X, y, what="a label")
         check_classification_targets(labels)
         classes = fitting.stated_classes(self.classes, labels)

@@ -47,10 +47,7 @@ _TELL_SECONDS = 5.0
 
 
 def refuse_unusable(labels: Any) -> None:
-    """Refuse complex, missing and mixed labels.
-
-    scikit-learn's own messages would show labels, or be a TypeError of a sort.
-    """
+    """Refuse complex and missing labels; scikit-learn's own message would show them."""
     try:
         plain = np.asarray(labels)
     except ValueError:
@@ -63,35 +60,39 @@ def refuse_unusable(labels: Any) -> None:
             raise ValueError(
                 f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
             )
-        try:
-            np.unique(plain)
-        except TypeError:
-            raise ValueError(
-                "y holds values of several kinds, such as texts and numbers; give labels of one "
-                "kind, y.astype(str), and the classes as texts"
-            ) from None
 
 
-def texts_as_numbers(amounts: Any) -> Any:
-    """Return amounts with numbers in place of texts among them; refuse other texts by their row.
+def refuse_mixed(labels: Any) -> None:
+    """Refuse labels that cannot be sorted; scikit-learn's TypeError would not say why."""
+    plain = getattr(labels, "values", labels)
+    if getattr(plain, "dtype", None) != np.dtype(object) or plain.ndim != 1:
+        return
+    try:
+        np.unique(plain[~pd.isna(plain)])
+    except TypeError:
+        raise ValueError(
+            "y holds values of several kinds, such as texts and numbers; give labels of one "
+            "kind, y.astype(str), and the classes as texts"
+        ) from None
+
+
+def refuse_texts(amounts: Any) -> None:
+    """Refuse a text that is not a number, by its row.
 
     scikit-learn's message would quote the text, which is a secret label.
     """
     plain = np.asarray(amounts)
     column = plain.ndim > 0 and plain.size == len(plain)
-    values = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
-    texts = {row: text for row, text in enumerate(values) if isinstance(text, str | bytes)}
-    wrong = [row for row, text in texts.items() if not is_number(text)]
+    texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
+    wrong = [
+        row
+        for row, text in enumerate(texts)
+        if isinstance(text, str | bytes) and not is_number(text)
+    ]
     if wrong:
         raise ValueError(
             f"y row {wrong[0]} (and {len(wrong) - 1} more) is not a number; amounts are numbers"
         )
-    if not texts or plain.dtype.kind != "O":
-        return amounts
-    numbers = plain.copy()
-    for row, text in texts.items():
-        numbers.flat[row] = float(text)
-    return numbers
 
 
 def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:

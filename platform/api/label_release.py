@@ -31,7 +31,7 @@ SINGLE = ("subset", "randomized_response", "laplace")
 #: With sums along directions of the features, with counts in groups of like rows, and with a prior
 #: from an earlier release.
 METHODS = (*SINGLE, "moments", "clusters", "stages")
-#: As between two parties. Memory grows with rows times classes, and more are a slip, mostly.
+#: Memory grows with rows times classes; a larger number is mostly a mistake.
 MOST_CLASSES = 1000
 
 

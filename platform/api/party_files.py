@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.persons import Groups, shares_of_persons
-from labeldp.platform.api.label_release import METHODS, LabelRelease, mechanism_for
+from labeldp.platform.api.label_release import (
+    METHODS,
+    MOST_CLASSES,
+    LabelRelease,
+    mechanism_for,
+)
 from labeldp.platform.api.process_ledger import PaidRelease
 from labeldp.trainers.data.files import open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
@@ -27,7 +32,7 @@ from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 FORMAT = 1
 REQUEST, RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
 #: Bounds on what a stranger's file may make this process read.
-_MOST_BYTES, _MOST_DIRECTIONS, _MOST_CLASSES, _LONGEST_ID = 2_000_000_000, 4096, 1000, 1000
+_MOST_BYTES, _MOST_DIRECTIONS, _LONGEST_ID = 2_000_000_000, 4096, 1000
 #: Steps of a prior in a file.
 PRIOR_STEPS = 65_535
 
@@ -152,10 +157,10 @@ def read_request(folder: str | Path) -> Request:
         facts, ids, arrays = read_folder(place, REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
-        if method not in METHODS or not 2 <= len(classes) <= _MOST_CLASSES:
+        if method not in METHODS or not 2 <= len(classes) <= MOST_CLASSES:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
-                f"one of {', '.join(METHODS)} and 2 to {_MOST_CLASSES} classes"
+                f"one of {', '.join(METHODS)} and 2 to {MOST_CLASSES} classes"
             )
         if not len(ids) or len(np.unique(ids)) < len(ids):
             raise FileNotAsWritten(

@@ -100,9 +100,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """
         method = self._method()
         bounds = self._bounds()
-        rows_of_x, checked = self._checked(
-            X, fitting.texts_as_numbers(y), what="an amount", y_numeric=True
-        )
+        fitting.refuse_texts(y)
+        rows_of_x, checked = self._checked(X, y, what="an amount", y_numeric=True)
         amounts = np.asarray(checked, np.float64)
         levels, every = to_levels(amounts, bounds=bounds), rows_of_x
         grouped, most = None, 1

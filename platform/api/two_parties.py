@@ -313,8 +313,8 @@ def answer(
     folders = [] if to is None else [Path(to, name) for name in names]
     # A dry run changes nothing, so that it needs no lock and no new signature.
     with nullcontext() if to is None else shared.alone():
-        # Nor does a refused command: until all is checked, nothing is relabeled, and these ids are
-        # not tied to labels or persons. After a relabeling there is no release to read again.
+        # A refused command changes nothing either: the vault is opened for writing and relabeled
+        # after all checks. A relabeled vault has no earlier releases: it is priced as an empty one.
         store = shared.store(side, create=False)
         own = locked_away(MemoryStore() if relabel else store)
         known = {charge.key for charge in own.charges()}

@@ -36,8 +36,8 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Ans
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
     if not target.parent.is_dir():
         raise ValueError(
-            f"--out is {out}, but there is no folder {target.parent}; make it, or name a file "
-            "in another folder"
+            f"--out is {out}, but the folder {target.parent} does not exist; create it, or name "
+            "another file"
         )
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder)

@@ -158,9 +158,9 @@ def _beside_results(experiment: str) -> str:
         folder = Path("results", name)
         if (folder / "mlflow.db").exists():
             return default_uri(folder.absolute())
-    what = "a folder without results" if Path(experiment).is_dir() else "no folder here"
+    what = "contains no results" if Path(experiment).is_dir() else "does not exist"
     raise TrackingUnusable(
-        f"{experiment} is {what}, and results/{experiment}/mlflow.db does not exist either; name "
+        f"the folder {experiment} {what}, and results/{experiment}/mlflow.db does not exist; name "
         "the results folder of a sweep, or its store with --tracking-uri or MLFLOW_TRACKING_URI"
     )
 

@@ -149,8 +149,9 @@ class SharedVault:
         fits = self.folder / "fits"
         if self.folder.is_dir() and any(self.folder.iterdir()) and not fits.is_dir():
             raise ValueError(
-                f"{self.folder} is no vault: it has files but no folder fits/. A vault closes its "
-                "folder to other users, so name a new or empty one, or restore the vault's fits/"
+                f"{self.folder} is not a vault: it contains files, but not the folder fits/. A "
+                "vault denies other users access to its folder. Name a new or empty folder, or "
+                "restore fits/"
             )
         private_folder(self.folder)
         inner_folder(fits)

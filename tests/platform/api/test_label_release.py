@@ -15,9 +15,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labeldp.platform.api import party_files
 from labeldp.platform.api.classifier import LabelPrivateClassifier
-from labeldp.platform.api.label_release import MOST_CLASSES, SINGLE, privatize
+from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.trainers.methods.any_model import fit_to_single_labels
 from labeldp.trainers.methods.smooth_sums import SumQuestion
 from labeldp.trainers.models.trained_model import load_model
@@ -77,7 +76,6 @@ def test_arguments_of_other_kinds_are_refused(given: dict[str, Any], says: str) 
 def test_a_number_of_classes_names_them() -> None:
     release = privatize(np.array([2, 0, 1]), epsilon=40.0, classes=3)
     assert release.classes == (0, 1, 2) and release.soft_labels().argmax(1).tolist() == [2, 0, 1]
-    assert MOST_CLASSES == party_files._MOST_CLASSES
 
 
 def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None:

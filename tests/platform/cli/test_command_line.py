@@ -152,9 +152,9 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("report nope", "nope is no folder here, and results/nope/mlflow.db does not exist either"),
-        ("report pub", "pub is a folder without results, and results/pub/mlflow.db"),
-        ("predict model x.csv -o no/x.csv", "--out is no/x.csv, but there is no folder no; make"),
+        ("report nope", "the folder nope does not exist, and results/nope/mlflow.db does not"),
+        ("report pub", "the folder pub contains no results, and results/pub/mlflow.db"),
+        ("predict model x.csv -o no/x.csv", "--out is no/x.csv, but the folder no does not exist"),
         ("release no.parquet --id-column id --label-column b --request r --epsilon 1 -o x",
          "no.parquet does not exist; check the path"),
         ("publish pub --trial '' --to x", "--trial is empty; name best, or the beginning"),
