@@ -1,18 +1,24 @@
-"""Check docs/leaderboard.json; write docs/leaderboard.md and docs/frontier.svg from it.
+"""Check docs/leaderboard.json; draw docs/frontier.svg from it, and make a page of the site.
 
-    python docs/leaderboard.py
+    python docs/leaderboard.py           # checks, and draws
+    python docs/leaderboard.py --page    # prints the page
+
+A hook of mkdocs (`mkdocs.yml`): the page is in no folder.
 
 An entry is one method on one data set: `results` has epsilon, value and, where it is known, the
 standard deviation. Numbers of labeldp name the command, the time, and the commit whose pages first
 held them; others name their paper. Add an entry, and run the command.
 """
 
+import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
 from matplotlib import pyplot
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 FILE = Path(__file__).with_name("leaderboard.json")
@@ -214,18 +220,19 @@ def _lines(found: list[Entry]) -> Iterator[str]:
     yield from (
         "# Leaderboard of label differential privacy",
         "",
-        "Compare published numbers with ours. `python docs/leaderboard.py` writes this page from "
-        "[leaderboard.json](leaderboard.json), to which you can add.",
+        "Compare published numbers with ours. This page is made of "
+        "[leaderboard.json](../leaderboard.json), to which you can add.",
         "",
         "- Neighbors differ in **one label, which is substituted**. Features are public.",
-        "- Compare rows of one data set, league (source of the features) and guarantee: pure, at a "
-        "delta, or for the given data (epsilon was computed from secret votes).",
+        "- Two rows are comparable if they have the same data set, league and guarantee.",
+        "- The league is the source of the features. The guarantee is pure, at a delta, or for the "
+        "given data: then epsilon was computed from secret votes.",
         "- Below the frontier, bold marks labeldp's rows. Networks differ: a row is a method "
         "**and** its network.",
         "- Epsilon does not cover tuning on true labels; the list of rows states it.",
         "- Our rows name the commit whose pages first had them; hours are upper bounds.",
     )
-    yield from ("", "## Frontier", "", "![test accuracy against epsilon](frontier.svg)", "")
+    yield from ("", "## Frontier", "", "![test accuracy against epsilon](../frontier.svg)", "")
     yield (
         "Each cell is the best accuracy in % at this epsilon or a smaller one; test accuracy chose "
         "it among all rows below. A pure guarantee also holds at a delta. In this section bold "
@@ -256,13 +263,22 @@ def _row(entry: Entry) -> Iterator[str]:
     if run := entry.run:
         yield (
             f"`{run.command}`: {run.hours:g} hours of {run.of}, {run.processor}; commit "
-            f"{run.commit}, [{run.page}]({run.page})"
+            f"{run.commit}, [{run.page}](../{run.page})"
         )
     else:
         yield entry.source or ""
 
 
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page to those of the site."""
+    content = page(entries(FILE.read_text()))
+    files.append(File.generated(config, "reference/leaderboard.md", content=content))
+    return files
+
+
 if __name__ == "__main__":
     FOUND = entries(FILE.read_text())
-    FILE.with_suffix(".md").write_text(page(FOUND))
-    draw(FOUND, FIGURE)
+    if "--page" in sys.argv:
+        print(page(FOUND), end="")
+    else:
+        draw(FOUND, FIGURE)

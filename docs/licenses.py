@@ -1,6 +1,8 @@
-"""Write docs/licenses.md: every package that labeldp needs, with its version and license.
+"""Every package that labeldp needs, with its version and license.
 
-    python docs/licenses.py
+    python docs/licenses.py    # prints the page of the site that lists them
+
+A hook of mkdocs (`mkdocs.yml`): the page is in no folder.
 
 Licenses are those that the installed packages state. Packages of the `dev` extra alone are left
 out: nobody who uses labeldp installs them.
@@ -10,16 +12,16 @@ import tomllib
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "licenses.md"
 _HEAD = """# Licenses of dependencies
 
-labeldp is under the Apache License 2.0. `python docs/licenses.py` made this list, from what
-the packages of `constraints.txt` state. "For" is empty for packages that every installation
-has; others come with an extra, as in `pip install "labeldp[EXTRA]"`.
+labeldp is under the Apache License 2.0. Its dependencies state these licenses. "For" is empty for
+packages that every installation has. Others come with the extra that is named there.
 
 | package | version | license | for |
 |---|---|---|---|
@@ -86,5 +88,11 @@ def page() -> str:
     return _HEAD + "\n".join(rows) + "\n"
 
 
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page to those of the site."""
+    files.append(File.generated(config, "reference/licenses.md", content=page()))
+    return files
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    print(page(), end="")
