@@ -1,0 +1,31 @@
+"""Each file of examples/ is short, and runs as its first line says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.source_tree import ROOT, run
+
+EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix != ".md")
+#: What an example needs beside its own file.
+ARGUMENTS = {"paper_figure.py": ("results/own_network", "figure.pdf")}
+
+
+def test_examples_are_short() -> None:
+    assert len(EXAMPLES) >= 5
+    assert not [path for path in EXAMPLES if len(path.read_text().splitlines()) > 40]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for all of them: the figure is of the sweep that an earlier example ran."""
+    return tmp_path_factory.mktemp("examples")
+
+
+@pytest.mark.ray_cluster
+@pytest.mark.parametrize("name", [path.name for path in EXAMPLES if path.suffix == ".py"])
+def test_an_example_runs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", beside, prepend=":")  # the command labeldp
+    run(sys.executable, ROOT / "examples" / name, *ARGUMENTS.get(name, ()), cwd=folder)
