@@ -73,7 +73,8 @@ def _kinds(hint: str) -> frozenset[str]:
 
 def plain_fields(thing: Any) -> None:
     """Give a new dataclass the plain numbers of what it was made with (`plain`)."""
-    for name, hint in hints_of(type(thing)).items():
+    kind: Any = type(thing)
+    for name, hint in hints_of(kind).items():
         object.__setattr__(thing, name, plain(getattr(thing, name), hint))
 
 

@@ -89,7 +89,7 @@ def test_the_delta_of_a_total_leaves_as_much_as_may_fail() -> None:
     # From some number on less is proven at a delta than by the sum.
     epsilon, at = total_of_prices([tenth] * 60, delta=1e-5)
     assert 3.3 < epsilon < 3.5 and at == 1e-5
-    assert total_of_prices([tenth] * 60, delta=0.0) == (pytest.approx(6.0), 0.0)
+    assert total_of_prices([tenth] * 60, delta=0.0) == (6.0, 0.0)
     # Less than a release's own epsilon is never stated, at whatever delta.
     assert total_of_prices([Price(PureEvent(epsilon=1.0))], delta=0.1) == (1.0, 0.0)
 
@@ -118,7 +118,7 @@ def test_a_total_never_falls_when_a_release_is_added(
         before = now
     for price in prices:
         ledger.charge(price.event)
-    assert ledger.total(prices, delta=delta) == (pytest.approx(before), at)
+    assert ledger.total(prices, delta=delta) == pytest.approx((before, at))
     for extra in EVENTS:
         more, _ = total_of_prices([*prices, Price(extra)], delta=delta)
         assert more >= before * (1 - 1e-12)
