@@ -14,8 +14,13 @@ be a tensor only if torch has been imported already, so a look into `sys.modules
 
 import math
 import numbers
+import re
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar, Union
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +31,74 @@ if TYPE_CHECKING:
 
 Array = Union[NDArray[Any], "torch.Tensor"]
 AnyArray = TypeVar("AnyArray", NDArray[Any], "torch.Tensor")
+Inputs = ParamSpec("Inputs")
+Result = TypeVar("Result")
 
-#: The largest epsilon of a mechanism. e^500 limits no attacker, and e^710 overflows.
-MOST_EPSILON = 500
+#: The epsilons of a mechanism: e^500 limits no attacker, and e^710 overflows. Below the least one,
+#: noise leaves the scales below, and no label is recognized in a million.
+LEAST_EPSILON, MOST_EPSILON = 2e-6, 500
+#: The scales of noise that samplers draw as it is priced. Of real numbers on a lattice: up to here
+#: sums of noise and values below 2^32 are exact in double precision. Of whole numbers: their tails
+#: stay below 2^53.
+LEAST_SCALE, LARGEST_SCALE, LARGEST_WHOLE_SCALE = 1e-9, 2.0**20, 2.0**46
+
+
+def plain(value: Any, hint: object = float) -> Any:
+    """Return a parameter with Python's own numbers, so that equal ones are written alike.
+
+    1, 1.0 and NumPy's kinds of it are one number, and so are 0.0 and -0.0: a float, or a whole
+    number where a field is declared (`hint`) to hold no others. What is no number stays.
+    """
+    if type(value) in (list, tuple):
+        return type(value)(plain(item, hint) for item in value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, bool | Enum) or not isinstance(value, numbers.Real):
+        return value
+    exact: Any = value
+    try:
+        real = float(exact) + 0.0
+    except OverflowError:  # a whole number of hundreds of digits
+        return value
+    kinds = _kinds(str(hint))
+    lost = isinstance(value, numbers.Integral) and real != exact
+    whole = real.is_integer() if kinds else lost
+    return int(exact) if whole and "float" not in kinds else real
+
+
+@cache
+def _kinds(hint: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\b(float|u?int|Integral)\d*\b", hint))
+
+
+def plain_fields(thing: Any) -> None:
+    """Give a new dataclass the plain numbers of what it was made with (`plain`)."""
+    kind: Any = type(thing)
+    for name, hint in hints_of(kind).items():
+        object.__setattr__(thing, name, plain(getattr(thing, name), hint))
+
+
+def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result]:
+    """Let a function calculate with Python's own numbers where it is given NumPy's."""
+
+    def own(value: Any) -> Any:
+        return plain(value, type(value)) if isinstance(value, np.generic) else value
+
+    @wraps(function)
+    def called(*values: Inputs.args, **named: Inputs.kwargs) -> Result:
+        return function(*map(own, values), **{name: own(named[name]) for name in named})
+
+    return called
+
+
+@cache
+def hints_of(kind: Any) -> dict[str, object]:
+    """Return the type of each field of a dataclass; as text where that names nothing known."""
+    try:
+        known = get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        known = {}
+    return {entry.name: known.get(entry.name, entry.type) for entry in fields(kind)}
 
 
 def is_torch(values: object) -> bool:
@@ -69,11 +139,31 @@ def number(**values: float) -> None:
             raise ValueError(f"{name} is NaN; it must be a number")
 
 
+def drawable(*, most: float = LARGEST_SCALE, **scales: float) -> None:
+    """Refuse noise that no sampler draws as it is priced.
+
+    Above `most` it leaves the range of its numbers: it saturates and cancels, or loses its last
+    digits and shows those of the value beneath.
+    """
+    positive(infinity=False, **scales)
+    for name, value in scales.items():
+        if not LEAST_SCALE <= value <= most:
+            few = value < LEAST_SCALE
+            fix = (
+                "lower epsilon, or raise the noise" if few else "raise epsilon, or lower the noise"
+            )
+            raise ValueError(
+                f"{name} is {value!r}; noise is drawn as it is priced from {LEAST_SCALE:g} to "
+                f"{most:.6g} only, and no label is {'hidden' if few else 'found'} beyond: {fix}"
+            )
+
+
 def positive(*, infinity: bool = False, **values: float) -> None:
     """Refuse values that are not above 0; infinite ones too, unless `infinity` allows them.
 
-    An `epsilon` that must be finite is a mechanism's, and is at most `MOST_EPSILON`: exponentials
-    of larger ones overflow, and so do totals of what was already paid.
+    An `epsilon` that must be finite is a mechanism's. It is at least `LEAST_EPSILON`, or its noise
+    could not be drawn, and at most `MOST_EPSILON`: exponentials of larger ones overflow, and so do
+    totals of what was already paid.
     """
     number(**values)
     for name, value in values.items():
@@ -85,6 +175,12 @@ def positive(*, infinity: bool = False, **values: float) -> None:
                 f"epsilon is {value!r}; it must be at most {MOST_EPSILON}: usual values are 0.1 to "
                 "10, and far larger ones protect nothing. To train without noise, take the method "
                 "'no_privacy' (in a sweep trainer.noise=none)"
+            )
+        if name == "epsilon" and value < LEAST_EPSILON and not infinity:
+            raise ValueError(
+                f"epsilon is {value!r}; it must be at least {LEAST_EPSILON:g}: with less, noise "
+                "leaves the range of the numbers that it is drawn as. Usual values are 0.1 to 10; "
+                "raise it, or share it among fewer releases"
             )
 
 

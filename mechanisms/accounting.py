@@ -10,6 +10,7 @@ is meant throughout: neighboring data sets differ in one label, which is substit
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -48,6 +49,7 @@ class PureEvent:
     epsilon: float
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.positive(epsilon=self.epsilon, infinity=True)
 
 
@@ -58,6 +60,7 @@ class PureMechanism:
     epsilon: float  # privacy loss per label, finite and above 0
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.positive(epsilon=self.epsilon)
 
     @property
@@ -87,6 +90,7 @@ class GaussianEvent:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.positive(noise_multiplier=self.noise_multiplier)
 
 
@@ -98,6 +102,7 @@ class RenyiEvent:
     rdp: tuple[float, ...]  # the bound at each order, not negative, `inf` where there is none
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _check_curve(np.asarray(self.orders), np.asarray(self.rdp))
 
 
@@ -131,7 +136,8 @@ class GaussianMechanism:
     num_classes: int  # K, at least 2
 
     def __post_init__(self) -> None:
-        _validate.positive(noise_std=self.noise_std)
+        _validate.plain_fields(self)
+        _validate.drawable(noise_std=self.noise_std)
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property
@@ -214,6 +220,7 @@ def log_gaussian_delta(*, noise_multiplier: float, epsilon: float) -> float:
     return upper + math.log(-math.expm1(lower - upper))
 
 
+@_validate.plain_numbers
 def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
     """Smallest epsilon of the Gaussian mechanism at `delta`, exactly (Balle and Wang 2018).
 
@@ -265,38 +272,42 @@ def renyi_curve(
     total: NDArray[np.float64] = orders * _precision(plain) / 2
     for curve in curves:
         total = total + np.asarray(curve.rdp)
-    for event in events:
-        if isinstance(event, PureEvent):
-            total = total + pure_rdp(event.epsilon, orders)
+    pure = Counter(event.epsilon for event in events if isinstance(event, PureEvent))
+    for epsilon, times in pure.items():
+        total = total + times * pure_rdp(epsilon, orders)
     return orders, total
 
 
+@_validate.plain_numbers
 def epsilon_of(events: Iterable[Event], *, delta: float) -> float:
     """Epsilon of all `events` about one label together, at `delta`; none cost 0.
 
     Pure events add. Gaussian events alone compose exactly, as one Gaussian, decisions as the
     Gaussian of their counts. Anything, and these too, composes as a Renyi curve. Of the bounds that
-    hold, the smallest is returned.
+    hold, the smallest is returned: one event more never makes it smaller.
     """
     listed = list(events)
-    pure = math.fsum(event.epsilon for event in listed if isinstance(event, PureEvent))
+    each = [event.epsilon for event in listed if isinstance(event, PureEvent)]
+    pure = math.fsum(each)
     rest = [event for event in listed if not isinstance(event, PureEvent)]
     _validate.delta(delta)
-    if not rest or math.isinf(pure):
+    if math.isinf(pure) or (not rest and (delta == 0 or len(each) < 2)):
         return pure
     if delta == 0:
         raise ValueError(
             "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
         )
     gaussians = [event for event in rest if isinstance(event, GaussianEvent)]
-    bounds = []
-    if len(gaussians) == len(rest):
+    bounds = [math.inf if rest else pure]
+    if rest and len(gaussians) == len(rest):
         exact = gaussian_epsilon(noise_multiplier=_precision(gaussians) ** -0.5, delta=delta)
         bounds.append(pure + exact)
-    bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta)[0])
+    if rest:
+        bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta)[0])
     if pure:
         bounds.append(epsilon_from_rdp(*renyi_curve(listed), delta)[0])
-    return min(bounds)
+    # A pure release by itself is stated at its own epsilon, so beside others never at less.
+    return max(min(bounds), *each, 0.0)
 
 
 def brentq(

@@ -41,6 +41,7 @@ from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
+    DrawnExactly,
     SecureGenerator,
     as_numpy_generator,
     discrete_laplace,
@@ -53,7 +54,7 @@ _TWO_SIDED = 1.959964
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrectCount(PureMechanism):
+class CorrectCount(PureMechanism, DrawnExactly):
     """The number of right predictions plus discrete Laplace noise: pure epsilon-DP.
 
     The noise is a whole number, so that no bits of its rounding reveal anything.
@@ -83,7 +84,7 @@ class CorrectCount(PureMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MostCorrect(PureMechanism):
+class MostCorrect(PureMechanism, DrawnExactly):
     """The model of k with the most right predictions, nearly: pure epsilon-DP, whatever k is.
 
     The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a

@@ -43,6 +43,8 @@ Floats = NDArray[np.float64]
 LEVELS, BINS = 64, 32
 #: Middle of each bin, where the bounds are 0 and 1.
 CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS
+#: Sums of amounts are drawn as whole numbers, this many times as large.
+_WHOLE = 2.0 * LEVELS
 #: An unbiased channel has outputs this much beyond the narrowest possible ones.
 _ROOM = 1.02
 #: Share of epsilon for the histogram that is the prior of a channel.
@@ -193,7 +195,8 @@ class AmountSums(DrawnExactly):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        _validate.positive(noise_std=self.noise_std)
+        _validate.plain_fields(self)
+        _validate.drawable(noise_std=self.noise_std, most=_validate.LARGEST_SCALE / _WHOLE)
 
     @classmethod
     def costing(cls, *, epsilon: float, delta: float) -> "AmountSums":
@@ -212,12 +215,11 @@ class AmountSums(DrawnExactly):
         exact = _validate.labels(levels, num_classes=LEVELS, secret=True)
         # Whole numbers, so that sums of lattice points are lattice points.
         whole = (2 * exact - (LEVELS - 1)).astype(np.float64)[:, None]
-        scale = 2.0 * LEVELS
         noisy = noisy_sums(
             lambda rows: whole[rows],
             as_numpy(weights),
             num_labels=len(exact),
-            noise_std=scale * self.noise_std,
+            noise_std=_WHOLE * self.noise_std,
             generator=generator,
         )
-        return like(noisy / scale, levels)
+        return like(noisy / _WHOLE, levels)

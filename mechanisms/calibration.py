@@ -16,9 +16,8 @@ from labeldp.mechanisms.accounting import L2_SENSITIVITY, brentq, gaussian_epsil
 from labeldp.mechanisms.additive_noise import L1_SENSITIVITY
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability, keep_probability
 
-_STEPS = 64
 
-
+@_validate.plain_numbers
 def price_laplace(*, scale: float | None = None, noise_std: float | None = None) -> float:
     """Epsilon of Laplace noise on one-hot labels, given its scale or its standard deviation."""
     if (scale is None) == (noise_std is None):
@@ -34,12 +33,14 @@ def price_laplace(*, scale: float | None = None, noise_std: float | None = None)
     return L1_SENSITIVITY / scale
 
 
+@_validate.plain_numbers
 def price_gaussian(*, noise_std: float, delta: float) -> float:
     """Epsilon of Gaussian noise on one-hot labels at `delta`, exact at L2 sensitivity sqrt 2."""
     _validate.positive(noise_std=noise_std)
     return gaussian_epsilon(noise_multiplier=noise_std / L2_SENSITIVITY, delta=delta)
 
 
+@_validate.plain_numbers
 def price_bit_flip(*, flip_probability: float) -> float:
     """Epsilon of flipped bits, given the probability of a flip, strictly between 0 and 1/2."""
     _validate.between(0, 0.5, flip_probability=flip_probability)
@@ -47,6 +48,7 @@ def price_bit_flip(*, flip_probability: float) -> float:
     return 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
 
 
+@_validate.plain_numbers
 def calibrate_laplace(*, epsilon: float) -> float:
     """Scale of the least Laplace noise on one-hot labels that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
@@ -58,6 +60,7 @@ def calibrate_laplace(*, epsilon: float) -> float:
     )
 
 
+@_validate.plain_numbers
 def calibrate_gaussian(*, epsilon: float, delta: float) -> float:
     """Standard deviation of the least Gaussian noise on one-hot labels that meets `epsilon`."""
     _validate.positive(epsilon=epsilon)
@@ -82,6 +85,7 @@ def calibrate_gaussian(*, epsilon: float, delta: float) -> float:
     )
 
 
+@_validate.plain_numbers
 def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> float:
     """The largest keep probability of randomized response that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
@@ -103,13 +107,9 @@ def _never_over(
 ) -> float:
     """Move `parameter` towards `safer` in growing steps until its price is within the target."""
     step = max(first_step, math.ulp(parameter))
-    for _ in range(_STEPS):
-        if price(parameter) <= target:
-            return parameter
+    while price(parameter) > target:
         parameter = (
             min(parameter + step, safer) if safer > parameter else max(parameter - step, safer)
         )
         step *= 2
-    raise ValueError(
-        f"epsilon is {target}; no noise that a double-precision number can express costs so little"
-    )
+    return parameter

@@ -108,10 +108,7 @@ def _random_subsets(
 
 def _e_epsilon(epsilon: float) -> Fraction:
     """A rational number just below e^epsilon."""
-    factor = Fraction(math.exp(min(epsilon, LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
-    if factor <= 1:
-        raise ValueError(f"epsilon is {epsilon:g}; draws are exact only from 1e-15 on")
-    return factor
+    return Fraction(math.exp(min(epsilon, LARGEST_EPSILON))) * (1 - Fraction(1, 1 << 50))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,6 @@ from labeldp.mechanisms._validate import AnyArray, as_numpy, like
 from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
-#: Below it the noise would leave the range of 64-bit counts, and the counts are useless anyway.
-SMALLEST_EPSILON = 1e-9
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterHistograms(PureMechanism, DrawnExactly):
@@ -44,11 +41,6 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epsilon < SMALLEST_EPSILON:
-            raise ValueError(
-                f"epsilon is {self.epsilon}; below {SMALLEST_EPSILON} the noise exceeds a billion "
-                "in every count: use a uniform prior instead, it is free"
-            )
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
     @property

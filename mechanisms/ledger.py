@@ -17,9 +17,12 @@ one of them fails taken off it first. `PrivacyLedger.include` joins ledgers of s
 array([1.5, 1.5, 2.5, 2.5])
 """
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,13 +54,26 @@ def all_pure(events: Iterable[Event]) -> bool:
     return all(isinstance(event, PureEvent) for event in events)
 
 
-def delta_of_total(prices: Collection[Priced], *, delta: float) -> float:
-    """At which delta the total of `prices` is stated: 0 where all is pure.
+def total_of_prices(prices: Collection[Priced], *, delta: float) -> tuple[float, float]:
+    """Return the epsilon of a label that pays all of `prices`, and the delta at which it holds."""
+    return least_total(partial(epsilon_of_prices, prices), prices, delta=delta)
 
-    Otherwise `delta`, or twice what may fail, so that as much is left for the rest.
+
+@_validate.plain_numbers
+def least_total(
+    epsilon: Callable[..., float], prices: Collection[Priced], *, delta: float
+) -> tuple[float, float]:
+    """Return the smaller of the totals that `epsilon(delta=)` of `prices` has, and its delta.
+
+    One is at `delta`, or at twice what may fail, so that as much is left for the rest. Where every
+    price is pure, the other is the sum: at delta 0, or twice what may fail. The smaller one never
+    falls when a price is added, of whatever kind.
     """
-    least = 0.0 if all_pure(price.event for price in prices) else delta
-    return max(least, 2 * failure_of(prices))
+    least = 2 * failure_of(prices)
+    deltas = {max(delta, least)}
+    if all_pure(price.event for price in prices):
+        deltas.add(least)
+    return min((epsilon(delta=at), at) for at in deltas)
 
 
 def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
@@ -77,6 +93,19 @@ def stated(epsilon: float) -> float:
     """
     short = float(f"{epsilon:.12g}")
     return short if epsilon <= short <= epsilon * (1 + _LAST_BITS) else epsilon
+
+
+def shown(epsilon: float, digits: int = 4) -> str:
+    """Return an epsilon or a delta in so many digits, rounded up: what is stated holds.
+
+    >>> shown(1.00049), shown(0.4999999999999921), shown(1e-05)
+    ('1.001', '0.5', '1e-05')
+    """
+    if not math.isfinite(epsilon):
+        return f"{epsilon:g}"
+    upwards = Context(prec=digits, rounding=ROUND_CEILING)
+    least = epsilon * (1 - _LAST_BITS)
+    return f"{float(upwards.create_decimal_from_float(least)):.{digits}g}"
 
 
 def failure_of(prices: Iterable[Priced]) -> float:
@@ -101,6 +130,7 @@ class Budget:
     delta: float = 0.0  # in [0, 1); 0 allows pure events only
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.positive(epsilon=self.epsilon, infinity=True)
         _validate.delta(self.delta)
 
@@ -123,7 +153,8 @@ class BudgetExceeded(ValueError):
         fix = fix or "request a smaller epsilon, reuse a stored release, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
-            f"{budget.delta:g}, {spent:.6g} is spent and this would make it {requested:.6g}; {fix}"
+            f"{budget.delta:g}, {shown(spent, 6)} is spent and this would make it "
+            f"{shown(requested, 6)}; {fix}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,6 +251,10 @@ class PrivacyLedger:
         every = (event for history in self._histories for event in history)
         left = delta - self.failure_probability
         return max(self._epsilons(left)) if _has_epsilon(every, left) else float("inf")
+
+    def total(self, prices: Collection[Priced], *, delta: float) -> tuple[float, float]:
+        """Return the epsilon of the label that has paid most of `prices`, and its delta."""
+        return least_total(self.epsilon_or_infinity, prices, delta=delta)
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""

@@ -36,6 +36,7 @@ _BLOCK_ENTRIES = 1 << 20
 AnyNumbers = TypeVar("AnyNumbers", float, NDArray[Any])
 
 
+@_validate.plain_numbers
 def keep_probability(*, epsilon: float, num_classes: int) -> float:
     """Probability e^epsilon / (e^epsilon + K - 1) that the label survives; 1 at epsilon = inf."""
     _validate.positive(epsilon=epsilon, infinity=True)
@@ -43,6 +44,7 @@ def keep_probability(*, epsilon: float, num_classes: int) -> float:
     return 1.0 / (1.0 + (num_classes - 1) * math.exp(-epsilon))
 
 
+@_validate.plain_numbers
 def epsilon_from_keep_probability(*, keep_probability: float, num_classes: int) -> float:
     """Epsilon of randomized response that keeps a label with this probability.
 

@@ -239,8 +239,6 @@ def as_discrete_generator(generator: AnyGenerator) -> np.random.Generator:
 
 #: Noise on real values lies on multiples of 1 / LATTICE.
 LATTICE = 2**20
-#: Up to here sums of noise and values below 2^32 are exact in double precision.
-LARGEST_SCALE = 2.0**20
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -495,12 +493,7 @@ def on_lattice(
     shape: tuple[int, ...],
 ) -> Floats:
     """Draw noise of a law times `scale`, rounded to the nearest multiples of 1 / LATTICE."""
-    _validate.positive(scale=scale)
-    if scale > LARGEST_SCALE:
-        raise ValueError(
-            f"scale is {scale}; secure noise is exact up to {LARGEST_SCALE:.0f} only, and labels "
-            "are lost in less"
-        )
+    _validate.drawable(scale=scale)
     # Division left the scale within half a unit in its last place: never less noise than is due.
     wide = math.nextafter(scale, math.inf)
     noise = law(math.prod(shape), generator=generator)
@@ -514,7 +507,7 @@ def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int,
     Two geometric numbers, subtracted. Exactly, these are the whole parts of exponential numbers of
     mean `scale`.
     """
-    _validate.positive(scale=scale)
+    _validate.drawable(scale=scale, most=_validate.LARGEST_WHOLE_SCALE)
     generator = as_noise_generator(generator)
     if not isinstance(generator, SecureGenerator):
         up, down = generator.geometric(-math.expm1(-1 / scale), size=(2, *shape))

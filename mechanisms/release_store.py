@@ -123,30 +123,29 @@ def _parameters(thing: object) -> dict[str, Any]:
             f"field could be confused; rename the field ({_OTHERWISE[taken[0]]})"
         )
     return {
-        # epsilon 1 and 1.0 are one release, not two
-        entry.name: (float if entry.type is float else _plain)(getattr(thing, entry.name))
-        for entry in fields(thing)
+        name: _plain(getattr(thing, name), hint)
+        for name, hint in _validate.hints_of(type(thing)).items()
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, hint: object) -> Any:
     """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
     if is_dataclass(value) and not isinstance(value, type):
-        inside = {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+        hints = _validate.hints_of(type(value))
+        inside = {name: _plain(getattr(value, name), each) for name, each in hints.items()}
         if vars(type(value)).get(_WITHOUT_TYPE, False):
             return inside
         return {"type": type(value).__name__, "parameters": inside}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, hint) for item in value]
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError(
                 f"a parameter is {value!r}, whose keys JSON would write as text, and might merge; "
                 "use text for its keys"
             )
-        return {key: _plain(item) for key, item in value.items()}
-    # NumPy's scalars are numbers like any other, but not to JSON.
-    return value.item() if isinstance(value, np.generic) else value
+        return {key: _plain(item, hint) for key, item in value.items()}
+    return _validate.plain(value, hint)  # epsilon 1 and 1.0 are one release, not two
 
 
 def is_of(kind: type, described: Mapping[str, Any]) -> bool:

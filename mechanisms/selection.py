@@ -33,6 +33,8 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.randomness import AnyGenerator, as_numpy_generator
 
+#: The largest mean of a number of trials.
+MOST_TRIALS = 1e9
 #: For winners that are priced alone: finer and wider than the grid that events compose on.
 _FINE_ORDERS: NDArray[np.float64] = 1 + np.logspace(-2, 4, 601)
 
@@ -66,10 +68,12 @@ class Selection:
     distribution: TrialDistribution  # of the number of trials
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.positive(mean_trials=self.mean_trials)
-        if self.mean_trials < 1:
+        if not 1 <= self.mean_trials <= MOST_TRIALS:
             raise ValueError(
-                f"mean_trials is {self.mean_trials}; a sweep has at least 1 trial on average"
+                f"mean_trials is {self.mean_trials}; a sweep has at least 1 trial on average, and "
+                f"at most {MOST_TRIALS:.0e}: far larger numbers are not drawn as they are priced"
             )
         if not isinstance(self.distribution, TrialDistribution):
             raise ValueError(
@@ -155,6 +159,7 @@ class SelectionPrice:
     delta: float
 
 
+@_validate.plain_numbers
 def selection_price(
     *,
     epsilon: float,

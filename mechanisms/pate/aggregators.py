@@ -33,7 +33,7 @@ from labeldp.mechanisms.pate.accounting import (
     lnmax_costs,
 )
 from labeldp.mechanisms.pate.decisions import Accounting, Decisions, events_of
-from labeldp.mechanisms.pate.published_bounds import Floats, checked_noise, whole_maximum
+from labeldp.mechanisms.pate.published_bounds import Floats, whole_maximum
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,
@@ -216,6 +216,12 @@ class _Aggregator(ABC):
         return like(answers.labels, votes)
 
 
+def _checked(aggregator: _Aggregator, **scales: float) -> None:
+    """Refuse noise on counts that is not drawn as it is priced."""
+    _validate.plain_fields(aggregator)
+    _validate.drawable(most=_validate.LARGEST_WHOLE_SCALE, **scales)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LNMax(_Aggregator):
     """The largest count after Laplace noise of `scale` on every count: 2/scale-DP (PATE 2017)."""
@@ -225,7 +231,7 @@ class LNMax(_Aggregator):
     recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
-        checked_noise(scale=self.scale)
+        _checked(self, scale=self.scale)
 
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return lnmax_costs(votes, scale=self.scale)
@@ -250,7 +256,7 @@ class GNMax(_Aggregator):
     recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
-        checked_noise(noise_std=self.noise_std)
+        _checked(self, noise_std=self.noise_std)
 
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return gnmax_costs(votes, noise_std=self.noise_std, accounting=accounting)
@@ -287,8 +293,8 @@ class ConfidentGNMax(_Aggregator):
     recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
+        _checked(self, sigma1=self.sigma1, sigma2=self.sigma2)
         _validate.non_negative(threshold=self.threshold)
-        checked_noise(sigma1=self.sigma1, sigma2=self.sigma2)
         object.__setattr__(self, "check_noise", CheckNoise(self.check_noise))
 
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
@@ -369,6 +375,7 @@ class InteractiveGNMax(_Aggregator):
     recorded_without_type: ClassVar[bool] = True  # see release_store
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.number(confidence=self.confidence)
         if not 0 <= self.confidence <= 1:
             raise ValueError(f"confidence is {self.confidence}; it must lie in [0, 1]")

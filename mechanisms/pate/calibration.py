@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import checked_votes
+from labeldp.mechanisms._validate import LARGEST_WHOLE_SCALE, checked_votes
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
@@ -41,8 +41,6 @@ from labeldp.mechanisms.pate.published_bounds import log_probability_answered, l
 _CHECK_SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 #: Thresholds that are tried, as fractions of the teachers.
 _THRESHOLDS = tuple(np.linspace(0.1, 1.2, 23).tolist())
-#: With more noise than this nothing is left of any vote.
-MOST_NOISE = 1e15
 #: A solver's result is raised by this factor until its price is within the target.
 _NUDGE = 1 + 1e-12
 
@@ -64,6 +62,7 @@ class PatePrice:
     data_independent_exact: float
 
 
+@_validate.plain_numbers
 def price_for_any_votes(
     aggregator: Aggregator,
     *,
@@ -122,12 +121,12 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
     """Smallest noise whose price is within the target; prices fall as noise rises."""
     low, high = 1.0, 1.0
     while price(high) > target:
-        high *= 2
-        if high > MOST_NOISE:
+        if high >= LARGEST_WHOLE_SCALE:
             raise ValueError(
                 f"epsilon is {target}; at this delta, Renyi orders up to {ORDERS[-1]:.0f} prove no "
                 f"less than {price(high):.4g} with any noise; raise epsilon or delta"
             )
+        high *= 2
     while price(low) <= target:
         low /= 2
     log_noise = brentq(lambda x: price(math.exp(x)) - target, math.log(low), math.log(high))
@@ -137,6 +136,7 @@ def least_noise(price: Callable[[float], float], target: float) -> float:
     return noise
 
 
+@_validate.plain_numbers
 def calibrate_confident_gnmax(
     votes: Any,
     *,

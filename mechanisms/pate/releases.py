@@ -67,6 +67,7 @@ class PateAnswers:
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
+        _validate.plain_fields(self)
         _validate.whole(minimum=1, queries=self.queries, max_answers=self.max_answers)
         if self.max_answers > self.queries:
             raise ValueError(

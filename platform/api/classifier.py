@@ -156,10 +156,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             groups: Name of each row's person [N], if persons have several rows. Epsilon then holds
                 for all labels of a person together (docs/persons.md).
         """
-        _validate.positive(epsilon=self.epsilon)
-        _validate.number(delta=self.delta)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
+        self._check_price()
         _validate.whole(canaries=self.canaries)
         fitting.refuse_mixed(y)
         rows_of_x, labels = self._checked(X, y, what="a label")

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import LabelMoments
-from labeldp.mechanisms.ledger import Budget, delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.platform.api.label_release import listed_classes, mechanism_for
 from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
@@ -246,12 +246,11 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     if planned is None:
         return
     chain = planned.chain()
-    at = delta_of_total(chain, delta=config.trainer.delta)
-    cost = epsilon_of_prices(chain, delta=at)
+    cost, at = total_of_prices(chain, delta=config.trainer.delta)
     if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
         raise ValueError(
-            f"with these settings a fit costs epsilon {cost:.4g} at delta {at:g}, more than "
-            f"epsilon={epsilon:g}, delta={delta:g} allow; remove the settings that change the "
+            f"with these settings a fit costs epsilon {shown(cost)} at delta {shown(at)}, more "
+            f"than epsilon={epsilon:g}, delta={delta:g} allow; remove the settings that change the "
             "noise, or raise epsilon or delta"
         )
 

@@ -156,6 +156,7 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
     return numbers
 
 
+@_validate.plain_numbers
 def privatize(
     labels: Any,
     *,

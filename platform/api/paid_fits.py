@@ -15,7 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import guess_after, percent
+from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
@@ -49,6 +51,9 @@ class PrivacyNotCounted(UserWarning):
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     """An estimator whose fits are charged: parameters `vault`, `delta` and `noise_seed` are its."""
+
+    epsilon: float
+    delta: float
 
     def _noise(self) -> NoiseSource:
         if self.noise_seed is not None:
@@ -142,12 +147,20 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         new = len(near.new_charges())
         if before > 0 and new:
             warnings.warn(
-                f"labels of these rows or this vault had paid epsilon {before:.4g} before, and "
+                f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{self.total_epsilon_:.4g} at delta {self.total_delta_:g}",
+                f"{shown(self.total_epsilon_)} at delta {shown(self.total_delta_)}",
                 PrivacyAddsUp,
                 stacklevel=4,
             )
+
+    def _check_price(self) -> None:
+        """Check what a fit may cost; epsilon and delta become Python's own numbers."""
+        self.epsilon, self.delta = _validate.plain(self.epsilon), _validate.plain(self.delta)
+        _validate.positive(epsilon=self.epsilon)
+        _validate.number(delta=self.delta)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
     def _paid(self, near: FitLabels, *, delta: float) -> None:
         """Set the attributes of the price, at `delta` where releases are not pure."""
@@ -182,17 +195,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             )
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
-        kind = "pure" if self.delta_ == 0 else f"at delta {self.delta_:g}"
+        kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
         if self._id_column is not None:
             each = "each label" if self._unit == "label" else "all labels of each person"
             return (
-                f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for {each} "
+                f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
                 "of the release; what else their owner released is not counted here; features are "
                 "not protected"
             )
         (total, at), vault, every = self._total(), self._of_vault(), "without any bound"
         if math.isfinite(total):
-            every = f"{total:.4g}{f' at delta {at:g}' if at != self.delta_ else ''}"
+            every = f"{shown(total)}{f' at delta {shown(at)}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
         if self._source is not None:
             alone = (total, at) == (vault.epsilon, vault.delta)
@@ -206,9 +219,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             risk = f"; a guess of a label at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
         return (
-            f"label differential privacy, epsilon {self.epsilon_:.4g} ({kind}) for this fit and "
-            f"{every} for {scope}{void if seeded else ''}{whole}{risk}; features are not protected"
-            f"{left_out}"
+            f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "
+            f"and {every} for {scope}{void if seeded else ''}{whole}{risk}; features are "
+            f"not protected{left_out}"
         )
 
     def __sklearn_tags__(self) -> Any:

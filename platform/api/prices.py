@@ -13,13 +13,14 @@
 
 from collections.abc import Callable
 
-from labeldp.mechanisms import calibration
+from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.trainers.settings.base import near_miss
 
 
+@_validate.plain_numbers
 def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
     """Return epsilon of a mechanism, or of several on the same labels.
 

@@ -35,7 +35,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import epsilon_of_prices, least_total, total_of_prices
 from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
@@ -181,8 +181,12 @@ class ProcessLedger:
         def prices(history: NDArray[np.int32]) -> list[Charge]:
             return [kind for kind, count in zip(kinds, history, strict=True) for _ in range(count)]
 
-        at = max(delta_of_total(prices(history), delta=delta) for history in histories)
-        worst = max(epsilon_of_prices(prices(history), delta=at) for history in histories)
+        every = [prices(history) for history in histories]
+
+        def dearest(*, delta: float) -> float:
+            return max(epsilon_of_prices(paid, delta=delta) for paid in every)
+
+        worst, at = least_total(dearest, prices(histories.max(0)), delta=delta)
         return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
 
     @property
@@ -442,12 +446,12 @@ def line_of(
     `num_labels`: N, or the number of persons, where `indices` is None. `delta`: at which it is
     stated where it is not pure.
     """
-    at = delta_of_total([charge], delta=delta)
+    epsilon, at = total_of_prices([charge], delta=delta)
     return PaidRelease(
         key=charge.key,
         mechanism=str(charge.mechanism.get("name", "unknown")),
         labels=num_labels if charge.indices is None else len(charge.indices),
-        epsilon=epsilon_of_prices([charge], delta=at),
+        epsilon=epsilon,
         delta=at,
         seeded=charge.noise is NoiseKind.SEEDED,
         new=new,

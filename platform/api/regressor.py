@@ -149,10 +149,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
     def _method(self) -> AmountRelease:
-        _validate.positive(epsilon=self.epsilon)
-        _validate.number(delta=self.delta)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
+        self._check_price()
         for name, known in (("loss", AmountLoss), ("method", AmountRelease)):
             value = getattr(self, name)
             if value not in list(known):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import (
     KeptResults,
@@ -113,7 +113,7 @@ class Result:
             if near and not affordable:
                 least = min(price_of(account, each).epsilon for each in near)
                 raise ValueError(
-                    f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {least:.4g}"
+                    f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {shown(least)}"
                 )
             near = affordable
         chosen = best_of(near, by=None if by is None else ChooseBy(by))

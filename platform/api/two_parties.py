@@ -25,14 +25,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
-from labeldp.mechanisms.ledger import (
-    Budget,
-    BudgetExceeded,
-    PrivacyLedger,
-    delta_of_total,
-    stated,
-)
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, stated
 from labeldp.mechanisms.persons import ZEROS, Groups
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
@@ -75,6 +70,7 @@ Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 # ------------------------------------------------------------------------ the party with features
 
 
+@_validate.plain_numbers
 def write_request(
     features: pd.DataFrame,
     to: str | Path,
@@ -212,6 +208,7 @@ class Answered:
     persons: int | None = None
 
 
+@_validate.plain_numbers
 def answer(
     labels: pd.DataFrame,
     request: Request | Sequence[Path],
@@ -603,7 +600,6 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
         else:
             ledger.charge(each.mechanism.event if each.delta else PureEvent(epsilon=each.epsilon))
     ledger.add_failures(each.mechanism for each in releases)
-    at = delta_of_total(
-        [each.mechanism for each in releases], delta=max(each.delta for each in releases)
-    )
-    return stated(ledger.epsilon_or_infinity(delta=at)), at
+    delta = max(each.delta for each in releases) or USUAL_DELTA
+    epsilon, at = ledger.total([each.mechanism for each in releases], delta=delta)
+    return stated(epsilon), at

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.array_files import ArrayFileError, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, prediction_columns
@@ -173,13 +174,13 @@ def publish(
     )
     lines = [
         f"{found['folder']} can be published: {', '.join(found['files'])}",
-        f"trial {found['trial']} is called {found['name']} there; epsilon {found['epsilon']:.4g} "
-        f"at delta {found['delta']:g}",
+        f"trial {found['trial']} is called {found['name']} there; epsilon "
+        f"{shown(found['epsilon'])} at delta {shown(found['delta'])}",
     ]
     if found["chosen_among"] > 1 or found["epsilon_with_choice"] > found["epsilon"]:
         lines.append(
-            "with the choice among {chosen_among} trials (failed ones count): epsilon "
-            "{epsilon_with_choice:.4g} at delta {delta_with_choice:g}".format(**found)
+            f"with the choice among {found['chosen_among']} trials (failed ones count): epsilon "
+            f"{shown(found['epsilon_with_choice'])} at delta {shown(found['delta_with_choice'])}"
         )
     if found["doubt"]:
         lines.append(f"chosen by estimates, and {found['doubt']}")

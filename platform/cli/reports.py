@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
@@ -56,7 +57,7 @@ def report(*, experiment: str, tracking_uri: str | None, out: str | None, editio
         return Answer(
             facts=found,
             words="{trials} trials in the public page {html}; {left_out} left out; epsilon "
-            "{epsilon:.6g} at delta {delta:g}".format(**found),
+            "{} at delta {}".format(*map(shown, (found["epsilon"], found["delta"])), **found),
         )
     if tracking_uri is None and is_results(experiment):
         return report_folder(experiment, out=out)

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
+from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import (
     Answer,
     ExitCode,
@@ -189,7 +190,8 @@ def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> 
 def summary(outcome: Any) -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
-    total = f", epsilon {ledger['epsilon_total']:.4g} in all at delta {ledger['delta']:g}"
+    epsilon, delta = (shown(ledger[name]) for name in ("epsilon_total", "delta"))
+    total = f", epsilon {epsilon} in all at delta {delta}"
     lines = [
         f"{outcome.finished} trials finished, {outcome.failed} failed, {outcome.skipped} skipped"
     ]
@@ -226,9 +228,9 @@ def words(plan: PlanResult) -> Words:
     facts = (
         ("trials", str(plan.trials)),
         ("labels made wrong", f"{spoiled}, for audits" if plan.labels else "-"),
-        ("epsilon of a trial", ", ".join(dict.fromkeys(f"{each:.4g}" for each in plan.epsilons))),
+        ("epsilon of a trial", ", ".join(dict.fromkeys(map(shown, plan.epsilons)))),
         ("releases", str(plan.releases)),
-        ("epsilon of all together", f"{plan.epsilon_total:.4g} at delta {plan.delta:g}"),
+        ("epsilon of all together", f"{shown(plan.epsilon_total)} at delta {shown(plan.delta)}"),
         ("GPU hours", f"{plan.gpu_hours:g}"),
         ("fits", "yes" if plan.fits else "NO"),
     )

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any, TextIO
 
+from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
 
@@ -95,7 +96,7 @@ def outcome(record: TrialRecord) -> str:
     epochs = record.stopped_early
     early = f"stopped early after {epochs} epoch{'s' * (epochs > 1)}, " if epochs else ""
     return early + (
-        f"{accuracy_text(metrics)}, epsilon {metrics['epsilon']:.3g}, "
+        f"{accuracy_text(metrics)}, epsilon {shown(metrics['epsilon'], 3)}, "
         f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
         f"{_duration(record.seconds)}"
     )

@@ -15,13 +15,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
+from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Audience, LedgerLine, sentences
 from labeldp.platform.report.selection import Selected
-from labeldp.platform.report.wording import counted, number, price
+from labeldp.platform.report.wording import bound, counted, number, price
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     estimate_of,
@@ -52,13 +53,15 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    made.filters |= {"number": number, "anchor": anchor}
+    filters: dict[str, Any] = {"number": number, "limit": bound, "anchor": anchor}
+    made.filters |= filters
     made.globals |= {
         "style": Markup((TEMPLATES / "page.css").read_text()),
         "script": Markup((TEMPLATES / "page.js").read_text()),
         "glossary": json.loads((TEMPLATES / "glossary.json").read_text()),
         "counted": counted,
         "bound": _bound,
+        "shown": shown,
         "risk": risk_in_words,
         "dagger": DAGGER,
         "infinity": math.inf,
@@ -115,7 +118,7 @@ def public_card(
     """
     cost, together = chosen.cost, chosen.together
     rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))
-    choice = f"{_bound(together.epsilon)} at delta {together.delta:g}"
+    choice = f"{_bound(together.epsilon)} at delta {shown(together.delta)}"
     rows["epsilon with the choice of this trial"] = choice
     if replaced is not None:
         of = "" if num_labels is None else f" of {num_labels:,}"
@@ -157,7 +160,7 @@ def facts(
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
-    found["epsilon, provable"], found["delta"] = _bound(epsilon), f"{delta:g}"
+    found["epsilon, provable"], found["delta"] = _bound(epsilon), shown(delta)
     if math.isfinite(epsilon):
         # Of the trial's own releases alone.
         mu = metrics.get("gaussian_mu") if epsilon == metrics.get("epsilon") else None
@@ -256,4 +259,4 @@ def _release(charge: Charge) -> str:
 
 
 def _bound(value: float) -> str:
-    return "infinite" if math.isinf(value) else number(float(f"{value:.4g}"))
+    return "infinite" if math.isinf(value) else bound(value)

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon
-from labeldp.platform.report.wording import number
+from labeldp.platform.report.wording import bound, number
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.trainers.data.files import replacing
 
@@ -228,7 +228,7 @@ def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
             panel.axvline(scale.high, color=_LINE, linestyle=":")
     apart = (end / scale.low) ** 0.05
     for epsilon in sorted({same_epsilon(point.epsilon) for point in found}):
-        words = "no privacy" if math.isinf(epsilon) else number(epsilon)
+        words = "no privacy" if math.isinf(epsilon) else bound(epsilon)
         if scale.at(epsilon) > apart * max(ticks, default=0.0):
             ticks[scale.at(epsilon)] = words
     axes.set_xticks(list(ticks), list(ticks.values()))
@@ -326,7 +326,7 @@ def panel(
         axes.plot([0, 1], [0, 1], color=_SOFT, linestyle="--", linewidth=1)
     for rank, line in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
-        label = "no privacy" if math.isinf(line.epsilon) else f"ε {number(line.epsilon)}"
+        label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"
         how: Any = {"label": label, "alpha": strength, "marker": "." if diagonal else None}
         axes.plot(line.along, line.heights, color=style.color, **how)
     axes.legend(loc=corner, fontsize="small")

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
 from labeldp.platform.report.wording import counted
@@ -76,10 +77,10 @@ def finding(
         if len(rivals) > 1:
             kinds = "lines" if len({rival.variant for rival in rivals}) > 1 else "settings"
             name = f"the best of {len(rivals)} {kinds} ({best.variant})"
-        delta = f" and delta {best.delta:g}" if best.delta else ""
+        delta = f" and delta {shown(best.delta)}" if best.delta else ""
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
-            f"At epsilon {best.epsilon:.3g}{delta} {name} {_quality(best)}{attack}."
+            f"At epsilon {shown(best.epsilon, 3)}{delta} {name} {_quality(best)}{attack}."
             f"{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}"
         )
     return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
@@ -93,8 +94,8 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
     parts = []
     if private:
         trials = counted(private, "private trial") + (" together" if private > 1 else "")
-        at = f" at delta {delta:g}" if delta else ""
-        parts.append(f"the {trials} cost epsilon {price:.3g}{at}")
+        at = f" at delta {shown(delta)}" if delta else ""
+        parts.append(f"the {trials} cost epsilon {shown(price, 3)}{at}")
     if math.isinf(ledger["epsilon_total"]):
         parts.append("the baseline without noise publishes its labels")
     text = "; ".join(parts)

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import (
     Budget,
-    delta_of_total,
     epsilon_at,
-    epsilon_of_prices,
+    least_total,
     stated,
+    total_of_prices,
 )
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import is_of, write_event
@@ -71,7 +71,7 @@ class Audience(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """The largest spending of a label, at `delta`, which is 0 where every release is pure.
+    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
 
     `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
     """
@@ -266,7 +266,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
             readers[key].append(record)
     lines = []
     for number, (charge, made) in enumerate(kept.lines, start=1):
-        at = delta_of_total([charge], delta=delta)
+        epsilon, at = total_of_prices([charge], delta=delta)
         own, touched = readers.get(charge.key, []), charge.indices
         read = [not bare.isdisjoint(record.release_keys) for record in own]
         lines.append(
@@ -274,7 +274,7 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
                 number=number,
                 charge=charge,
                 made=made,
-                epsilon=epsilon_of_prices([charge], delta=at),
+                epsilon=epsilon,
                 delta=at,
                 labels=results.identity.all_labels if touched is None else len(touched),
                 readers=tuple(own),
@@ -369,8 +369,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
             notes.append(
                 f"{folder.path} is a sweep whose earlier results decided later requests, so the "
                 "sum of its releases is not a guarantee. It counts as the most that it could have "
-                f"cost, epsilon {plan.epsilon:.4g}"
-                + (f" at delta {plan.delta:g}" if plan.delta else "")
+                f"cost, {price(plan.epsilon, plan.delta)}"
             )
     groups = _groups(every)
     sweeps = [[spent[place] for place in group] for group in groups]
@@ -442,15 +441,16 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
     Lines of a group speak of the same labels by the same positions.
     """
-    charges = [charge for group in groups for charge in group]
     private = [[charge for charge in group if not charge.hands_out] for group in groups]
-    at = delta_of_total(charges, delta=delta)
+    noisy = [charge for group in private for charge in group]
+    epsilon, at = least_total(partial(_epsilon, private), noisy, delta=delta)
+    handed_out = sum(map(len, groups)) - len(noisy)
     return Total(
-        releases=len(charges),
-        epsilon=_epsilon(groups, delta=at),
+        releases=len(noisy) + handed_out,
+        epsilon=inf if handed_out else epsilon,
         delta=at,
-        epsilon_private=_epsilon(private, delta=at),
-        handed_out=len(charges) - sum(map(len, private)),
+        epsilon_private=epsilon,
+        handed_out=handed_out,
     )
 
 
@@ -776,20 +776,20 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
         (side, [charge for charge, _ in kept.lines if not charge.hands_out]) for side, kept in fits
     ]
     asked = USUAL_DELTA if delta is None else delta
-    at = delta_of_total([charge for _, charges in noisy for charge in charges], delta=asked)
     ledger, everybody = joint_ledger(noisy)
-    total = stated(ledger.epsilon_or_infinity(delta=at))
+    total, at = ledger.total([line for _, charges in noisy for line in charges], delta=asked)
+    total = stated(total)
     paid = ledger.epsilon_per_label(delta=at) if isfinite(total) else np.full(len(everybody), total)
     words, told = [f"{folder}: {counted(len(lines), 'release')}"], []
     cohorts: list[dict[str, Any]] = []
     unseen = np.ones(len(everybody), dtype=bool)
     for number, (made, charge, side) in enumerate(lines, start=1):
-        day, own = made.partition("T")[0], delta_of_total([charge], delta=asked)
+        day = made.partition("T")[0]
         unit = "person" if side.grouping else "label"
         labels = side.num_labels if charge.indices is None else len(charge.indices)
         words.append(
             f"- {number}, {day}: {what_of(str(charge.mechanism.get('name')))}, "
-            f"{price(epsilon_of_prices([charge], delta=own), own)} for each of "
+            f"{price(*total_of_prices([charge], delta=asked))} for each of "
             f"{counted(labels, unit)}"
         )
         if side.people is None:

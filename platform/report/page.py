@@ -49,7 +49,7 @@ from labeldp.platform.report.pareto import (
     row_of,
     settings_beside_epsilon,
 )
-from labeldp.platform.report.wording import number
+from labeldp.platform.report.wording import bound, number
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     ChooseBy,
@@ -174,13 +174,13 @@ def _columns(
 
     # Epsilon and accuracy stand side by side on a telephone too, whichever accuracies there are.
     columns = [column("method", (point.variant for point in found), text=True)]
-    columns.append(column("epsilon", (point.epsilon for point in found), "epsilon"))
+    columns.append(column("epsilon", (bound(point.epsilon) for point in found), "epsilon"))
     columns += [column(title, cells, term) for title, cells, term in _scores(found)]
     if any(point.accuracy_test is not None for point in found) or not found:
         columns.append(column("accuracy, %", map(_measured, found), "accuracy"))
     if any(point.estimate is not None for point in found):
         columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
-    columns.append(column("delta", (point.delta for point in found), "delta"))
+    columns.append(column("delta", (bound(point.delta) for point in found), "delta"))
     guesses = ([guess_of(records[each].metrics) for each in point.hashes] for point in found)
     columns.append(column("guess, %", (percent(max(each)) for each in guesses), "guess"))
     if owner:
@@ -259,7 +259,7 @@ def _cards(
 
 def _outcome(record: TrialRecord) -> str:
     epsilon = record.metrics["epsilon"]
-    private = f"epsilon {number(epsilon)}" if math.isfinite(epsilon) else "not private"
+    private = f"epsilon {bound(epsilon)}" if math.isfinite(epsilon) else "not private"
     return f"{private}, {accuracy_text(record.metrics)}"
 
 
@@ -353,7 +353,7 @@ def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -
         key=lambda record: (record.metrics["epsilon"], record.variant),
     )
     rows = [
-        (title_of(r), {"epsilon": number(r.metrics["epsilon"]), **attack_of(r), **audits})
+        (title_of(r), {"epsilon": bound(r.metrics["epsilon"]), **attack_of(r), **audits})
         for r in finished
         if (audits := audits_of(r))
     ]

@@ -34,7 +34,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import labeldp
-from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import public_card
@@ -525,7 +525,7 @@ def public_model(
     if not Budget(epsilon=origin.epsilon, delta=origin.delta).allows(own.epsilon):
         raise NotPublishable(
             f"the model in {folder} states that it cost epsilon {origin.epsilon:g}, and by the "
-            f"ledger its releases cost {own.epsilon:g}; find out which is right before you "
+            f"ledger its releases cost {shown(own.epsilon, 6)}; find out which is right before you "
             "publish anything"
         )
     origin = replace(

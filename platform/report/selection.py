@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
@@ -91,7 +91,7 @@ def selected(
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
             known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
-            there = ", ".join(f"{epsilon:.4g}" for epsilon in known) or "none"
+            there = ", ".join(map(shown, known)) or "none"
             most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
             raise ValueError(
                 f"no trial of {folder.path} is finished, has an epsilon{most}, and noise without "
@@ -150,8 +150,8 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise NotPublishable(
             f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "
-            f"{folder.path} the releases that it read cost {paid.epsilon:g}; find out which is "
-            "right before you publish anything"
+            f"{folder.path} the releases that it read cost {shown(paid.epsilon, 6)}; find out "
+            "which is right before you publish anything"
         )
     if record.finished and not record.release_keys:
         raise NotPublishable(

@@ -19,6 +19,7 @@ from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import (
     BitFlip,
@@ -63,6 +64,11 @@ def number(value: Any) -> str:
     return re.sub(r"e([+-])0+", r"e\1", f"{value:.4g}")
 
 
+def bound(value: float) -> str:
+    """Return an epsilon or a delta as `number` does, and never less than it is."""
+    return number(float(shown(value)))
+
+
 def counted(count: int, one: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {re.sub('y$', 'ie', one)}s"
@@ -83,7 +89,7 @@ def price(epsilon: float, delta: float) -> str:
     """Return epsilon and, where it is above 0, delta, in words."""
     if math.isinf(epsilon):
         return "no bound on epsilon"
-    return f"epsilon {epsilon:.4g}" + (f" at delta {delta:g}" if delta > 0 else "")
+    return f"epsilon {shown(epsilon)}" + (f" at delta {shown(delta)}" if delta > 0 else "")
 
 
 def concern_of_delta(delta: float, *, payers: int, unit: str) -> str | None:

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
     Priced,
-    delta_of_total,
     epsilon_at,
     epsilon_of_prices,
+    least_total,
+    total_of_prices,
 )
 from labeldp.mechanisms.release_store import describe
 from labeldp.mechanisms.score_histogram import ScoreHistogram
@@ -36,7 +38,7 @@ class SweepCost:
 
     Attributes:
         epsilon_total: Of a label that all releases touch: all of them composed.
-        delta: At which the total holds; 0 where every release is pure.
+        delta: At which the total holds; 0 where it is a sum of pure epsilons.
         epsilon_estimates: Of a held-out label, which pays for estimates of accuracy alone.
     """
 
@@ -51,8 +53,11 @@ class SweepCost:
 
     def epsilon_at(self, delta: float) -> float:
         """Epsilon of the label that pays most, at another delta than the total is stated at."""
-        parts = (self.trained, self.estimated)
-        return max(epsilon_of_prices(part, delta=delta) for part in parts)
+        return _dearest((self.trained, self.estimated), delta=delta)
+
+
+def _dearest(parts: Sequence[Sequence[Priced]], *, delta: float) -> float:
+    return max(epsilon_of_prices(part, delta=delta) for part in parts)
 
 
 def cost_of(
@@ -73,8 +78,7 @@ def cost_of(
             copies = [(number, copy) for copy in range(trial.own_releases)]
         own = releases_of(trial, num_classes=num_classes)
         # Where much may fail that is a larger delta, as in the trial's record, and never the sum's.
-        at = delta_of_total(own.values(), delta=config.trainer.delta)
-        epsilon = epsilon_of_prices(own.values(), delta=at)
+        epsilon, _ = total_of_prices(own.values(), delta=config.trainer.delta)
         charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
         if with_estimates:
             asked = planned_estimate(config, num_classes=num_classes)
@@ -87,15 +91,15 @@ def cost_of(
         epsilons.append(epsilon)
     trained, estimated = tuple(charges.values()), tuple(estimates.values())
     every = [*trained, *estimated]
-    delta = delta_of_total(every, delta=max(trial.config.trainer.delta for trial in trials))
-    epsilon_estimates = epsilon_of_prices(estimated, delta=delta)
+    most = max(trial.config.trainer.delta for trial in trials)
+    epsilon, delta = least_total(partial(_dearest, (trained, estimated)), every, delta=most)
     return SweepCost(
         epsilons=tuple(epsilons),
         releases=sum(charge.releases for charge in every),
-        epsilon_total=max(epsilon_of_prices(trained, delta=delta), epsilon_estimates),
+        epsilon_total=epsilon,
         delta=delta,
         trials=sum(trial.stands_for for trial in trials),
-        epsilon_estimates=epsilon_estimates,
+        epsilon_estimates=epsilon_of_prices(estimated, delta=delta),
         trained=trained,
         estimated=estimated,
     )

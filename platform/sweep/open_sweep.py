@@ -13,7 +13,7 @@ from importlib import import_module
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from labeldp.mechanisms.ledger import Budget, delta_of_total
+from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
@@ -194,7 +194,7 @@ def budget_left(
     """
     budget = plan.budget
     # Releases of earlier starts may hold at a delta where the planned ones are pure.
-    delta = delta_of_total(charges, delta=max(plan.cost.delta, plan.delta))
+    _, delta = total_of_prices(charges, delta=max(plan.cost.delta, plan.delta))
     if delta > plan.cost.delta:
         budget = budget_of(plan.sweep.budget, plan.options.max_epsilon_total, delta=delta)
     check_what_is_left(left, charges, plan.size, read=read, budget=budget)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, shown, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
 from labeldp.platform.sweep.configuration import (
@@ -351,7 +351,7 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
         return ""
     prices = sorted({each.count_epsilon for each in paid})
     many = counts_of(trials)
-    price = f"{prices[0]:.3g}" if len(prices) == 1 else f"{prices[0]:.3g} to {prices[-1]:.3g}"
+    price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
     what, of, end, figure = "histogram", "scores", "", "accuracy"
     if any(trial.config.of_amounts for trial in trials):
         what, of, figure = "triple", "sums of errors", "error"
@@ -464,7 +464,7 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
         shared = trial.config.evaluation.estimate is Estimate.RELEASE
         estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
         releases = sum(part.releases for part in requests) + estimates
-        cost = {"epsilon": float(f"{epsilon:.12g}"), "releases": releases}
+        cost = {"epsilon": stated(epsilon), "releases": releases}
         costs.append((trial, cost))
     rows: dict[str, dict[str, Any]] = {}
     if not plan.searches:

@@ -24,6 +24,10 @@ class _Values:
     values: tuple[Any, ...]
 
     def __init__(self, *values: Any) -> None:
+        """Take values, or one list, tuple or array of them; NumPy's numbers become Python's."""
+        if len(values) == 1 and isinstance(values[0], list | tuple | np.ndarray):
+            values = tuple(values[0])
+        values = tuple(each.item() if isinstance(each, np.generic) else each for each in values)
         if not values:
             raise ValueError(f"a {type(self).__name__} holds no value; name at least one")
         object.__setattr__(self, "values", values)

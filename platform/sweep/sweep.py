@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -26,7 +28,7 @@ from labeldp.platform.sweep.configuration import (
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
+from labeldp.platform.sweep.space import Axis, Grid, points
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.pate import EnsembleConfig
@@ -344,15 +346,17 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     replaces the epsilons of its lines.
     """
     overrides = overrides or {}
-    empty = [key for key, value in overrides.items() if value == []]
+    empty = [key for key, value in overrides.items() if isinstance(value, list) and not value]
     if empty:
         raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
     if isinstance(method := overrides.get("method"), str):
         sweep = _with_method(sweep, method)
     moved: dict[str, Axis] = {
-        key: Grid(*value) if isinstance(value, list) else value
+        key: value if isinstance(value, Axis) else Grid(*value)
         for key, value in overrides.items()
-        if isinstance(value, list | Grid | Choice | Uniform | LogUniform)
+        # Shares of stages are a tuple themselves.
+        if isinstance(value, list | np.ndarray | Axis)
+        or (isinstance(value, tuple) and key != "trainer.splits")
     }
     fixed = {key: value for key, value in overrides.items() if key not in moved}
     variants = sweep.variants or (Variant(name=sweep.name),)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import Budget, check_indices, delta_of_total
+from labeldp.mechanisms.ledger import Budget, check_indices, least_total
 from labeldp.mechanisms.pate.aggregators import InteractiveGNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -187,8 +187,8 @@ class LabelHome:
 
     def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
         """Epsilon and delta of the worst label over the releases at `keys`."""
-        total = delta_of_total(self.charges(keys), delta=delta)
-        return self._vault.epsilon(delta=total, keys=keys), total
+        charges = self.charges(keys)
+        return least_total(partial(self._vault.epsilon, keys=keys), charges, delta=delta)
 
     def charges(self, keys: Sequence[str]) -> list[Charge]:
         """Return the lines of the ledger for the releases at `keys`, in the ledger's order."""

@@ -29,7 +29,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
+from labeldp.mechanisms.ledger import PrivacyLedger
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
@@ -230,14 +230,14 @@ class SharedVault:
     ) -> tuple[float, float]:
         """Return the largest epsilon of a label over all fits, and the delta at which it holds.
 
-        This delta is 0 if every release is pure, and above `delta` if failures need more.
+        This delta is 0 where the sum of pure releases is the smaller total, and above `delta` if
+        failures need more.
         `planned` charges of a public side are added.
         """
         paid = self._paid()
         if planned is not None and planned[1]:
             paid.append(planned)
-        at = delta_of_total(_charges(paid), delta=delta)
-        return joint_ledger(paid)[0].epsilon_or_infinity(delta=at), at
+        return joint_ledger(paid)[0].total(_charges(paid), delta=delta)
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Return the largest epsilon of a label over all fits at this delta.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
+    ORDERS,
     DecisionEvent,
     Event,
     GaussianEvent,
@@ -22,14 +23,16 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.ledger import (
     Budget,
+    BudgetExceeded,
     PrivacyLedger,
     all_pure,
     check_indices,
-    delta_of_total,
     epsilon_at,
     epsilon_of_prices,
     ledger_of,
+    shown,
     stated,
+    total_of_prices,
 )
 from labeldp.mechanisms.release_store import Charge
 
@@ -71,13 +74,73 @@ def test_pure_releases_are_recognized() -> None:
 
 
 def test_the_delta_of_a_total_leaves_as_much_as_may_fail() -> None:
-    assert delta_of_total([], delta=1e-5) == 0.0
-    assert delta_of_total([Price(PURE)], delta=1e-5) == 0.0
-    assert delta_of_total([Price(PURE), Price(GAUSSIAN)], delta=1e-5) == 1e-5
-    assert delta_of_total([Price(GAUSSIAN, 4e-6)], delta=1e-5) == 1e-5
-    many = [Price(GAUSSIAN, 4e-6), Price(GAUSSIAN, 2e-6)]
-    assert delta_of_total(many, delta=1e-5) == 2 * (4e-6 + 2e-6) > 1e-5
-    assert delta_of_total([Price(PURE, 4e-6)], delta=1e-5) == 8e-6
+    def delta(*prices: Price) -> float:
+        epsilon, at = total_of_prices(prices, delta=1e-5)
+        assert epsilon == epsilon_of_prices(prices, delta=at)
+        return at
+
+    assert delta() == delta(Price(PURE)) == 0.0
+    assert delta(Price(PURE), Price(GAUSSIAN)) == 1e-5
+    assert delta(Price(GAUSSIAN, 4e-6)) == 1e-5
+    assert delta(Price(GAUSSIAN, 4e-6), Price(GAUSSIAN, 2e-6)) == 2 * (4e-6 + 2e-6) > 1e-5
+    assert delta(Price(PURE, 4e-6)) == 8e-6
+    tenth = Price(PureEvent(epsilon=0.1))
+    assert total_of_prices([tenth] * 5, delta=1e-5) == (0.5, 0.0)
+    # From some number on less is proven at a delta than by the sum.
+    epsilon, at = total_of_prices([tenth] * 60, delta=1e-5)
+    assert 3.3 < epsilon < 3.5 and at == 1e-5
+    assert total_of_prices([tenth] * 60, delta=0.0) == (6.0, 0.0)
+    # Less than a release's own epsilon is never stated, at whatever delta.
+    assert total_of_prices([Price(PureEvent(epsilon=1.0))], delta=0.1) == (1.0, 0.0)
+
+
+EVENTS: list[Event] = [
+    *(PureEvent(epsilon=epsilon) for epsilon in (0.01, 0.1, 1.0, 4.0)),
+    *(GaussianEvent(noise_multiplier=noise) for noise in (100.0, 3.0)),
+    DecisionEvent(noise_multiplier=30.0, orders=tuple(ORDERS), rdp=tuple(ORDERS / 3000)),
+    RenyiEvent(orders=tuple(ORDERS), rdp=tuple(ORDERS / 2000)),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    parts=st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 40)), min_size=1, max_size=4),
+    delta=st.sampled_from([1e-9, 1e-5, 1e-2]),
+)
+def test_a_total_never_falls_when_a_release_is_added(
+    parts: list[tuple[Event, int]], delta: float
+) -> None:
+    prices = [Price(event) for event, times in parts for _ in range(times)]
+    ledger, before, budgeted = PrivacyLedger(num_labels=2), 0.0, 0.0
+    for number in sorted({0, len(prices) // 2, *range(max(1, len(prices) - 3), len(prices) + 1)}):
+        now, at = total_of_prices(prices[:number], delta=delta)
+        assert now >= before * (1 - 1e-12) and at in (0.0, delta)
+        before = now
+    for price in prices:
+        ledger.charge(price.event)
+    assert ledger.total(prices, delta=delta) == pytest.approx((before, at))
+    for extra in EVENTS:
+        more, _ = total_of_prices([*prices, Price(extra)], delta=delta)
+        assert more >= before * (1 - 1e-12)
+        budgeted = epsilon_at([line(p.event) for p in prices], num_labels=2, delta=delta)
+        assert before == pytest.approx(budgeted)
+
+
+def test_a_stated_epsilon_is_rounded_up() -> None:
+    assert [shown(each) for each in (1.00049, 1.0001, 12345.1, 1e-5, 2.40001e-5)] == [
+        *("1.001", "1.001", "1.235e+04", "1e-05", "2.401e-05")
+    ]
+    assert [shown(each, 3) for each in (0.5001, 0.4999999999999921, math.fsum([0.1] * 3))] == [
+        *("0.501", "0.5", "0.3")
+    ]
+    assert shown(math.inf) == "inf" and shown(0.0) == "0"
+    for epsilon in np.random.default_rng(0).lognormal(sigma=4, size=500):
+        for digits in (3, 4, 6):
+            assert epsilon * (1 - 1e-11) <= float(shown(epsilon, digits)) < epsilon * 1.011
+    refused = BudgetExceeded(
+        budget=Budget(epsilon=1.0), spent=0.5, requested=1.0000004, request="it"
+    )
+    assert "would make it 1.00001" in str(refused)
 
 
 def test_prices_of_one_label_leave_what_may_fail_out_of_delta() -> None:

@@ -64,7 +64,7 @@ Call = Callable[..., object]
 Row = tuple[Call, dict[str, Any], str]
 NAN, INF = math.nan, math.inf
 NOT_POSITIVE = (0.0, -1.0, NAN, INF)
-NO_EPSILON = (*NOT_POSITIVE, 500.5, 1e308, 10**400)
+NO_EPSILON = (*NOT_POSITIVE, 1.9e-6, 5e-324, 500.5, 1e308, 10**400)
 NOT_BETWEEN_0_AND_1 = (0.0, 1.0, NAN)
 NOT_A_CLASS = r"\[1\] is not one of the classes"
 DRAWS = np.random.default_rng(0)
@@ -135,7 +135,7 @@ PRICES: list[Row] = [
     (PRICE, {"noise_std": 1.0}, "give one of the two"),
     (PRICE, {"scale": None, "noise_std": 0.0}, "noise_std is 0"),
     *out_of_range(FLIPS, flip_probability=(0.0, 0.5, 0.7, NAN)),
-    (RESPONSE, {"epsilon": 1e-18, "num_classes": 3}, "costs so little"),
+    (RESPONSE, {"epsilon": 1e-18, "num_classes": 3}, "it must be at least 2e-06"),
     *out_of_range(
         SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0], trial_delta=(-1e-6, NAN)
     ),

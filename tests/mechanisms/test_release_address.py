@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from enum import Enum
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NewType
 
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accounting import PureEvent
+from labeldp.mechanisms.accounting import GaussianMechanism, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.mechanisms.randomized_response import (
@@ -28,7 +30,7 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
 )
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
-from labeldp.mechanisms.release_store import address, describe, is_of
+from labeldp.mechanisms.release_store import address, describe, is_of, read_event, write_event
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
@@ -262,3 +264,88 @@ def test_fields_inside_fields_are_checked_too() -> None:
         "GNMax",
     ):
         assert not is_of(PateAnswers, {**described, "aggregator": inside})
+
+
+Unknown = Any
+
+
+def of_kind(hint: Any) -> type:
+    made = {"__annotations__": {"epsilon": hint}, "__module__": __name__}
+    return dataclass(frozen=True, kw_only=True)(type("HighOrLow", (), made))
+
+
+ONE_AND_ITS_LIKE: tuple[Any, ...] = (
+    1,
+    1.0,
+    np.float32(1),
+    np.float16(1),
+    np.int64(1),
+    np.uint8(1),
+    np.longdouble(1),
+)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        *("float", "float | None", "Epsilon", "Unknown", "typing.Any"),  # as text
+        *(float, float | None, Annotated[float, "loss"], np.float64, Any, object, float | int),
+        *(NewType("Epsilon", float), int, "int", int | None, "int | None", np.int64),
+    ],
+)
+def test_equal_numbers_have_one_address_however_they_are_declared(hint: Any) -> None:
+    kind = of_kind(hint)
+    whole = "int" in str(hint) and "float" not in str(hint)
+    written = {
+        json.dumps(describe(kind(epsilon=one), OsEntropy())["epsilon"]) for one in ONE_AND_ITS_LIKE
+    }
+    assert written == {"1" if whole else "1.0"}
+    if not whole:
+        tenth = describe(kind(epsilon=np.float32(0.1)), OsEntropy())
+        assert tenth["epsilon"] == 0.10000000149011612 != 0.1
+        zeros = {address_of(kind(epsilon=zero), OsEntropy()) for zero in (0, 0.0, -0.0)}
+        assert len(zeros) == 1
+
+
+def test_numbers_inside_of_parameters_are_written_alike() -> None:
+    def written(scales: Any) -> str:
+        return address_of(NoiseAlone(scales=scales), OsEntropy())
+
+    assert written((1, 2)) == written([1.0, 2.0]) == written((np.float32(1), np.int64(2)))
+    exact = [address_of(of_kind(Any)(epsilon=2**60 + more), OsEntropy()) for more in (0, 1)]
+    assert exact[0] != exact[1]
+    assert written({"a": 1}) == written({"a": 1.0}) != written({"a": True})
+    whole, real = (answers(GNMax(noise_std=noise)) for noise in (40, 40.0))
+    assert address_of(whole, OsEntropy()) == address_of(real, OsEntropy())
+    forty: Any = np.float32(40)
+    assert type(GNMax(noise_std=forty).noise_std) is float
+
+
+def test_mechanisms_and_events_calculate_with_the_number_that_they_record() -> None:
+    kinds: tuple[Any, ...] = (np.float16, np.float32, np.float64, np.longdouble, int)
+    for kind in kinds:
+        number = float(kind(1))
+        for mechanism, same in (
+            (RandomizedResponse(epsilon=kind(1), num_classes=3),) * 2,
+            (CorrectCount(epsilon=kind(1)), CorrectCount(epsilon=number)),
+            (AmountSums(noise_std=kind(1)), AmountSums(noise_std=number)),
+            (
+                LabelMoments(noise_std=kind(1), num_classes=2),
+                LabelMoments(noise_std=1, num_classes=2),
+            ),
+            (published_cost(), published_cost()),
+        ):
+            read = read_event(write_event(mechanism.event))
+            assert read == mechanism.event == same.event
+    small: Any = np.float32(0.1)
+    delta: Any = np.float32(1e-5)
+    assert calibrate_gaussian(epsilon=small, delta=delta) == calibrate_gaussian(
+        epsilon=float(small), delta=float(delta)
+    )
+    priced = epsilon_of([GaussianMechanism(noise_std=small, num_classes=2).event], delta=1e-5)
+    assert type(priced) is float
+    assert Budget(epsilon=kinds[0](1)).epsilon == 1.0
+    for refused in (True, np.True_, "1", None):
+        wrong: Any = refused
+        with pytest.raises(ValueError, match="must be a number"):
+            CorrectCount(epsilon=wrong)

@@ -94,7 +94,8 @@ def test_released_labels_follow_the_transition_probabilities() -> None:
 
 def test_of_equally_good_numbers_and_equally_likely_classes_the_lowest_are_taken() -> None:
     prior = np.array([[0.0, 0.25, 0.25, 0.25, 0.25], [0.2, 0.5, 0.1, 0.1, 0.1]])
-    mechanism = RRWithPrior(epsilon=1e-17)  # rounds to 0: every k up to 4 is as good
+    mechanism = RRWithPrior(epsilon=1.0)
+    object.__setattr__(mechanism, "epsilon", 1e-17)  # rounds to 0: every k up to 4 is as good
     assert mechanism.top_k(prior).tolist() == [1, 1]
     many, labels = np.tile(prior, (50, 1)), np.tile([3, 4], 50)
     noisy = mechanism.release(labels, many, generator=np.random.default_rng(5))

@@ -15,7 +15,7 @@ import torch
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
@@ -376,7 +376,7 @@ def test_each_of_several_releases_may_fail_as_the_ledger_has_it() -> None:
     vault = LabelVault(labels=np.arange(30) % 2, num_classes=2)
     for rows in np.array_split(np.arange(30), 3):
         vault.release(mechanism, indices=rows)
-    delta = delta_of_total(vault.charges(), delta=1e-5)
-    assert delta_of_total([planned], delta=1e-5) == pytest.approx(delta) == pytest.approx(2.4e-5)
-    epsilon = epsilon_of_prices([planned], delta=delta)
+    epsilon, delta = total_of_prices([planned], delta=1e-5)
+    every = total_of_prices(vault.charges(), delta=1e-5)[1]
+    assert delta == pytest.approx(every) == pytest.approx(2.4e-5)
     assert epsilon == pytest.approx(vault.epsilon(delta=delta), rel=1e-12)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms._validate import LARGEST_WHOLE_SCALE
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.ledger import Priced, delta_of_total, epsilon_of_prices, failure_of
+from labeldp.mechanisms.ledger import Priced, failure_of, total_of_prices
 from labeldp.mechanisms.pate.aggregators import (
     Aggregator,
     ConfidentGNMax,
@@ -19,7 +20,7 @@ from labeldp.mechanisms.pate.aggregators import (
     InteractiveGNMax,
     LNMax,
 )
-from labeldp.mechanisms.pate.calibration import MOST_NOISE, least_noise
+from labeldp.mechanisms.pate.calibration import least_noise
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
 from labeldp.trainers.settings.base import (
     Count,
@@ -387,7 +388,7 @@ class PateConfig(StartedMethod):
     def price(self) -> float:
         """Epsilon of a trial for any votes, of settings whose noise is all given."""
         charge = replace(self, epsilon=None).planned_charge(num_classes=2, seed=0).chain()
-        return epsilon_of_prices(charge, delta=delta_of_total(charge, delta=self.delta))
+        return total_of_prices(charge, delta=self.delta)[0]
 
     @property
     def publishes(self) -> bool:
@@ -461,7 +462,7 @@ def _calibrated(settings: PateConfig) -> PateConfig:
         f"{name}={getattr(settings, name):g}" for name in names if name not in missing
     )
     if given:
-        alone = at(MOST_NOISE).price
+        alone = at(LARGEST_WHOLE_SCALE).price
         if alone > target or (not missing and alone < target * (1 - _OTHER)):
             other = "" if not missing else f" or more, whatever {missing[0]} is"
             default = " (where none is given)" if settings.epsilon is None else ""

@@ -10,7 +10,7 @@ import pytest
 
 from labeldp import epsilon
 from labeldp.mechanisms import GaussianNoise, LaplaceNoise, RandomizedResponse
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.platform.api.fitting import (
     check_price,
@@ -99,9 +99,9 @@ def test_a_fit_is_planned_at_no_more_than_its_epsilon(name: str, rows: int) -> N
     changes = fit_changes(NAMED[name], rows=rows, shape=(20,), epsilon=1.5, delta=1e-6)
     config = configured(changes, seed=3, settings={})
     chain = config.trainer.planned_charge(num_classes=3, seed=3).chain()
-    delta = delta_of_total(chain, delta=config.trainer.delta)
+    epsilon, delta = total_of_prices(chain, delta=config.trainer.delta)
     assert delta == (0 if NAMED[name].pure else 1e-6)
-    assert 1.5 - 1e-6 <= epsilon_of_prices(chain, delta=delta) <= 1.5 + 1e-9
+    assert 1.5 - 1e-6 <= epsilon <= 1.5 + 1e-9
     if name == "moment_labels":  # many rows take fewer epochs and landmarks
         few = (changes["trainer.epochs"], changes["trainer.prior.landmarks"])
         assert few == ((5, 300) if rows > 10**6 else (12, 1500))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from labeldp.mechanisms.ledger import delta_of_total, epsilon_of_prices
+from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.platform.cli.config_keys import keys_of
 from labeldp.platform.sweep.configuration import (
@@ -285,7 +285,7 @@ BASE = PateConfig(ensemble=EnsembleConfig(teachers=800, queries=1000), answers=3
 
 def paid(settings: PateConfig, *, num_classes: int = 10) -> float:
     chain = settings.planned_charge(num_classes=num_classes, seed=0).chain()
-    return epsilon_of_prices(chain, delta=delta_of_total(chain, delta=settings.delta))
+    return total_of_prices(chain, delta=settings.delta)[0]
 
 
 @pytest.mark.parametrize("aggregator", AggregatorKind)

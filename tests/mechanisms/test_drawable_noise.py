@@ -1,0 +1,103 @@
+"""Noise is drawn as it is priced, or its scale is refused where the mechanism is named."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.error_sums import ErrorSums
+from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
+from labeldp.mechanisms.randomness import (
+    OsEntropy,
+    SecureEntropy,
+    SecureGenerator,
+    discrete_laplace,
+    generator_for,
+)
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
+from labeldp.mechanisms.selection import Selection, TrialDistribution
+from labeldp.mechanisms.vault import LabelVault
+from tests.mechanisms.test_declared_failures import every_mechanism
+
+WITH_SCALE: tuple[Callable[[float], Any], ...] = (
+    lambda scale: GNMax(noise_std=scale),
+    lambda scale: LNMax(scale=scale),
+    lambda scale: ConfidentGNMax(threshold=1.0, sigma1=scale, sigma2=1.0),
+    lambda scale: GaussianNoise(noise_std=scale, num_classes=2),
+    lambda scale: LabelMoments(noise_std=scale, num_classes=2),
+    lambda scale: AmountSums(noise_std=scale),
+    lambda scale: discrete_laplace(np.random.default_rng(0), scale=scale, shape=(3,)),
+    lambda scale: discrete_laplace(SecureEntropy().generator(""), scale=scale, shape=(3,)),
+)
+
+
+@pytest.mark.parametrize("make", WITH_SCALE)
+@pytest.mark.parametrize("scale", [1e14, 1e19, 1e300, 1e-10])
+def test_noise_that_no_sampler_draws_is_refused(make: Any, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"is .* drawn as it is priced from 1e-09 to"):
+        make(scale)
+
+
+def test_an_epsilon_whose_noise_is_not_drawn_is_refused_by_every_mechanism() -> None:
+    for kind in every_mechanism():
+        names = {entry.name for entry in fields(kind)}
+        if "epsilon" in names:
+            classes: Any = {"num_classes": 3} if "num_classes" in names else {}
+            with pytest.raises(ValueError, match="epsilon is 1e-20; it must be at least 2e-06"):
+                kind(epsilon=1e-20, **classes)
+    with pytest.raises(ValueError, match=r"mean_trials is 1e\+19"):
+        Selection(mean_trials=1e19, distribution=TrialDistribution.GEOMETRIC)
+
+
+def test_the_largest_noise_of_whole_numbers_shows_no_digit_of_what_it_hides() -> None:
+    """Neither by saturating nor by ending in zeros: as 64-bit and double numbers do further out."""
+    for source in (np.random.default_rng(3), SecureEntropy().generator("")):
+        noise = discrete_laplace(source, scale=2.0**46, shape=(400,))
+        assert len(np.unique(noise)) == 400 and np.abs(noise).max() < 2**53
+        for bit in range(40):
+            assert 120 < int((noise >> bit & 1).sum()) < 280
+
+
+@pytest.mark.parametrize("epsilon", [2e-6, 1e-3, 500.0])
+def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsilon: float) -> None:
+    labels, scores = np.arange(30) % 3, np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    places, guesses = np.arange(90).reshape(30, 3), np.linspace(0, 1, 30)
+    requests: tuple[tuple[Any, ...], ...] = (
+        (LaplaceNoise(epsilon=epsilon, num_classes=3),),
+        (BitFlip(epsilon=epsilon, num_classes=3),),
+        (RandomizedResponse(epsilon=epsilon, num_classes=3),),
+        (SubsetSelection(epsilon=epsilon, num_classes=3),),
+        (StaircaseChannel(epsilon=epsilon), scores),
+        (RRWithPrior(epsilon=epsilon), np.full((30, 3), 1 / 3)),
+        (ClusterHistograms(epsilon=epsilon, num_classes=3), labels),
+        (ScoreHistogram(epsilon=epsilon), places),
+        (CorrectCount(epsilon=epsilon), labels),
+        (MostCorrect(epsilon=epsilon), np.stack([labels, 2 - labels])),
+        (ErrorSums(epsilon=epsilon), guesses),
+        *(
+            (AmountChannel(epsilon=epsilon, kind=each), np.full(BINS, 1 / BINS))
+            for each in AmountNoise
+            if epsilon >= 1e-3  # its program is not solved below, and so nothing is released
+        ),
+    )
+    for mechanism, *public in requests:
+        classes = 64 if isinstance(mechanism, ErrorSums | AmountChannel) else 3
+        for noise in (OsEntropy(), SecureEntropy()):
+            vault = LabelVault(labels=labels, num_classes=classes)
+            drawn = vault.release(mechanism, *public, noise=noise).values
+            assert np.isfinite(drawn.astype(float)).all()
+
+
+def test_counts_are_drawn_exactly_by_a_vault() -> None:
+    for mechanism in (CorrectCount(epsilon=1.0), MostCorrect(epsilon=1.0)):
+        assert isinstance(generator_for(mechanism, OsEntropy(), ""), SecureGenerator)
