@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
@@ -172,7 +173,7 @@ def plan_sweep(
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
     with _noting(refusals):
-        if by.estimated and (wanted is by or sized.learns) and noise is not None:
+        if by.estimated and (wanted is not None or sized.learns) and noise is not None:
             noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
     with _noting(refusals):
         check_budget(cost, budget, trials=trials)
@@ -368,15 +369,18 @@ def counts_of(trials: Sequence[PlannedTrial]) -> int:
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
     """Return the noise of a choice among trials; None where it is not one of counts."""
     found = [trial.config.evaluation for trial in trials]
-    # Of errors of amounts the noise has a unit, and is compared with them when they are known.
-    amounts = any(trial.config.of_amounts for trial in trials)
-    if not held_out or amounts or any(each.estimate is not Estimate.COUNT for each in found):
+    if not held_out or any(each.estimate is not Estimate.COUNT for each in found):
         return None
     cheapest = min(each.count_epsilon for each in found)
-    return ChoiceNoise(
-        candidates=sum(trial.stands_for for trial in trials),
-        noise=CorrectCount(epsilon=cheapest).noise_std / held_out,
-    )
+    noise, words = CorrectCount(epsilon=cheapest).noise_std, ChooseBy.ESTIMATED.words
+    if any(trial.config.of_amounts for trial in trials):
+        # Errors are known later. They are compared as shares of the largest: here of the square of
+        # half the bounds' distance, which a guess of the middle can't exceed.
+        largest = min(each.largest_error or 1.0 for each in found)
+        noise = 4 * largest**2 * math.sqrt(2) * ErrorSums(epsilon=cheapest).scales[1]
+        words = ChooseBy.ESTIMATED.error.words
+    candidates = sum(trial.stands_for for trial in trials)
+    return ChoiceNoise(candidates=candidates, noise=noise / held_out, words=words)
 
 
 def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
@@ -389,11 +393,12 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     many = counts_of(trials)
     price = f"{prices[0]:.3g}" if len(prices) == 1 else f"{prices[0]:.3g} to {prices[-1]:.3g}"
     what, of, end, figure = "histogram", "scores", "", "accuracy"
-    if any(trial.config.of_amounts for trial in trials):
-        what, of, figure = "triple", "sums of errors", "error"
     if noise is not None:
         what, of = "count", "right answers"
-        end = f"; {noise.text}{': too much to choose a trial by' if noise.swamps else ''}"
+        refused = ": too much to choose a trial by, and `publish --trial best` refuses it"
+        end = f"; {noise.text}{refused if noise.swamps else ''}"
+    if any(trial.config.of_amounts for trial in trials):
+        what, of, figure = "triple", "sums of errors", "error"
     counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
     return (
         f"{figure} is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "

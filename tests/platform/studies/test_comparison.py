@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import labeldp
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
@@ -275,6 +276,12 @@ def test_unshareable_canaries(overrides: dict[str, Any], word: str, tmp_path: Pa
     options = SweepOptions(results=tmp_path / "out", overrides=overrides)
     with pytest.raises(ConfigurationError, match=word):
         run_blocks(a_sweep(blocks=10), options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_has_no_single_result(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a study of 3 sweeps"):
+        labeldp.run(a_sweep(blocks=2), results=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
