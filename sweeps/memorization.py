@@ -11,21 +11,12 @@ setting on a GPU: `data.name=cifar10 data.limit=null trainer.model=wide_resnet28
 Hardware: two cores; 33 trials of minutes each, about three hours.
 """
 
-import sys
-from typing import TYPE_CHECKING
-
-from labeldp.platform.cli.sweep_command import run
+from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
-
-if TYPE_CHECKING:
-    from labeldp.platform.studies.block_check import BlockOutcome
-    from labeldp.platform.sweep.sweep import SweepOptions
-
-BLOCKS = 10
 
 SWEEP = Sweep(
     name="memorization",
@@ -40,6 +31,7 @@ SWEEP = Sweep(
         Variant(name="ALIBI", space={"trainer.epsilon": Grid(2.0, 8.0)}),
         Variant(name="no privacy", changes={"trainer.noise": Noise.NONE}),
     ],
+    blocks=10,
     smoke=Preset(
         changes={
             "data.name": "digits",
@@ -54,13 +46,5 @@ SWEEP = Sweep(
     ),
 )
 
-
-def every_block(sweep: Sweep, options: "SweepOptions") -> "BlockOutcome":
-    """Run the sweep with all canaries, then with each block; Ray is imported only now."""
-    from labeldp.platform.studies.block_check import run_blocks
-
-    return run_blocks(sweep, options, blocks=BLOCKS)
-
-
 if __name__ == "__main__":
-    sys.exit(run(SWEEP, sys.argv[1:], runner=every_block))
+    main(SWEEP)

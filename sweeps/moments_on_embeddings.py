@@ -15,7 +15,7 @@ from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.sweep.space import Grid
 from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
 from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSettings, PriorSource
+from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSource
 
 SWEEP = Sweep(
     name="moments_on_embeddings",
@@ -23,7 +23,6 @@ SWEEP = Sweep(
         method="prior_labels",
         audit=AuditSettings(canaries=0, coin_canaries=0),
         trainer=PriorLabelsConfig(
-            prior=PriorSettings(source=PriorSource.MOMENTS),
             epochs=12,
             batch_size=256,
             schedule=Schedule.COSINE,
@@ -33,6 +32,7 @@ SWEEP = Sweep(
     variants=[
         Variant(
             name="moment labels",
+            changes={"trainer.prior.source": PriorSource.MOMENTS},
             space={"trainer.epsilon": Grid(0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)},
         )
     ],

@@ -186,6 +186,11 @@ def run(
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
 
     sweep = sweep_of(what)
+    if sweep.blocks:
+        raise ValueError(
+            f"{sweep.name} is a study of {1 + sweep.blocks} sweeps, which has no single result; "
+            f"run it with `labeldp sweep {sweep.name}`"
+        )
     chosen = _options(sweep, results=results, overrides=overrides, **options)
     with contextlib.redirect_stderr(io.StringIO() if quiet else sys.stderr):
         driver.run_sweep(sweep, chosen)

@@ -93,6 +93,7 @@ PLAN_OPTIONS = (
     ),
     option("--results", "results folder; the sweep resumes from trials in it", "DIR"),
     number("--max-epsilon-total", "refuse the sweep if its total epsilon is larger"),
+    flag("--on-processors", "train without a GPU what takes hours of one"),
     _CHOOSE_BY,
     choice(
         "--search",

@@ -67,7 +67,7 @@ def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> int:
-    """Run `sweep` and return the exit code; `runner` takes the driver's place, for studies."""
+    """Run `sweep` and return the exit code; `runner` takes the driver's place."""
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
         # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
@@ -155,7 +155,7 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
         stop=sweep.stop or AshaStop() if given["stop"] else None,
         only=given["only"],
         without=given["without"],
-        **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total")},
+        **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total", "on_processors")},
     )
 
 

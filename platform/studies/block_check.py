@@ -22,15 +22,12 @@ from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
 from labeldp.platform.sweep.accuracy_figures import chosen_by
 from labeldp.platform.sweep.cluster import connected
-from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.plan import prepare
+from labeldp.platform.sweep.plan import TOGETHER, parts_of, prepare
 from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.data.files import owner_only, private_folder
-
-TOGETHER = "together"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,43 +38,26 @@ class BlockOutcome(SweepOutcome):
 
 
 @owner_only()
-def run_blocks(sweep: Sweep, options: SweepOptions, *, blocks: int) -> BlockOutcome:
+def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
     """Run a sweep with all its canaries at once, and again for each block of them; compare.
 
-    Every label takes part in all of these runs: what it has paid is the sum over them. A budget is
-    split evenly among the runs.
+    Every label takes part in all of these runs: what it has paid is the sum over them.
     """
-    audit = prepare(sweep, options)[1][0].config.audit
-    if audit.canary_block is not None:
-        raise ConfigurationError("audit.canary_block is set, but this command runs every block")
-    if not audit.canaries or audit.canaries % blocks:
-        raise ConfigurationError(
-            f"audit.canaries is {audit.canaries}, which {blocks} blocks can't share evenly; take a "
-            f"multiple of {blocks}"
-        )
-    root = options.results.expanduser().absolute()
-    parts: dict[str, dict[str, Any]] = {TOGETHER: {"audit.canaries": audit.canaries}}
-    for block in range(blocks):
-        size = audit.canaries // blocks
-        parts[f"block-{block}"] = {"audit.canaries": size, "audit.canary_block": block}
-    total, share, started = options.max_epsilon_total, sweep.budget, time.monotonic()
-    if share is not None:
-        size = len(parts)
-        share = replace(share, epsilon=share.epsilon / size, delta=share.delta / size)
+    parts, audit = parts_of(sweep, options), prepare(sweep, options)[1][0].config.audit
+    for each in parts.values():
+        prepare(*each)  # a block that is refused is refused before the first run pays
+    root, started = options.results.expanduser().absolute(), time.monotonic()
     outcomes: dict[str, SweepOutcome] = {}
     private_folder(root)  # tracking of all runs lies here
     with connected(options.address):
-        for name, changes in parts.items():
+        for name, (part, given) in parts.items():
             spent = (time.monotonic() - started) / 60
             minutes = options.max_minutes
             outcomes[name] = run_sweep(
-                replace(sweep, name=f"{sweep.name}_{name}", budget=share),
+                part,
                 replace(
-                    options,
-                    results=root / name,
+                    given,
                     tracking_uri=options.tracking_uri or default_uri(root),
-                    overrides={**options.overrides, **changes},
-                    max_epsilon_total=None if total is None else total / len(parts),
                     # Runs whose time is over start all the same, to report their remaining trials.
                     max_minutes=None if minutes is None else max(1e-3, minutes - spent),
                 ),

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 @owner_only()
 def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """Run a sweep's unfinished trials and report on all of them."""
+    if sweep.blocks:
+        from labeldp.platform.studies.block_check import run_blocks
+
+        return run_blocks(sweep, options)
     steps = Steps(quiet=options.quiet)
     with steps.during(f"{sweep.name}: planning trials, reading and checking data"):
         plan, data = check(sweep, options)
@@ -52,8 +56,8 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     first, cache = trials[0].config, options.shared_folder / "features"
     data = load_data(first.data, evaluation=first.evaluation, cache=cache)
     public = data.public
-    for trial in trials:
-        trial.config.trainer.check_data(public)
+    for trainer in dict.fromkeys(trial.config.trainer for trial in trials):
+        trainer.check_data(public)
     size = DataSize(
         num_classes=public.num_classes,
         num_labels=len(data.train_labels),

@@ -26,7 +26,7 @@ from labeldp.platform.records.tracking_address import TrackingUnusable, default_
 from labeldp.platform.sweep.cluster import Capacity, connected, place
 from labeldp.platform.sweep.configuration import spoiled_text
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
-from labeldp.platform.sweep.plan import Plan
+from labeldp.platform.sweep.plan import Plan, check_processors
 from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.vault import home_proxy
@@ -298,6 +298,8 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
+    check_processors(sweep, plan.options, trials=plan.total, gpu=gpu)
     wanted = sweep.resources
     alone = plan.total == 1 and plan.options.preset and not wanted.gpus
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):

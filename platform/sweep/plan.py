@@ -10,20 +10,24 @@ nothing dearer: up to there the default price of a count is what makes it useful
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, shown, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
 from labeldp.platform.sweep.configuration import (
     OWN_KEYS,
     AuditSettings,
+    ConfigurationError,
     DataSettings,
     Estimate,
     EvaluationSettings,
@@ -34,11 +38,13 @@ from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.sweep.space import without_seeds
 from labeldp.platform.sweep.sweep import (
+    CannotFit,
     PlannedTrial,
     Sweep,
     SweepOptions,
     ensembles_of,
     keys_left_out,
+    names_changed,
     plan_trials,
     sized_sweep,
 )
@@ -49,8 +55,14 @@ from labeldp.trainers.data.own_data import read_own, with_embeddings
 from labeldp.trainers.data.splits import DataSize, Splits, held_out_count, size_of
 from labeldp.trainers.performance import Device
 from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.trainer import TrainerDefaults
 
 _CANARIES = ("canaries", "coin_canaries")
+#: Hours of a core that stand for one of a GPU: a step of WRN-28-4 in bfloat16 took a busy core of a
+#: Xeon with AMX a hundred times as long as the sweeps state for a GPU.
+_CORE_HOURS = 100
+#: The sweep of a study with all canaries.
+TOGETHER = "together"
 #: In place of data that can't be read: the fewest labels that trials may request.
 _UNKNOWN = DataSize(num_classes=2, num_labels=0, held_out=0, has_test_split=True)
 
@@ -79,7 +91,7 @@ class Plan:
     choose_by: ChooseBy
     cost: SweepCost
     budget: Budget | None
-    refusals: Sequence[ValueError | OSError]
+    refusals: Sequence[ValueError | OSError | CannotFit]
     notes: Sequence[str]
 
     @cached_property
@@ -132,7 +144,7 @@ def plan_sweep(
     """
     sized, trials = prepared
     known = size or _UNKNOWN
-    refusals: list[ValueError | OSError] = []
+    refusals: list[ValueError | OSError | CannotFit] = []
     wanted = options.choose_by or sized.choose_by
     by = wanted or ChooseBy.TEST
     if size is not None:
@@ -161,10 +173,13 @@ def plan_sweep(
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
     with _noting(refusals):
-        if by.estimated and (wanted is by or sized.learns) and noise is not None:
+        if by.estimated and (wanted is not None or sized.learns) and noise is not None:
             noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
     with _noting(refusals):
         check_budget(cost, budget, trials=trials)
+    with _noting(refusals):
+        if not (options.address or os.environ.get("RAY_ADDRESS")):
+            check_processors(sized, options, trials=cost.trials)
     return Plan(
         sweep=sized,
         options=options,
@@ -179,16 +194,18 @@ def plan_sweep(
         refusals=refusals,
         notes=[
             *keys_left_out(sized, options.overrides),
+            *sized.notes,
+            *names_changed(sized, options.overrides, trials),
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
 
 
 @contextmanager
-def _noting(refusals: list[ValueError | OSError]) -> Iterator[None]:
+def _noting(refusals: list[ValueError | OSError | CannotFit]) -> Iterator[None]:
     try:
         yield
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, FileNotFoundError, CannotFit) as error:
         refusals.append(error)
 
 
@@ -224,6 +241,26 @@ def _with_canaries(
 
     trials = [replace(trial, config=settled(trial.config)) for trial in trials]
     return replace(sized, base=settled(sized.base)), trials
+
+
+def check_processors(
+    sweep: Sweep, options: SweepOptions, *, trials: int, gpu: bool | None = None
+) -> None:
+    """Refuse hours of a GPU where there is none (`gpu`; None: look), unless they are asked for."""
+    hours = trials * sweep.gpu_hours_per_trial
+    if not hours or options.on_processors:
+        return
+    if gpu is None:
+        import torch  # more than a second, which plans without a GPU do without
+
+        gpu = torch.cuda.is_available()
+    if not gpu:
+        sizes = "".join(f"--preset {name}, " for name in sweep.presets)
+        raise CannotFit(
+            f"this sweep takes about {hours:,.0f} hours of a GPU, and there is none here; "
+            f"processors would take some {_CORE_HOURS * hours:,.0f} core-hours. Take {sizes}"
+            "--smoke or a cluster (--address), or state --on-processors"
+        )
 
 
 def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
@@ -332,15 +369,18 @@ def counts_of(trials: Sequence[PlannedTrial]) -> int:
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
     """Return the noise of a choice among trials; None where it is not one of counts."""
     found = [trial.config.evaluation for trial in trials]
-    # Of errors of amounts the noise has a unit, and is compared with them when they are known.
-    amounts = any(trial.config.of_amounts for trial in trials)
-    if not held_out or amounts or any(each.estimate is not Estimate.COUNT for each in found):
+    if not held_out or any(each.estimate is not Estimate.COUNT for each in found):
         return None
     cheapest = min(each.count_epsilon for each in found)
-    return ChoiceNoise(
-        candidates=sum(trial.stands_for for trial in trials),
-        noise=CorrectCount(epsilon=cheapest).noise_std / held_out,
-    )
+    noise, words = CorrectCount(epsilon=cheapest).noise_std, ChooseBy.ESTIMATED.words
+    if any(trial.config.of_amounts for trial in trials):
+        # Errors are known later. They are compared as shares of the largest: here of the square of
+        # half the bounds' distance, which a guess of the middle can't exceed.
+        largest = min(each.largest_error or 1.0 for each in found)
+        noise = 4 * largest**2 * math.sqrt(2) * ErrorSums(epsilon=cheapest).scales[1]
+        words = ChooseBy.ESTIMATED.error.words
+    candidates = sum(trial.stands_for for trial in trials)
+    return ChoiceNoise(candidates=candidates, noise=noise / held_out, words=words)
 
 
 def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
@@ -353,11 +393,12 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     many = counts_of(trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
     what, of, end, figure = "histogram", "scores", "", "accuracy"
-    if any(trial.config.of_amounts for trial in trials):
-        what, of, figure = "triple", "sums of errors", "error"
     if noise is not None:
         what, of = "count", "right answers"
-        end = f"; {noise.text}{': too much to choose a trial by' if noise.swamps else ''}"
+        refused = ": too much to choose a trial by, and `publish --trial best` refuses it"
+        end = f"; {noise.text}{refused if noise.swamps else ''}"
+    if any(trial.config.of_amounts for trial in trials):
+        what, of, figure = "triple", "sums of errors", "error"
     counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
     return (
         f"{figure} is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
@@ -365,12 +406,53 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     )
 
 
-def size_of_data(settings: DataSettings, *, evaluation: EvaluationSettings) -> DataSize:
-    """Read the data that the settings name and count them; requested features are not computed."""
-    size = size_of(settings.name, as_on_disk(settings), limit=settings.limit)
+def size_of_data(
+    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits | None = None
+) -> DataSize:
+    """Read the data that the settings name and count them; requested features are not computed.
+
+    `splits`: the data, if they are read already.
+    """
+    splits = as_on_disk(settings) if splits is None else splits
+    size = size_of(settings.name, splits, limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
     return replace(size, num_labels=size.num_labels - held_out, held_out=held_out)
+
+
+def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
+    """Refuse data that a method cannot learn from, as a start does.
+
+    torch is loaded only for methods that may refuse data of this kind.
+    """
+    settings, rows = trials[0].config.data, splits.train_features
+    if settings.features is not FeatureSet.AS_THEY_ARE:  # columns, which a plan does not compute
+        rows = np.zeros((len(rows), 1), dtype=np.float32)
+    asked = [
+        trainer
+        for trainer in dict.fromkeys(trial.config.trainer for trial in trials)
+        if rows.dtype == np.int64 or not _fits_all(trainer, images=rows.ndim == 4)
+    ]
+    if not asked:
+        return
+    from labeldp.trainers.data.labelled_data import PublicData, as_tensor
+
+    public = PublicData(
+        name=settings.name,
+        num_classes=splits.num_classes,
+        train_features=as_tensor(rows),
+        test_features=as_tensor(rows[:0]),
+        test_labels=np.zeros(0, dtype=np.int64),
+    )
+    for trainer in asked:
+        trainer.check_data(public)
+
+
+def _fits_all(trainer: Any, *, images: bool) -> bool:
+    own = getattr(trainer, "fits_all", None)
+    if own is not None:
+        return bool(own(images=images))
+    return bool(type(trainer).check_data == TrainerDefaults.check_data)
 
 
 def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
@@ -428,14 +510,78 @@ class PlanResult:
     notes: list[str]
 
 
+def parts_of(sweep: Sweep, options: SweepOptions) -> dict[str, tuple[Sweep, SweepOptions]]:
+    """Return the sweeps that a run consists of, by name: itself, or a study's.
+
+    Blocks are sweeps of their own, since a vault holds one set of labels. A label takes part in all
+    of them, and has paid their sum; a budget is split evenly among them.
+    """
+    if not sweep.blocks:
+        return {sweep.name: (sweep, options)}
+    audit, blocks = prepare(sweep, options)[1][0].config.audit, sweep.blocks
+    if audit.canary_block is not None:
+        raise ConfigurationError("audit.canary_block is set, but this command runs every block")
+    if not audit.canaries or audit.canaries % blocks:
+        raise ConfigurationError(
+            f"audit.canaries is {audit.canaries}, which {blocks} blocks can't share evenly; take a "
+            f"multiple of {blocks}"
+        )
+    changes: dict[str, dict[str, Any]] = {TOGETHER: {"audit.canaries": audit.canaries}}
+    for block in range(blocks):
+        size = audit.canaries // blocks
+        changes[f"block-{block}"] = {"audit.canaries": size, "audit.canary_block": block}
+    number, share, total = len(changes), sweep.budget, options.max_epsilon_total
+    if share is not None:
+        share = replace(share, epsilon=share.epsilon / number, delta=share.delta / number)
+    return {
+        name: (
+            replace(sweep, name=f"{sweep.name}_{name}", budget=share, blocks=0),
+            replace(
+                options,
+                results=options.results.expanduser().absolute() / name,
+                overrides={**options.overrides, **own},
+                max_epsilon_total=None if total is None else total / number,
+            ),
+        )
+        for name, own in changes.items()
+    }
+
+
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     """List a sweep's trials and their cost, as it would be run with these options."""
-    prepared, problems = prepare(sweep, options), []
-    first = prepared[1][0].config
-    try:
-        size = size_of_data(first.data, evaluation=first.evaluation)
-    except (ValueError, FileNotFoundError) as error:
-        size, problems = None, [str(error)]
+    read = lru_cache(maxsize=1)(as_on_disk)  # parts have the same data
+    plans = [_plan_of(*part, read=read) for part in parts_of(sweep, options).values()]
+    first, number = plans[0], len(plans)
+    if number == 1:
+        return first
+    problems = list(dict.fromkeys(problem for plan in plans for problem in plan.problems))
+    sums = ("trials", "releases", "epsilon_total", "delta", "gpu_hours")
+    return replace(
+        first,
+        **{name: sum(getattr(plan, name) for plan in plans) for name in sums},
+        problems=problems,
+        fits=not problems,
+        over_budget=first.over_budget and len(problems) == 1,
+        configurations=[{**row, "trials": number * row["trials"]} for row in first.configurations],
+        notes=[
+            f"this study is {number} sweeps, one with all canaries and {number - 1} with a block "
+            "of them each; each draws releases of its own, and a label pays for all",
+            *first.notes,
+        ],
+    )
+
+
+def _plan_of(
+    sweep: Sweep, options: SweepOptions, *, read: Callable[[DataSettings], Splits]
+) -> PlanResult:
+    prepared = prepare(sweep, options)
+    first, size = prepared[1][0].config, None
+    unfit: list[ValueError | OSError | CannotFit] = []
+    with _noting(unfit):
+        splits = read(first.data)
+        size = size_of_data(first.data, evaluation=first.evaluation, splits=splits)
+        check_fit(prepared[1], splits)
+    problems = list(map(str, unfit))
     known = plan_sweep(options, prepared, size)
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]

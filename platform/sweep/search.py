@@ -169,9 +169,12 @@ def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tup
     for variant in variants_of(sweep, overrides):
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
+        over = ", ".join(f"{key} searched" for key in axes if key in variant.means)
         for point in points(grids, samples=1, seed=0):
+            first = {key: axis.sample(np.random.default_rng(0)) for key, axis in axes.items()}
+            name = variant.name_of(variant.config(sweep.base, {**point, **first}))
             each = Search(
-                variant=variant,
+                variant=replace(variant, name=f"{variant.name} with {over}" if over else name),
                 base=sweep.base,
                 point=point,
                 axes=axes,

@@ -5,7 +5,7 @@ anything.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -28,7 +28,7 @@ from labeldp.platform.sweep.configuration import (
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.space import Axis, Grid, points
+from labeldp.platform.sweep.space import Axis, Grid, points, without_seeds
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.pate import EnsembleConfig
@@ -36,6 +36,8 @@ from labeldp.trainers.settings.pate import EnsembleConfig
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
 _CANARIES = ("audit.canaries", "audit.coin_canaries")
+#: Between the name of a line and settings that it does not stand for.
+_WITH = " with "
 
 
 class CannotFit(RuntimeError):
@@ -48,11 +50,16 @@ class Unfinished(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One line of a comparison."""
+    """One line of a comparison.
+
+    Attributes:
+        means: What the name stands for: dotted key -> plain value. `sized_sweep` finds it.
+    """
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
+    means: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
         """Return the configuration at a point of the axes."""
@@ -64,6 +71,14 @@ class Variant:
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
         return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
+
+    def name_of(self, config: TrialConfig) -> str:
+        """Return the name, and beside it the settings of a trial that it does not stand for."""
+        now = flatten(config) if self.means else {}
+        changed = [
+            f"{key}={now[key]}" for key, value in self.means.items() if now.get(key, value) != value
+        ]
+        return f"{self.name}{_WITH}{', '.join(changed)}" if changed else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +129,9 @@ class Sweep:
             where there is one; a search takes an estimate without test labels.
         search: Learns where to draw the random axes next, in place of `samples`.
         stop: Ends trials early that fall behind others on the same releases.
+        blocks: With how many disjoint blocks of the canaries it runs once more, each in a vault of
+            its own (`studies.block_check`).
+        notes: To be shown with its plan.
     """
 
     name: str
@@ -130,6 +148,8 @@ class Sweep:
     choose_by: ChooseBy | None = None
     search: OptunaSearch | None = None
     stop: AshaStop | None = None
+    blocks: int = 0
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Check the name: results go to a folder of that name, and to nowhere else."""
@@ -205,6 +225,7 @@ class SweepOptions:
             copy of it will be used any more. (A renamed one is recognized.)
         choose_by: In place of the sweep's own; so are `search` and `stop`.
         only: Run these variants alone, by name or its beginning; all if none is named.
+        on_processors: Train without a GPU also what takes hours of one.
     """
 
     smoke: bool = False
@@ -223,6 +244,7 @@ class SweepOptions:
     only: Sequence[str] = ()
     without: Sequence[str] = ()
     quiet: bool = False
+    on_processors: bool = False
 
     def __post_init__(self) -> None:
         if self.max_minutes is not None:
@@ -239,15 +261,18 @@ class SweepOptions:
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     """Return the sweep at the requested size, with the chosen lines."""
-    sized, name = sweep, options.preset
+    sized, name, lines = sweep, options.preset, sweep.variants
     if name is not None:
         if name not in sweep.presets:
             hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
             raise ConfigurationError(f"sweep {sweep.name!r} has no preset {name!r}; {hint}")
         sized = resized(sweep, sweep.presets[name])
-    sized = resized(sized, sweep.smoke) if options.smoke else sized
+        lines = sweep.presets[name].variants or lines
+    if options.smoke:
+        sized, lines = resized(sized, sweep.smoke), sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
+    sized = _with_meanings(sized, {key for line in lines for key in line.changes})
     return replace(
         sized,
         variants=_chosen(sized, options),
@@ -264,8 +289,16 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
     ]
     elsewhere = {key for line in lines for key in line.space}
     own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
+    stated = [line.changes for line in sweep.variants if not size.variants]
+    shared = [
+        key
+        for key in without_seeds(size.changes)
+        if len({repr(each.get(key)) for each in stated}) > 1
+    ]
+    note = f"lines differ in {', '.join(shared)} at the full size that they are named for, not here"
     return replace(
         sweep,
+        notes=[*sweep.notes, note] if shared else sweep.notes,
         base=with_changes(sweep.base, size.changes),
         variants=[
             replace(
@@ -280,6 +313,32 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         teacher=size.teacher or sweep.teacher,
         gpu_hours_per_trial=0.0,
     )
+
+
+def _with_meanings(sweep: Sweep, stated: Collection[str]) -> Sweep:
+    """Note in each line what its name stands for: settings that lines state, and differ in.
+
+    Repetitions differ in seeds, and an axis is shown with its values: neither is in a name. Noise
+    that is calibrated follows from what is stated.
+    """
+    spaces = [{**sweep.space, **line.space} for line in sweep.variants]
+    configs = [
+        line.config(sweep.base, next(points(space, samples=1, seed=0)))
+        for line, space in zip(sweep.variants, spaces, strict=True)
+    ]
+    found = [flatten(config) for config in configs]
+    meant = [
+        key
+        for key in without_seeds(dict.fromkeys(sorted(stated)))
+        if len(found) == 1 or len({repr(each.get(key)) for each in found}) > 1
+    ]
+    lines = []
+    for line, config, own, space in zip(sweep.variants, configs, found, spaces, strict=True):
+        follows = hasattr(config.trainer, "calibrated")
+        keys = [key for key in meant if key in line.changes or (key in own and not follows)]
+        means = {key: own[key] for key in keys if key in own and key not in space}
+        lines.append(replace(line, means=means))
+    return replace(sweep, variants=lines)
 
 
 def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
@@ -304,7 +363,11 @@ def _full_name(name: str, sweep: Sweep) -> str:
     by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
-    begun = [full for lower, full in by_lower.items() if name and lower.startswith(name.lower())]
+    begun = [
+        full
+        for lower, full in by_lower.items()
+        if name and (lower.startswith(name.lower()) or name.lower().startswith(lower + _WITH))
+    ]
     if len(begun) == 1:
         return begun[0]
     raise ConfigurationError(
@@ -393,6 +456,16 @@ def keys_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
+def names_changed(
+    sweep: Sweep, overrides: Mapping[str, Any], trials: Sequence[PlannedTrial]
+) -> list[str]:
+    """Report lines that no trial goes by, since settings are not what they are named for."""
+    names = dict.fromkeys(trial.variant for trial in trials)
+    gone = [each.name for each in variants_of(sweep, overrides) if each.name not in names]
+    why = "these settings are not what the name stands for, or equal another line's"
+    return [f"{_names(gone)}: {why}; trials run once, as {_names(names)}"] if gone else []
+
+
 def _with_method(sweep: Sweep, method: str) -> Sweep:
     variants = sweep.variants or (Variant(name=sweep.name),)
     own = sweep.base.method
@@ -410,13 +483,22 @@ def _with_method(sweep: Sweep, method: str) -> Sweep:
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
-    """List a sweep's trials in order, once each and checked; its search plays no part."""
+    """List a sweep's trials in order, once each and checked; its search plays no part.
+
+    A trial of several lines goes by the name that still stands for its settings.
+    """
     trials: dict[str, PlannedTrial] = {}
+    rightly: set[str] = set()
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
-            trials.setdefault(trial.hash(""), trial)
+            name = variant.name_of(config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
+            digest = trial.hash("")
+            if digest not in trials or (name == variant.name and digest not in rightly):
+                trials[digest] = trial
+            if name == variant.name:
+                rightly.add(digest)
     check_one_vault(list(trials.values()))
     return list(trials.values())
 

@@ -1,5 +1,6 @@
 """Trials under Ray Tune: searches, early stops, and the wait for a place in the cluster."""
 
+import math
 import shutil
 import time
 import warnings
@@ -38,6 +39,7 @@ def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
     data, trained, reused = ray.put(sweep.data.public), 0, 0
+    until = time.monotonic() + 60 * (sweep.plan.options.max_minutes or math.inf)
     for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
         begun = time.monotonic()
         now = train_ensemble(
@@ -48,9 +50,14 @@ def run(sweep: OpenSweep) -> Recorder:
             journal=sweep.home.journal(ensemble)(),
             actors=pool_size(sweep.teacher, sweep.capacity),
             each=sweep.teacher,
+            until=until,
             say=sweep.progress.say,
         )
-        trained, reused = trained + now, reused + ensemble.teachers - now
+        trained += now
+        if time.monotonic() >= until:
+            sweep.progress.say(f"the time is over; {now} teachers were trained now, and are kept")
+            break
+        reused += ensemble.teachers - now
         sweep.progress.say(
             f"ensemble of {ensemble.teachers} {ensemble.kind} teachers: {now} trained in "
             f"{time.monotonic() - begun:.1f} s, {ensemble.teachers - now} reused"
@@ -58,14 +65,14 @@ def run(sweep: OpenSweep) -> Recorder:
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
         sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
-    recorder = Recorder(sweep)
-    if sweep.unfinished:
-        _run_trials(sweep, recorder)
+    recorder, left_seconds = Recorder(sweep), until - time.monotonic()
+    if sweep.unfinished and left_seconds > 0:
+        _run_trials(sweep, recorder, seconds=left_seconds)
     return recorder
 
 
-def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
-    each, minutes, folder = sweep.trial, sweep.plan.options.max_minutes, sweep.folder
+def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
+    each, folder = sweep.trial, sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule, hand_out = sweep.plan.sweep.stop, HandOut(recorder) if sweep.book else None
     by = sweep.plan.choose_by
@@ -90,7 +97,7 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
             reuse_actors=each.gpus == 0,
-            time_budget_s=None if minutes is None else 60 * minutes,
+            time_budget_s=seconds if seconds < math.inf else None,
         ),
         run_config=tune.RunConfig(
             name="sweep",

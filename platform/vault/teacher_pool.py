@@ -5,6 +5,7 @@ each finished batch are journaled at once, so a killed actor costs the batch tha
 and a killed driver costs nothing that was finished.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -77,12 +78,14 @@ def train_ensemble(
     journal: VoteJournal,
     actors: int,
     each: Resources,
+    until: float = math.inf,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Train the teachers whose votes are missing from the journal, and journal their votes.
 
     `vote` trains `batch` teachers at a time, always the same ones, since a batch's votes are
-    computed as one. Returns how many were trained.
+    computed as one. Returns how many were trained. At the time `until`, of the monotonic clock,
+    actors end; batches that they had not finished are lost.
 
     Raises:
         EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.
@@ -102,12 +105,12 @@ def train_ensemble(
         queue, given_up = deque(Batch(ids=ids) for ids in missing), list[Batch]()
         pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
         try:
-            while queue or pool.tasks:
+            while (queue or pool.tasks) and monotonic() < until:
                 while queue and (place := pool.idle()) is not None:
                     pool.send(place, queue.popleft())
                 if not queue:
                     pool.let_go()
-                for done, votes in pool.finished():
+                for done, votes in pool.finished(until):
                     if votes is None:
                         again = done.tries < TRIES and done.machines < MACHINES
                         (queue if again else given_up).append(done)
@@ -192,16 +195,21 @@ class _Pool:
         for place in self._members.keys() - busy:
             ray.kill(self._members.pop(place).actor)
 
-    def finished(self) -> list[_Result]:
+    def finished(self, until: float) -> list[_Result]:
         """Wait until a batch comes back, with votes or without, or until an actor has started.
+
+        Nothing is returned at the time `until`.
 
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
         """
         # An actor at work may be silent: one batch may take hours.
-        limit = None if self.tasks else START_SECONDS
+        limit = min(math.inf if self.tasks else START_SECONDS, left := until - monotonic())
         waiting = [*self.tasks, *self._starting]
-        ready, _ = ray.wait(waiting, num_returns=1, timeout=limit)
+        seconds = max(0.0, limit) if limit < math.inf else None
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
+        if not ready and limit == left:
+            return []
         if not ready:
             raise CannotFit(
                 f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "

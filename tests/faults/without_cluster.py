@@ -60,7 +60,7 @@ def _connected(address: str | None) -> Iterator[Capacity]:
     yield Capacity(nodes=((1.0, 0.0),), grows=False)
 
 
-def _run_trials(sweep: OpenSweep, recorder: Recorder) -> None:
+def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
     """What Tune does, one trial at a time."""
     keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
     hand_out = HandOut(recorder) if sweep.book else None

@@ -232,7 +232,7 @@ class Learner(Classifying):
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
         self.config, self._loss_of = config, loss
-        _check_fit(config, data)
+        check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
@@ -327,12 +327,19 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
     return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
 
 
-def _check_fit(config: LearnerConfig, data: PublicData) -> None:
+def check_fit(config: LearnerConfig, data: PublicData) -> None:
+    """Refuse views that these data do not have."""
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
             f"augment is {config.augment} and recipe.mirrored {config.recipe.mirrored}, but "
             f"{data.name} holds no images: set both to False"
+        )
+    side, crop = min(data.train_features.shape[2:], default=0), config.recipe.crop
+    if config.augment and side <= crop:
+        raise ValueError(
+            f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "
+            "a smaller one, or augment=False"
         )
     if mixes and data.kind is FeatureKind.IDENTIFIERS:
         raise ValueError(

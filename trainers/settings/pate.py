@@ -348,6 +348,11 @@ class PateConfig(StartedMethod):
         self.ensemble.check_data(data)
         self.student.check_data(data)
 
+    def fits_all(self, *, images: bool) -> bool:
+        """Whether `check_data` accepts all images, or all tables of numbers."""
+        simple = ["forest"] if images else ["forest", "probe", "self_trained"]
+        return self.ensemble.kind in simple and self.student.kind in simple
+
     @property
     def epochs(self) -> int:
         """Of all students, one after the other."""

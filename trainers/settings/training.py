@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
 
-from labeldp.trainers.models.own_models import OwnModel, chosen_model
+from labeldp.trainers.models.own_models import chosen_model
 from labeldp.trainers.models.schedules import WARMUP_FRACTION, Recipe, Schedule
 from labeldp.trainers.settings.base import (
     Count,
@@ -39,12 +39,15 @@ _WIDTH = "Width of the network: its units, channels or factor. Null: the network
 
 class _Trained:
     model: Model
+    width: Any
+    dropout = 0.0
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse a network of the user's that cannot be built for these data."""
-        if isinstance(self.model, OwnModel):
-            shape = tuple(data.train_features.shape[1:])
-            self.model.build(input_shape=shape, num_classes=data.num_classes, seed=0)
+        """Refuse a network that cannot be built for these data."""
+        from labeldp.trainers.models.predictors import NetworkSettings
+
+        network = NetworkSettings.for_data(data, model=self.model, width=self.width)
+        network.seeded(0, dropout=self.dropout)
 
 
 @settings
@@ -80,12 +83,20 @@ class LearnerConfig(_Trained):
     )
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse an encoder of other images or another network, as well."""
+        """Refuse an encoder of other images or another network, and augmentation, as well."""
+        from labeldp.trainers.models.learner import check_fit
+
         super().check_data(data)
+        check_fit(self, data)
         if self.encoder is not None:
             from labeldp.trainers.encoders.image_encoder import starting_encoder
 
             starting_encoder(self.encoder, data, model=self.model, width=self.width)
+
+    def fits_all(self, *, images: bool) -> bool:
+        """Whether `check_data` accepts all images, or all tables of numbers."""
+        views = self.augment or self.recipe.mirrored
+        return self.model is ModelName.MLP and not views and self.encoder is None
 
     def learner(self, **changes: Any) -> "LearnerConfig":
         """Return how a network is trained, less what a method adds to it, with some changes."""

@@ -3,10 +3,8 @@
 import csv
 import json
 import runpy
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,18 +13,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import labeldp
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import block_check
-from labeldp.platform.studies.block_check import TOGETHER, compare, run_blocks, table
+from labeldp.platform.studies.block_check import compare, run_blocks, table
 from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, comparison
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from labeldp.platform.sweep.configuration import ConfigurationError
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.overrides import load_sweep
-from labeldp.platform.sweep.plan import check_priors
+from labeldp.platform.sweep.plan import TOGETHER, check_priors
 from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
@@ -276,7 +275,13 @@ def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
 def test_unshareable_canaries(overrides: dict[str, Any], word: str, tmp_path: Path) -> None:
     options = SweepOptions(results=tmp_path / "out", overrides=overrides)
     with pytest.raises(ConfigurationError, match=word):
-        run_blocks(a_sweep(), options, blocks=10)
+        run_blocks(a_sweep(blocks=10), options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_has_no_single_result(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a study of 3 sweeps"):
+        labeldp.run(a_sweep(blocks=2), results=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -293,9 +298,9 @@ def test_runs_share_budgets_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
     times = iter([0.0, 30.0, 90.0, 150.0])
     clock = SimpleNamespace(monotonic=lambda: next(times))
     monkeypatch.setattr(block_check, "time", clock)
-    sweep = a_sweep(budget=Budget(epsilon=6.0, delta=3e-5))
+    sweep = a_sweep(budget=Budget(epsilon=6.0, delta=3e-5), blocks=2)
     options = SweepOptions(results=tmp_path / "out", max_epsilon_total=3.0, max_minutes=2.0)
-    found = run_blocks(sweep, options, blocks=2)
+    found = run_blocks(sweep, options)
     for part, given in asked:
         assert part.budget == Budget(epsilon=2.0, delta=1e-5)
         assert given.max_epsilon_total == 1.0
@@ -308,12 +313,11 @@ def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
     monkeypatch.setattr(block_check, "connected", nullcontext)
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
-    sweep = replace(whole, variants=[v for v in whole.variants if v.name == "ALIBI"])
-    runner: Callable[..., Any] = partial(run_blocks, blocks=2)
+    sweep = replace(whole, blocks=2)
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
-    arguments += ["audit.canaries=40", "trainer.epochs=2"]
+    arguments += ["--only", "ALIBI", "audit.canaries=40", "trainer.epochs=2"]
     with without_cluster():
-        code, out, _ = swept(sweep, *arguments, runner=runner)
+        code, out, _ = swept(sweep, *arguments)
     found = json.loads(out)
     assert code == 0
     assert found["experiment"] == "memorization"

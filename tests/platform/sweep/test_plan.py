@@ -1,5 +1,6 @@
 """plan: what a sweep costs beforehand, what is refused, and that plan and start give one answer."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import LaplaceNoise
@@ -25,6 +27,7 @@ from labeldp.platform.sweep.configuration import (
 )
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.driver import check, load_data
+from labeldp.platform.sweep.open_sweep import _sizes
 from labeldp.platform.sweep.plan import (
     Plan,
     free_epsilon,
@@ -36,11 +39,20 @@ from labeldp.platform.sweep.plan import (
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials
+from labeldp.platform.sweep.sweep import (
+    CannotFit,
+    PlannedTrial,
+    Preset,
+    Resources,
+    Sweep,
+    SweepOptions,
+    Variant,
+    plan_trials,
+)
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.data.splits import DataSize, League
 from labeldp.trainers.trainer import PlannedCharge
-from tests.platform.sweep.examples import a_record, a_sweep
+from tests.platform.sweep.examples import a_cluster, a_record, a_sweep
 
 HELD_OUT = {"evaluation.held_out_share": 0.2, "evaluation.estimate": "count"}
 NOWHERE = SweepOptions(results=Path("nowhere"))
@@ -362,3 +374,109 @@ def test_embeddings_stand_for_a_set_with_a_name_and_change_a_trial(tmp_path: Pat
     assert public.provenance.league is League.NOT_STATED
     changed = config_hash(config, data_fingerprint="f")
     assert changed != config_hash(TrialConfig(), data_fingerprint="f")
+
+
+# --- hours of a GPU, and data that a method can learn from ----------------------------------------
+
+
+def test_hours_of_a_gpu_are_refused_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    sweep = small(
+        gpu_hours_per_trial=2.5, resources=Resources(gpus=1), presets={"home": Preset(samples=1)}
+    )
+    asked = options(tmp_path)
+    found = plan_of(sweep, asked)
+    assert not found.fits and found.gpu_hours == 10
+    assert "10 hours of a GPU, and there is none here" in found.problems[0]
+    assert "1,000 core-hours. Take --preset home, --smoke" in found.problems[0]
+    with pytest.raises(CannotFit, match="state --on-processors"):
+        started(sweep, asked)
+    for smaller in ({"smoke": True}, {"preset": "home"}, {"on_processors": True}):
+        assert plan_of(sweep, replace(asked, **smaller)).fits
+        assert started(sweep, replace(asked, **smaller)).total
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert plan_of(sweep, asked).fits
+
+
+def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Path) -> None:
+    sweep = small(gpu_hours_per_trial=2.5, resources=Resources(gpus=1))
+    plan = started(sweep, options(tmp_path, address="10.0.0.1:6379"))  # what it has is not known
+    with pytest.raises(CannotFit, match="10 hours of a GPU"):
+        _sizes(plan, a_cluster((8, 0)))
+    for cluster in (a_cluster((8, 0), (8, 1)), a_cluster((8, 0), grows=True)):
+        assert _sizes(plan, cluster)[0].gpus == 1
+
+
+PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"trainer.model": "small_cnn"}, "small_cnn needs images"),
+        ({"trainer.model": "wide_resnet28", "trainer.width": 1}, "wide_resnet28 needs images"),
+        ({"trainer.model": "two_branch"}, "the features are numbers; two_branch"),
+        ({"trainer.augment": True}, "own holds no images"),
+        ({"trainer.recipe.mirrored": True}, "own holds no images"),
+        (
+            {
+                **PATE,
+                "trainer.ensemble.kind": "network",
+                "trainer.ensemble.network.model": "small_cnn",
+            },
+            "small_cnn needs images",
+        ),
+        ({**PATE, "trainer.student.kind": "fixmatch"}, "wide_resnet28 needs images"),
+        ({"data.name": "digits", "data.path": None, **PATE}, "digits holds images, and a probe"),
+        (
+            {"data.name": "digits", "trainer.model": "fast_cnn", "data.features": "patches"},
+            "fast_cnn needs images",
+        ),
+        (
+            {"data.name": "digits", "trainer.augment": True, "trainer.recipe.crop": 8},
+            "crop is 8, but images of digits have 8",
+        ),
+        (
+            {"data.name": "digits", "trainer.model": "small_cnn", "trainer.dropout": 0.5},
+            "dropout is 0.5",
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_cannot_be_built_does_not_fit_and_pays_nothing(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    keys = {**own_file(tmp_path, classes=3), **changes}
+    if keys["data.name"] != "own":
+        keys = {key: value for key, value in keys.items() if key in changes}
+    sweep = small(variants=[Variant(name="a")])
+    sweep = replace(sweep, variants=[*sweep.variants, *sweep.variants])
+    asked = options(tmp_path, overrides={"audit.canaries": 0, "audit.coin_canaries": 0, **keys})
+    found = plan_of(sweep, asked)
+    assert not found.fits and words in found.problems[0]
+    with pytest.raises(ValueError, match=re.escape(words)):
+        started(sweep, asked)
+    assert not asked.results.exists()
+
+
+def test_errors_of_amounts_that_noise_decides_are_named_before_they_are_paid(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(400, 3)).astype(np.float32)
+    np.savez(tmp_path / "spent.npz", features=rows, labels=50 + 9 * rows[:, 0])
+    keys = {"data.name": "own", "data.path": str(tmp_path / "spent.npz"), "data.bounds": "0,100"}
+    keys |= {"data.hold_out": "none", "trainer.task": "regression"}
+    sweep = Sweep(name="amounts", base=TrialConfig(), space={"trainer.epsilon": Grid(0.5, 1.0)})
+    asked = options(tmp_path, overrides=keys)
+    found = plan_of(sweep, asked)
+    assert found.fits and "`publish --trial best` refuses it" in found.notes[-1]
+    assert found.notes == list(started(sweep, asked).notes)
+    chosen = replace(asked, choose_by=ChooseBy.ESTIMATED)
+    with pytest.raises(ValueError, match="too large to choose by estimated mean squared error"):
+        started(sweep, chosen)
+    assert not plan_of(sweep, chosen).fits
+    dear = replace(asked, overrides={**keys, "evaluation.epsilon": 20.0})
+    assert "refuses it" not in plan_of(sweep, dear).notes[-1]

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.sweep.configuration import ConfigurationError, with_changes
-from labeldp.platform.sweep.plan import prepare
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.sweep.configuration import (
+    ConfigurationError,
+    OptunaSearch,
+    with_changes,
+)
+from labeldp.platform.sweep.plan import plan_of, prepare
 from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.platform.sweep.sweep import (
     Preset,
@@ -152,3 +158,87 @@ def test_a_users_file_is_not_spoiled_by_another_sets_numbers() -> None:
     none = {"audit.canaries": 0, "audit.coin_canaries": 0}
     sweep = replace(a_sweep(), base=with_changes(a_sweep().base, none))
     assert audits(sweep, data__name="own") == {(0, 0)}
+
+
+# --- names of lines -------------------------------------------------------------------------------
+
+
+def named(sweep: Sweep, *, only: tuple[str, ...] = (), size: str = "", **overrides: Any) -> Any:
+    """Return the names of the lines that a plan lists, and its notes."""
+    changes = {key.replace("__", "."): value for key, value in overrides.items()}
+    preset, smoke = (size or None, False) if size != "smoke" else (None, True)
+    asked = options(overrides=changes, only=only, preset=preset, smoke=smoke)
+    found = plan_of(sweep, asked)
+    return list(dict.fromkeys(row["variant"] for row in found.configurations)), found.notes
+
+
+def test_a_line_is_not_named_for_a_noise_that_it_does_not_have() -> None:
+    names, notes = named(a_sweep(), trainer__noise="gaussian")  # the baseline had epsilon 1
+    assert names == ["AGIBI", "no privacy with trainer.noise=gaussian"]
+    assert notes[-1].startswith("'ALIBI', 'no privacy': these settings are not what")
+    names, notes = named(a_sweep(), trainer__noise="subset", trainer__epsilon=1.0)
+    assert names == ["ALIBI with trainer.noise=subset"] and "'AGIBI', 'no privacy'" in notes[-1]
+    # Along an axis each trial goes by the name that stands for it.
+    names, _ = named(
+        a_sweep(), trainer__noise=["gaussian", "laplace", "subset"], trainer__epsilon=1.0
+    )
+    assert names == ["AGIBI", "ALIBI", "ALIBI with trainer.noise=subset"]
+    assert named(a_sweep(), trainer__epochs=1, trainer__width=8)[0] == [
+        *("ALIBI", "AGIBI", "no privacy")
+    ]
+
+
+def test_lines_are_chosen_by_both_names() -> None:
+    for name in ("ALIBI", "alibi with trainer.noise=subset"):
+        names, _ = named(a_sweep(), only=(name,), trainer__noise="subset")
+        assert names == ["ALIBI with trainer.noise=subset"]
+    # The line that stands for it does not run: nothing else goes by its name.
+    names, _ = named(a_sweep(), only=("ALIBI",), trainer__noise="gaussian")
+    assert names == ["ALIBI with trainer.noise=gaussian"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "override", "said"),
+    [
+        ({"trainer.epsilon": 8.0}, {"trainer__epsilon": 1.0}, "trainer.epsilon=1.0"),
+        ({"trainer.epsilon": 8.0}, {"trainer__lambda": 4.0}, "trainer.epsilon=0.5"),
+        ({"trainer.width": 64}, {"trainer__width": 8}, "trainer.width=8"),
+        (
+            {"method": "lp_mst", "trainer.stages": 3},
+            {"trainer__stages": 2},
+            "trainer.stages=2",
+        ),
+        (
+            {"method": "pate", "trainer.ensemble.teachers": 25, "data.features": "patches"},
+            {"trainer__ensemble__teachers": 40},
+            "trainer.ensemble.teachers=40",
+        ),
+        (
+            {"method": "lp_mst", "trainer.randomizer": "optimal"},
+            {"trainer__randomizer": "rr_with_prior"},
+            "trainer.randomizer=rr_with_prior",
+        ),
+    ],
+)
+def test_a_single_line_is_named_for_what_it_states(
+    changes: dict[str, Any], override: dict[str, Any], said: str
+) -> None:
+    sweep = a_sweep(variants=[Variant(name="mine", changes=changes)])
+    assert named(sweep)[0] == ["mine"]
+    assert named(sweep, **override)[0] == [f"mine with {said}"]
+
+
+def test_a_search_names_its_axis() -> None:
+    search, noise = OptunaSearch(trials=2), Choice("gaussian", "subset")
+    sweep = a_sweep(search=search, choose_by=ChooseBy.TEST, budget=Budget(epsilon=9))
+    names, _ = named(sweep, only=("ALIBI",), trainer__noise=noise, trainer__epsilon=1.0)
+    assert names == ["ALIBI with trainer.noise searched"]
+
+
+def test_a_size_that_takes_a_difference_away_says_so() -> None:
+    home = Preset(changes={"trainer.noise": "subset", "trainer.epochs": 1})
+    _, notes = named(a_sweep(presets={"home": home}), size="home")
+    assert "lines differ in trainer.noise at the full size" in notes[0]
+    # A size with lines of its own has names of its own.
+    own = replace(home, variants=[Variant(name="a"), Variant(name="b", changes={"seed": 1})])
+    assert not named(a_sweep(presets={"home": own}), size="home")[1]

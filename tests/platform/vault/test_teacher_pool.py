@@ -200,6 +200,39 @@ def test_actors_that_die_as_they_start_are_made_again_but_not_for_ever(simulate:
         simulate({}, stillborn=99)
 
 
+def test_time_that_is_over_ends_training_and_keeps_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, now, waits = FakeRay({}), [0.0], list[float | None]()
+
+    def wait(waiting: list[Answer], num_returns: int, timeout: float | None) -> Any:
+        """Starts come at once; then a batch comes back each minute."""
+        if num_returns > 1 or timeout == 0:
+            return [], waiting
+        started = [answer for answer in waiting if answer.of_a_start]
+        if not started:
+            waits.append(timeout)
+            now[0] += 60
+        done = (started or waiting)[:1] if now[0] <= 120 else []
+        return done, [answer for answer in waiting if answer not in done]
+
+    monkeypatch.setattr(fake, "wait", wait)
+    monkeypatch.setattr(teacher_pool, "ray", fake)
+    monkeypatch.setattr(teacher_pool, "monotonic", lambda: now[0])
+    given: dict[str, Any] = {"actors": 1, "each": Resources(cpus=2, gpus=0.5), "batch": 2}
+    trained = train_ensemble(
+        simulated,
+        data="public data",
+        shards=shards_of(10),
+        journal=a_journal(tmp_path, 10),
+        until=150.0,
+        **given,
+    )
+    assert waits == [150.0, 90.0, 30.0], "it waits for what is left"
+    assert trained == 4 and a_journal(tmp_path, 10).finished == {0, 1, 2, 3}
+    assert not fake.working
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Capacity]:
     with connected("local") as capacity:

@@ -1,0 +1,85 @@
+"""What a plan states is what a run pays: for every file of sweeps/, studies included."""
+
+import ast
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp.mechanisms.vault import Shard
+from labeldp.platform.studies import block_check
+from labeldp.platform.sweep import trial_runs
+from labeldp.platform.sweep.driver import run_sweep
+from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.plan import plan_of
+from labeldp.platform.sweep.sweep import SweepOptions
+from labeldp.platform.vault.vote_store import VoteJournal
+from tests.faults.without_cluster import without_cluster
+from tests.source_tree import ROOT, sources
+
+FEW = {"data.name": "digits", "data.limit": 400, "trainer.epochs": 1}
+#: Quick files, one of each way to pay: a release, stages, counts of a search, votes, a study.
+QUICK: dict[str, dict[str, Any]] = {
+    "alibi_cifar10": FEW,
+    "lp_mst_cifar100": {**FEW, "trainer.epochs": 2},
+    "memorization": {"trainer.epochs": 1, "audit.canaries": 70},
+    "moments_on_embeddings": {},
+    "pate_fm_cifar10": {"data.name": "digits"},
+    "search_quickstart": {"trainer.epochs": 1},
+}
+
+
+def test_files_leave_running_to_what_plans_them() -> None:
+    """A file that ran its sweep by itself, or several times, would pay what no plan states."""
+    for path in sources("sweeps"):
+        tree = ast.parse(path.read_text())
+        if "SWEEP = " in path.read_text():
+            assert ast.unparse(tree.body[-1]).endswith("main(SWEEP)"), path.name
+            assert not {"run_sweep", "run_blocks"} & {
+                name.name
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom)
+                for name in node.names
+            }
+
+
+def trained(
+    vote: Any, *, data: Any, shards: Sequence[Shard], journal: VoteJournal, **pool: Any
+) -> int:
+    every = list(range(len(shards)))
+    with journal.writing():
+        journal.append(every, vote(every, shards, data))
+    return len(every)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_plan_states_what_the_run_pays(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_runs, "train_ensemble", trained)
+    monkeypatch.setattr(block_check, "connected", nullcontext)
+    options = SweepOptions(
+        results=tmp_path / "r",
+        smoke=True,
+        overrides=QUICK[name],
+        without=("no privacy",) if name == "memorization" else (),
+        quiet=True,
+    )
+    sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+    if name == "memorization":
+        assert plan_of(sweep, options).epsilon_total == 11 * 8.0
+        sweep = replace(sweep, blocks=2)
+    planned = plan_of(sweep, options)
+    assert planned.fits, planned.problems
+    with without_cluster():
+        paid = run_sweep(sweep, options)
+    assert paid.finished == planned.trials > 0
+    assert paid.ledger["releases"] == planned.releases
+    assert paid.ledger["epsilon_total"] == pytest.approx(planned.epsilon_total, rel=1e-9)
+    if name == "memorization":
+        assert (planned.trials, planned.releases, planned.epsilon_total) == (3, 3, 24.0)
+        assert "this study is 3 sweeps" in planned.notes[0]
+        assert planned.configurations[0]["trials"] == 3
