@@ -141,7 +141,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self._unit = "label" if groups is None or self._copies else "person"
         payers = names if groups is None else groups.names
         # Row 3 of another vault is another person.
-        named = payers if known is None else [f"{vault.name} {name}" for name in payers]
+        named = payers
+        if known is not None:
+            named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         self._people = People.of(
             rows_of_x,
             named,

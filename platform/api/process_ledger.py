@@ -273,7 +273,8 @@ def _of_column(column: Any) -> Digests:
     texts = np.array([isinstance(value, str) for value in known])
     found = _of_numbers([math.nan if isinstance(value, str) else value for value in known])
     found[texts] = _digests(value.encode() for value in known if isinstance(value, str))
-    return found[places]
+    digests: Digests = found[places]
+    return digests
 
 
 def _of_numbers(numbers: Any) -> Digests:

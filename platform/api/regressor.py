@@ -172,8 +172,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         sums = self._released(
             X, y, sample_weight, ErrorSums, guesses, secret=secret, classes=f"amounts in {bounds}"
         )
-        priced = ErrorSums(epsilon=self.score_epsilon)
-        found = error_estimates(sums, priced, examples=len(guesses), width=high - low)
+        assert self.score_epsilon is not None  # or the release was refused
+        mechanism = ErrorSums(epsilon=self.score_epsilon)
+        found = error_estimates(sums, mechanism, examples=len(guesses), width=high - low)
         return -found["mean_squared_error"].value
 
     def _method(self) -> AmountRelease:

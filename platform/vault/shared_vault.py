@@ -461,13 +461,11 @@ def _same_table(one: PublicSide, other: PublicSide) -> bool:
     """Whether two fits have the same rows by value, in any order, but not the same persons."""
     if one.values is None or other.values is None:
         return False
-    # Rows that several persons may have tell nothing.
-    (rows, first, times), (others, second, _) = (
-        np.unique(side.values[0], return_index=True, return_counts=True)  # type: ignore[index]
-        for side in (one, other)
-    )
+    rows, first, times = np.unique(one.values[0], return_index=True, return_counts=True)
+    others, second = np.unique(other.values[0], return_index=True)
     if one.values.shape != other.values.shape or not np.array_equal(rows, others):
         return False
+    # Rows that several persons may have tell nothing.
     persons = np.stack([one.values[1, first], other.values[1, second]])[:, times == 1]
     counts = {len(np.unique(each)) for each in persons} | {np.unique(persons, axis=1).shape[1]}
     return len(counts) > 1
@@ -485,7 +483,8 @@ def _persons_by_values(
     count = len(everybody) + int(rows.max()) + 1
     pairs = np.concatenate(names), rows + len(everybody)
     graph = coo_array((np.ones(len(rows), dtype=bool), pairs), shape=(count, count))
-    return connected_components(graph, directed=False)[1][: len(everybody)]
+    numbers: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+    return numbers[: len(everybody)]
 
 
 def _drawn_tokens(count: int) -> NDArray[np.int64]:
