@@ -8,7 +8,6 @@ others are refused; they take a `SharedVault`'s tokens, from which nothing can b
 
 import inspect
 import multiprocessing
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -45,6 +44,10 @@ _BY_FEATURES = (
     *("sklearn.feature_extraction", "sklearn.feature_extraction.text", "sklearn.manifold"),
     *("sklearn.kernel_approximation", "sklearn.random_projection"),
 )
+_TOKENS = (
+    "Or carry tokens in place of labels: vault = SharedVault(labels=y, classes=...), the model "
+    "with vault=vault, and y=vault.tokens"
+)
 #: Checks, decorators and loops around estimators, which compute nothing on labels.
 _MACHINERY = ("sklearn.base", "sklearn.utils")
 #: They pickle what goes to workers.
@@ -70,9 +73,8 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
     Raises:
         ValueError: A wrapper may have changed the labels, or made features of them.
     """
-    transformed = False
+    transformed, unknown = False, ""
     uncounted: dict[str, str] = {}
-    unknown = _installed(sys._getframe(1)) if cloned else ""
     for module, frame in _frames(sys._getframe(1)):
         code, wrapper = frame.f_code, _owner(frame)
         if wrapper is not None and not isinstance(wrapper, type(model)):
@@ -126,15 +128,6 @@ def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
         frame = frame.f_back
 
 
-def _installed(frame: FrameType | None) -> str:
-    """The function of an installed package that called `fit`; empty where a user's own code did."""
-    for module, each in _frames(frame):
-        package, code = module.partition(".")[0], each.f_code
-        if package not in ("labeldp", "sklearn", "joblib"):
-            return code.co_name if re.search(r"(site|dist)-packages", code.co_filename) else ""
-    return ""
-
-
 def _owner(frame: FrameType) -> Any:
     """The estimator whose method a frame is; None where it is no estimator's."""
     code = frame.f_code
@@ -145,29 +138,23 @@ def _owner(frame: FrameType) -> Any:
 
 def _refuse(name: str) -> None:
     raise ValueError(
-        f"{name} hands the labels to fit, and is not known to hand them on as they are. Such code "
-        "may number the labels that occur (a stated class that does not occur then shifts all "
-        "others), scale or copy them, choose rows by them, or make features of them, and epsilon "
-        "covers none of that; nothing was released. Carry tokens in place of labels: vault = "
-        "SharedVault(labels=y, classes=...), the model with vault=vault, and y=vault.tokens. What "
-        "numbers tokens too (voting, bagging, stacking, calibration) is refused then as well: fit "
-        "the private models by themselves and average their predict_proba, or give the private "
-        "model the other one as estimator=, which learns from the release"
+        f"{name} hands the labels to fit, and is not known to hand them on as they are. It may "
+        "number those that occur (a stated class that does not occur then shifts all others), "
+        "scale or copy them, choose rows by them, or make features of them, and epsilon covers "
+        f"none of that; nothing was released. {_TOKENS}. What numbers tokens too (voting, bagging, "
+        "stacking, calibration) is then refused as well: fit the private models by themselves and "
+        "average their predict_proba, or give the private model the other one as estimator="
     )
 
 
 def _refuse_supervised(pipeline: Pipeline) -> None:
-    """Refuse steps that may put labels into the features of those after them."""
     for _, step in pipeline.steps[:-1]:
-        name = _supervised(step)
-        if name:
+        if name := _supervised(step):
             raise ValueError(
                 f"the pipeline's step {name} is not known to learn from features alone: what it "
                 "learns from true labels leaves with the features, and epsilon does not cover it; "
-                "nothing was released. Put it into the private model, estimator=make_pipeline("
-                f"{name}(), ...), which learns from the release, or apply it to X before the "
-                "pipeline if it uses no label, or carry tokens: vault = SharedVault(labels=y, "
-                "classes=...), the model with vault=vault, and y=vault.tokens"
+                f"nothing was released. Let it learn from the release, estimator=make_pipeline("
+                f"{name}(), ...), or apply it to X beforehand if it uses no label. {_TOKENS}"
             )
 
 

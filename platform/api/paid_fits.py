@@ -66,14 +66,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _takes_tokens(self) -> bool:
-        vault = self.vault if isinstance(self.vault, SharedVault) else None
-        if vault is not None and vault.labels_elsewhere:
-            raise ValueError(
-                "this process has no labels to look tokens up in: they stay in the process of "
-                "SharedVault(labels=...). Take n_jobs=None, or threads: "
-                "joblib.parallel_config('threading')"
-            )
-        return vault is not None and vault.has_labels
+        return isinstance(self.vault, SharedVault) and self.vault.has_labels
 
     def _noise(self) -> NoiseSource:
         if self.noise_seed is not None:
@@ -166,9 +159,14 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             side = side.of_persons(groups)
             if self._copies:  # a vault counts labels or persons, and these are labels
                 side = replace(side, grouping="")
-        if payers is not None and (known is None or vault.folder is not None):
+        if payers is not None:
             owners = np.arange(len(payers)) if groups is None else groups.persons
-            side = replace(side, values=np.stack([self._people.rows, owners.astype(np.uint64)]))
+            # In memory, the rows of a vault with labels say all.
+            digests = [] if known is not None and vault.folder is None else [self._people.rows]
+            if known is not None:
+                digests.append(~known.astype(np.uint64))
+            values = np.stack([np.concatenate(digests), np.tile(owners, len(digests))])
+            side = replace(side, values=values.astype(np.uint64))
         near = FitLabels(
             labels,
             audit=audit,
@@ -294,8 +292,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if self.score_epsilon is None or weights is not None:
             raise ValueError(
                 "a score of tokens compares predictions with secret labels, which is a release: "
-                "state its price, score_epsilon=0.1, and no sample_weight. A share of right "
-                "answers of M rows is then uncertain by about 1.4 / (score_epsilon M)"
+                "state its price, score_epsilon=0.1, and no sample_weight"
             )
         paying = clone(self)
         paying._handed, paying._copies = Handed(), False

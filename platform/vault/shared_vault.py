@@ -157,8 +157,6 @@ class SharedVault:
         self._process = os.getpid()
         self._moved = moved
         self.classes, self._labels = classes, None
-        #: Whether labels stayed in another process, which sent this vault.
-        self.labels_elsewhere = False
         if labels is not None:
             self._labels = np.asarray(labels)
             if self._labels.ndim != 1 or not len(self._labels):
@@ -191,13 +189,17 @@ class SharedVault:
 
     def __reduce__(self) -> Any:
         """Travel as the name of a folder, or not at all."""
+        if self._labels is not None:
+            raise TypeError(
+                "the labels of a SharedVault(labels=...) stay in their process: take n_jobs=None, "
+                "or threads, joblib.parallel_config('threading')"
+            )
         if self.folder is None:
             raise TypeError(
                 "a SharedVault in memory can't go to another process, where it would have a "
                 "ledger of its own: give it a folder, SharedVault(FOLDER)"
             )
-        here = self._labels is None and not self.labels_elsewhere
-        return (SharedVault, (str(self.folder),), None if here else {"labels_elsewhere": True})
+        return (SharedVault, (str(self.folder),))
 
     @property
     def has_labels(self) -> bool:
@@ -381,9 +383,7 @@ class SharedVault:
     def _refuse_other_persons(self, side: PublicSide) -> None:
         """Refuse persons that others in the vault can't be added up with."""
         for other, _ in self._places():
-            same_rows = other.grouping != side.grouping and (
-                other.rows == side.rows or _same_table(other, side)
-            )
+            same_rows = other.rows == side.rows and other.grouping != side.grouping
             if bool(other.grouping) != bool(side.grouping) or same_rows:
                 unit = "persons" if other.grouping else "single labels"
                 raise ValueError(
@@ -455,20 +455,6 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
             touched = persons if charge.indices is None else persons[charge.indices]
             ledger.charge(charge.event, indices=np.flatnonzero(np.isin(person_of, touched)))
     return ledger, everybody
-
-
-def _same_table(one: PublicSide, other: PublicSide) -> bool:
-    """Whether two fits have the same rows by value, in any order, but not the same persons."""
-    if one.values is None or other.values is None:
-        return False
-    rows, first, times = np.unique(one.values[0], return_index=True, return_counts=True)
-    others, second = np.unique(other.values[0], return_index=True)
-    if one.values.shape != other.values.shape or not np.array_equal(rows, others):
-        return False
-    # Rows that several persons may have tell nothing.
-    persons = np.stack([one.values[1, first], other.values[1, second]])[:, times == 1]
-    counts = {len(np.unique(each)) for each in persons} | {np.unique(persons, axis=1).shape[1]}
-    return len(counts) > 1
 
 
 def _persons_by_values(

@@ -346,9 +346,6 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
     private.fit(rows, labels, groups=persons)
     again = private.fit(rows, labels, groups=[f" {person}.0"[:-2] for person in persons])
     assert not again.ledger_[0].new and vault.epsilon(delta=0.0) == 1.0
-    turned = slice(None, None, -1)
-    with pytest.raises(ValueError, match="this vault counts persons of other groups"):
-        private.fit(rows[turned], labels[turned], groups=np.arange(ROWS)[turned] // 3)
     for other in (np.arange(ROWS), None):
         with pytest.raises(ValueError, match="this vault counts persons"):
             private.fit(rows, labels, groups=other)
