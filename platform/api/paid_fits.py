@@ -165,8 +165,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             digests = [] if known is not None and vault.folder is None else [self._people.rows]
             if known is not None:
                 digests.append(~known.astype(np.uint64))
-            values = np.stack([np.concatenate(digests), np.tile(owners, len(digests))])
-            side = replace(side, values=values.astype(np.uint64))
+            places = np.tile(owners.astype(np.uint64), len(digests))
+            side = replace(side, values=np.stack([np.concatenate(digests), places]))
         near = FitLabels(
             labels,
             audit=audit,
