@@ -168,8 +168,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
         _validate.whole(canaries=self.canaries)
-        fitting.refuse_mixed(y)
-        rows_of_x, labels = self._checked(X, y, what="a label", groups=groups)
+        rows_of_x, labels = self._checked(
+            X, y, what="a label", groups=groups, refuse=fitting.refuse_mixed
+        )
         check_classification_targets(labels)
         stated = self._shared().classes if self.classes is None else self.classes
         classes = fitting.stated_classes(stated, labels)

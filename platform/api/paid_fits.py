@@ -74,15 +74,23 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return SecureEntropy()
 
     def _checked(
-        self, rows: Any, y: Any, *, what: str, groups: Any, **how: Any
+        self,
+        rows: Any,
+        y: Any,
+        *,
+        what: str,
+        groups: Any,
+        refuse: Callable[[Any], None],
+        **how: Any,
     ) -> tuple[Any, NDArray[Any]]:
         """X to learn from, and the labels [N], as scikit-learn checks them.
 
-        y are the labels, or tokens; `what` they are for each row.
+        y are the labels, or tokens; `what` they are for each row, and what to `refuse` of them.
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
         self._handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
+        refuse(y)
         fitting.refuse_unusable(y)
         self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
@@ -97,6 +105,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self._rows_of_vault: NDArray[np.intp] | None = None
         if tokens:
             self._rows_of_vault, found = self._shared().looked_up(found)
+            fitting.refuse_unusable(found)
+            refuse(found)
         #: Whether tokens give a row several times, which pays for each time, as a person does.
         self._copies = groups is None and tokens and self._rows_twice()
         return rows, found

@@ -103,8 +103,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """
         method = self._method()
         bounds = self._bounds()
-        fitting.refuse_texts(y)
-        rows_of_x, checked = self._checked(X, y, what="an amount", groups=groups, y_numeric=True)
+        rows_of_x, checked = self._checked(
+            X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
+        )
         amounts = np.asarray(checked, np.float64)
         levels, every = to_levels(amounts, bounds=bounds), rows_of_x
         grouped, most = None, 1

@@ -323,6 +323,22 @@ def test_a_row_that_is_used_twice_pays_twice() -> None:
     assert amounts.epsilon() >= 8.0
 
 
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["4711 dollars", *AMOUNTS[1:, 0]], r"^y row 0 \(and 0 more\) is not a number"),
+        ([None, *AMOUNTS[1:, 0]], r"^y row 0 \(and 0 more\) has no label"),
+    ],
+)
+def test_no_message_shows_a_label_of_a_vault(labels: list[Any], says: str) -> None:
+    vault = SharedVault(labels=np.array(labels, dtype=object))
+    with pytest.raises(ValueError, match=says):
+        regressor(vault=vault).fit(X, vault.tokens)
+    with pytest.raises(ValueError, match=r"y holds values of several|has no label"):
+        private(vault=vault).fit(X, vault.tokens)
+    assert vault.charges() == [] and "4711" not in repr(vault)
+
+
 def test_rows_of_a_vault_are_the_same_people_in_groups_of_other_names(tmp_path: Path) -> None:
     for folder in (None, tmp_path / "vault"):
         vault = SharedVault(folder, labels=Y, classes=3)
