@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
@@ -72,12 +73,13 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         epsilon: Largest cost of a fit for each label.
         delta: Probability that the bound may fail; 0 allows only pure methods.
         classes: All possible classes, which are public, or their number K for labels 0..K-1.
-            "publish" reads them from y, at infinite epsilon.
+            "publish" reads them from y, at infinite epsilon. None takes those of the vault.
         random_state: Seed of training (weights, batches), not of the noise on labels. The noise
             comes from the operating system's entropy and is drawn exactly (docs/sharp_edges.md).
         vault: A `SharedVault` or its folder. Equal requests read stored releases at no cost, and
             the costs of all others add up. Without a vault, every fit draws and pays, and fits of
-            this process add up by their rows.
+            this process add up by their rows. With the labels of a `SharedVault(labels=y)`, y are
+            its tokens.
         estimator: A classifier with `predict_proba` and `sample_weight` (scikit-learn, LightGBM,
             XGBoost, CatBoost), or a pipeline that ends in one. It replaces the method's own model,
             for moment_labels, subset, randomized_response and alibi.
@@ -91,6 +93,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
             methods that release labels one by one. A public seed selects them, and the others are
             not used. Sums (`moment_labels`) use all.
+        score_epsilon: Cost for each label of a `score` of tokens, which is a noisy count of right
+            answers; without it, such a score is refused.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
 
@@ -127,7 +131,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         keep: Sequence[str] | None = None,
         estimator: Any = None,
         max_labels_per_person: int = 1,
+        score_epsilon: float | None = None,
     ) -> None:
+        self.score_epsilon = score_epsilon
         self.max_labels_per_person = max_labels_per_person
         self.method = method
         self.epsilon = epsilon
@@ -148,7 +154,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
         Args:
             X: Features, public.
-            y: Labels, secret; each one of `classes`.
+            y: Labels, secret; each one of `classes`. In scikit-learn's wrappers: tokens of the
+                vault. A row whose token occurs twice pays twice.
             rows: Name of each row's person [N], a number or text with the same meaning in every
                 fit. The ledger then adds up for each person; without names, it adds up all fits as
                 if each used the same label. `cross_val_score(..., params={"rows": range(N)})`
@@ -158,10 +165,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """
         self._check_price()
         _validate.whole(canaries=self.canaries)
-        fitting.refuse_mixed(y)
-        rows_of_x, labels = self._checked(X, y, what="a label")
+        rows_of_x, labels = self._checked(
+            X, y, what="a label", groups=groups, refuse=fitting.refuse_mixed
+        )
         check_classification_targets(labels)
-        classes = fitting.stated_classes(self.classes, labels)
+        stated = self._shared().classes if self.classes is None else self.classes
+        classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         method, reason = self._method(len(classes), persons=groups is not None)
         if self.estimator is not None and (
@@ -206,7 +215,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             groups=grouped,
         )
         with self._paying(near):
-            if isinstance(self.classes, str) and self.classes == fitting.PUBLISH:
+            if isinstance(stated, str) and stated == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if self.estimator is None:
                 predictor, preprocessing, figures = network_fits().fit(
@@ -291,6 +300,25 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         chosen: NDArray[Any] = self.classes_[likeliest]
         return chosen
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of right predictions of X.
+
+        y are public labels. Of tokens, the share comes from a noisy count of right answers, which
+        costs `score_epsilon` for each label.
+        """
+        if not self._takes_tokens:
+            return float(super().score(X, y, sample_weight))
+        predicted, classes = self.predict_proba(X).argmax(1), self.classes_
+
+        def secret(labels: NDArray[Any]) -> SecretLabels:
+            places = fitting.places_of(labels, classes)
+            return SecretLabels(training=places, num_classes=len(classes))
+
+        right = self._released(
+            X, y, sample_weight, CorrectCount, predicted, secret=secret, classes=f"{classes}"
+        )
+        return float(np.clip(right[0] / len(predicted), 0, 1))
+
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
@@ -319,21 +347,25 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def _grouped(self, groups: Any, method: NamedMethod, count: int) -> Groups | None:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
-        if groups is None:
+        if groups is None and not self._copies:
             return None
+        given = "groups are given" if groups is not None else "a row is given twice"
         if method.method == "pate" or self.canaries:
             what = "PATE's teachers share labels row by row: a person would change many votes"
             if self.canaries:
                 what = "canaries are wrong labels of single rows, which prove nothing of persons"
-            raise ValueError(f"groups are given, and {what}; leave them out, or take moment_labels")
+            raise ValueError(f"{given}, and {what}; leave them out, or take moment_labels")
         trainer = self._configuration(method, rows=count, shape=(1,)).trainer
         prior, planned = trainer.prior, trainer.planned_charge(num_classes=2, seed=0)
         stages = planned is not None and max(each.releases for each in planned.chain()) > 1
-        if stages and self.max_labels_per_person > 1:
+        if stages and (self._copies or self.max_labels_per_person > 1):
             raise ValueError(
-                f"max_labels_per_person is {self.max_labels_per_person}, but {method.name} takes "
-                "labels in stages, and a person's would be in several: take 1, or subset"
+                f"max_labels_per_person is {self.max_labels_per_person}, or a row is given twice, "
+                f"but {method.name} takes labels in stages, and a person's would be in several: "
+                "take 1 and each row once, or subset"
             )
+        if self._copies:
+            return Groups.of(self._rows_of_vault, count=count, most=None)
         of_sums = method.method in ("prior_labels", "staged_moments") and (
             prior is not None and prior.source in (PriorSource.MOMENTS, PriorSource.SMOOTH_SUMS)
         )

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,15 +21,15 @@ from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
+from labeldp.platform.api.handed_labels import Handed, handed_labels, leaves_process
 from labeldp.platform.api.process_ledger import (
     LEDGER,
     PaidRelease,
     People,
     Total,
     all_numbers,
-    callers,
-    leaves_process,
     line_of,
+    row_digests,
 )
 from labeldp.platform.report.wording import concern_of_delta
 from labeldp.platform.sweep.configuration import AuditSettings
@@ -46,11 +46,29 @@ class PrivacyAddsUp(UserWarning):
 
 
 class PrivacyNotCounted(UserWarning):
-    """The total omits a cost: of splits by the labels, or of fits in other processes."""
+    """The total omits a cost: of splits or scores by the labels, or of fits elsewhere."""
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fits are charged: parameters `vault`, `delta` and `noise_seed` are its."""
+    """An estimator whose fits are charged.
+
+    Parameters `vault`, `delta`, `noise_seed` and `score_epsilon` are its.
+    """
+
+    #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
+    _cloned = False
+
+    def __sklearn_clone__(self) -> Any:
+        made = super().__sklearn_clone__()
+        made._cloned = True
+        return made
+
+    def _shared(self) -> SharedVault:
+        return self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
+
+    @property
+    def _takes_tokens(self) -> bool:
+        return isinstance(self.vault, SharedVault) and self.vault.has_labels
 
     epsilon: float
     delta: float
@@ -60,19 +78,47 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return SeededNoise(seed=self.noise_seed)
         return SecureEntropy()
 
-    def _checked(self, rows: Any, y: Any, *, what: str, **how: Any) -> tuple[Any, NDArray[Any]]:
-        """X to learn from, and y [N], as scikit-learn checks them; `what` y has for each row."""
+    def _checked(
+        self,
+        rows: Any,
+        y: Any,
+        *,
+        what: str,
+        groups: Any,
+        refuse: Callable[[Any], None],
+        **how: Any,
+    ) -> tuple[Any, NDArray[Any]]:
+        """X to learn from, and the labels [N], as scikit-learn checks them.
+
+        y are the labels, or tokens; `what` they are for each row, and what to `refuse` of them.
+        """
+        tokens = self._takes_tokens
+        # Before scikit-learn looks at y: what a wrapper made of labels may be none.
+        self._handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
+        refuse(y)
         fitting.refuse_unusable(y)
         self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
             checked, found = validate_data(self, rows, y, ensure_min_samples=2, **TAKEN, **how)
-            return (rows if self._columns else checked), found
-        validate_data(self, rows, y, skip_check_array=True)
-        if y is None:
-            raise ValueError(f"y is None; training needs {what} for each row")
-        found = column_or_1d(y, warn=True)
-        check_consistent_length(rows, found)
+            rows = rows if self._columns else checked
+        else:
+            validate_data(self, rows, y, skip_check_array=True)
+            if y is None:
+                raise ValueError(f"y is None; training needs {what} for each row")
+            found = column_or_1d(y, warn=True)
+            check_consistent_length(rows, found)
+        self._rows_of_vault: NDArray[np.intp] | None = None
+        if tokens:
+            self._rows_of_vault, found = self._shared().looked_up(found)
+            fitting.refuse_unusable(found)
+            refuse(found)
+        #: Whether tokens give a row several times, which pays for each time, as a person does.
+        self._copies = groups is None and tokens and self._rows_twice()
         return rows, found
+
+    def _rows_twice(self) -> bool:
+        known = self._rows_of_vault
+        return known is not None and len(np.unique(known)) < len(known)
 
     def _labels(
         self,
@@ -89,32 +135,53 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
         `names` [N] or None: their persons, if there are no `groups`; `classes`: a text.
         """
-        if groups is not None and names is not None:
+        known = self._rows_of_vault
+        if names is not None and groups is not None:
             raise ValueError(
                 "rows= names labels, and groups= names the persons who pay; use groups= alone"
             )
-        vault = self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
-        names = None if names is None else np.asarray(names)
+        if names is not None and known is not None:
+            raise ValueError("tokens name the rows of their vault; leave rows= out")
+        vault = self._shared()
+        names = known if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
-        transformed, self._split = callers()
-        self._unit = "label" if groups is None else "person"
+        self._unit = "label" if groups is None or self._copies else "person"
+        payers = names if groups is None else groups.names
+        # Row 3 of another vault is another person.
+        named = payers
+        if known is not None:
+            named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         self._people = People.of(
             rows_of_x,
-            names if groups is None else groups.names,
-            transformed=transformed,
+            named,
+            transformed=self._handed.transformed,
             persons=None if groups is None else groups.persons,
         )
+        digest = fitting.digest_of(fingerprint, rows_of_x)
+        if known is not None:
+            digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
         side = PublicSide(
-            rows=fitting.digest_of(fingerprint, rows_of_x),
+            rows=digest,
             classes=classes,
             num_labels=len(labels.training),
-            people=names,
+            people=names if groups is None else None,
         )
         if groups is not None:
             labels = replace(labels, persons=groups.used)
-            rows = hashlib.sha256(self._people.rows.tobytes()).hexdigest()
-            side = replace(side, rows=rows).of_persons(groups)
+            if known is None:
+                side = replace(side, rows=hashlib.sha256(self._people.rows.tobytes()).hexdigest())
+            side = side.of_persons(groups)
+            if self._copies:  # a vault counts labels or persons, and these are labels
+                side = replace(side, grouping="")
+        if payers is not None:
+            owners = np.arange(len(payers)) if groups is None else groups.persons
+            # In memory, the rows of a vault with labels say all.
+            digests = [] if known is not None and vault.folder is None else [self._people.rows]
+            if known is not None:
+                digests.append(~known.astype(np.uint64))
+            places = np.tile(owners.astype(np.uint64), len(digests))
+            side = replace(side, values=np.stack([np.concatenate(digests), places]))
         near = FitLabels(
             labels,
             audit=audit,
@@ -233,6 +300,36 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = False
         return tags
 
+    def _released(
+        self,
+        rows: Any,
+        tokens: Any,
+        weights: Any,
+        mechanism: Callable[..., Any],
+        predicted: NDArray[Any],
+        *,
+        secret: Callable[[NDArray[Any]], SecretLabels],
+        classes: str,
+    ) -> NDArray[Any]:
+        """Return a charged release of how right predictions [N] are for the labels of tokens."""
+        if self.score_epsilon is None or weights is not None:
+            raise ValueError(
+                "a score of tokens compares predictions with secret labels, which is a release: "
+                "state its price, score_epsilon=0.1, and no sample_weight"
+            )
+        paying = clone(self)
+        paying._handed, paying._copies = Handed(), False
+        paying._rows_of_vault, labels = self._shared().looked_up(column_or_1d(tokens))
+        if paying._rows_twice():
+            raise ValueError("tokens give a row twice; score each row once")
+        digest = hashlib.sha256(row_digests(rows).tobytes()).hexdigest()
+        near = paying._labels(secret(labels), rows, None, classes=classes, fingerprint=digest)
+        with paying._paying(near):
+            found: NDArray[Any] = near.release(
+                mechanism(epsilon=self.score_epsilon), predicted
+            ).values
+        return found
+
     def __getstate__(self) -> Any:
         """Leave out figures for the labels' owner, and the rows by which fits add up.
 
@@ -297,13 +394,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
 
     def _not_counted(self) -> list[str]:
-        found = []
-        if self._split is not None:
-            found.append(
-                f"{self._split} chose rows or targets by the secret labels, and no total counts "
-                "that; where it splits the rows, use a public split, cv=KFold(5, shuffle=True, "
-                "random_state=0)"
-            )
+        found = list(self._handed.uncounted)
         if LEDGER.partial and not self._on_disk:
             found.append(
                 "the total counts this process alone, and fits of other processes (n_jobs) may "

@@ -1,11 +1,10 @@
 """The ledger of an estimator: the lines of one fit, and the total of all fits of this process.
 
-A row is known by a digest of its features, so that the folds of one table add up label by label
+A row is known by the values of its features, so that the folds of one table add up label by label
 and tables without a common row do not. Equal rows count as one person's in every fit: people with
-equal features are charged too much, never too little. A fit pays once for equal rows, so that one
-on copies of a row is refused where scikit-learn draws them. Rows that a pipeline transformed can't
-be recognized; each is charged as if it were in every fit. This ledger holds digests and prices, no
-label and no release.
+equal features are charged too much, never too little. A fit pays once for equal rows. Rows that a
+pipeline transformed can't be recognized; each is charged as if it were in every fit. This ledger
+holds digests and prices, no label and no release.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
 >>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None,
@@ -23,11 +22,12 @@ import math
 import multiprocessing
 import os
 import secrets
-import sys
 import threading
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from types import FrameType
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,23 +45,10 @@ Digests = NDArray[np.uint64]
 
 #: One registry holds three kinds of names: of unnamed rows, of rows with names, and names.
 _NAMED_ROW, _NAME = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-#: Estimators of these hand on rows that are not those of the table: columns fewer or transformed.
-_TRANSFORMING = (
-    *("sklearn.pipeline", "sklearn.feature_selection", "sklearn.ensemble._bagging"),
-    "sklearn.ensemble._stacking",
-)
-#: They make features of the labels of other targets.
-_CHAINS = {"ClassifierChain", "RegressorChain"}
-#: Labels decide which rows or targets a fit below these has; and why, or what avoids it.
-_BY_LABELS = {
-    "sklearn.multiclass": "one estimator for all classes avoids it",
-    "sklearn.linear_model._ransac": "it keeps rows whose amounts are near those of a first fit",
-    "imblearn": "a sampler may copy a label, and each copy is released with noise of its own",
-}
-#: They pickle what goes to workers.
-_SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
-#: Rows made dense at a time.
-_ROWS_AT_ONCE = 4096
+#: Of splitmix64, which spreads the bits of a number.
+_MIXING = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+#: Numbers digested at a time.
+_NUMBERS_AT_ONCE = 4_000_000
 
 
 class Total(NamedTuple):
@@ -98,12 +85,7 @@ class People:
         transformed: bool,
         persons: Persons | None = None,
     ) -> "People":
-        """Return the people of a fit's X; `transformed` if a pipeline made X from other rows.
-
-        Persons pay for all of their rows, and so for copies of a row; labels would not.
-        """
-        if persons is None:
-            _refuse_copies()
+        """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
         named = None if names is None else _digests(str(name).encode() for name in names)
         return cls(
             rows=row_digests(rows),
@@ -262,33 +244,61 @@ def all_numbers(table: Any) -> bool:
 
 
 def row_digests(rows: Any) -> Digests:
-    """Return a digest of each row's features [N], numbers in single precision.
+    """Return a digest of each row's features [N], by the values alone.
 
-    Then a table of another number type has the same; rows that differ less count as one person's.
+    Types, names and the order of columns make no difference, since they change from table to
+    table; numbers count in single precision. Rows with the same values in other columns count as
+    one person's.
     """
-    if hasattr(rows, "iloc") and not all_numbers(rows):
-        plain = rows.assign(
-            **{
-                name: column.astype(np.float32)
-                for name, column in rows.items()
-                if getattr(column.dtype, "kind", "O") in "iuf"
-            }
-        )
-        return np.asarray(pd.util.hash_pandas_object(plain, index=False), dtype=np.uint64)
-    return _digests(_row_bytes(rows))
+    if hasattr(rows, "tocsr"):  # a zero adds nothing
+        cells = rows.tocsr().tocoo()
+        found = np.zeros(rows.shape[0], dtype=np.uint64)
+        np.add.at(found, cells.row, _of_numbers(cells.data))
+        return found
+    if hasattr(rows, "iloc"):
+        found = np.zeros(len(rows), dtype=np.uint64)
+        for place in range(rows.shape[1]):
+            found += _of_column(rows.iloc[:, place])
+        return found
+    flat = np.asarray(rows).reshape(len(rows), -1)
+    if flat.dtype.kind not in "biuf":
+        return row_digests(pd.DataFrame(flat))
+    size = max(1, _NUMBERS_AT_ONCE // max(1, flat.shape[1]))
+    blocks = [_of_numbers(flat[at : at + size]).sum(1) for at in range(0, len(flat), size)]
+    return np.concatenate(blocks)
 
 
-def _row_bytes(rows: Any) -> Iterator[bytes]:
-    for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
-        some = rows.iloc if hasattr(rows, "iloc") else rows
-        some = some[start : start + _ROWS_AT_ONCE]
-        if hasattr(some, "iloc"):
-            some = some.to_numpy(dtype=float, na_value=np.nan)  # a column of Int64 has pd.NA
-        some = some.toarray() if hasattr(some, "toarray") else np.asarray(some)
-        with np.errstate(over="ignore"):
-            # 0.0 and -0.0 are equal numbers of different bytes.
-            plain = some.reshape(len(some), -1).astype(np.float32) + np.float32(0)
-        yield from (row.tobytes() for row in plain)
+def _of_column(column: Any) -> Digests:
+    """A digest of each value of a column [N]."""
+    if pd.api.types.is_numeric_dtype(column.dtype):  # truth values too
+        return _of_numbers(column.to_numpy(dtype=float, na_value=np.nan))
+    places, values = pd.factorize(column)  # a missing value has place -1
+    known = [_spelled(value) for value in values] + [math.nan]
+    texts = np.array([isinstance(value, str) for value in known])
+    found = _of_numbers([math.nan if isinstance(value, str) else value for value in known])
+    found[texts] = _digests(value.encode() for value in known if isinstance(value, str))
+    digests: Digests = found[places]
+    return digests
+
+
+def _of_numbers(numbers: Any) -> Digests:
+    """A digest of each number [N], 0 for 0; the bits of NaN and the sign of 0 do not count."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        plain = np.asarray(numbers).astype(np.float32) + np.float32(0)
+    bits = np.where(np.isnan(plain), np.float32(np.nan), plain).view(np.uint32)
+    mixed = bits.astype(np.uint64)
+    for factor in _MIXING:
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * factor
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+def _spelled(value: Any) -> str | float:
+    """A value as it counts: a number also where it is text, and text in one spelling."""
+    text = unicodedata.normalize("NFKC", " ".join(str(value).split())).removesuffix(" 00:00:00")
+    try:
+        return float(value if isinstance(value, Real | Decimal | np.bool_) else text)
+    except ValueError:
+        return text
 
 
 def _digests(texts: Iterable[bytes]) -> Digests:
@@ -318,93 +328,6 @@ def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
     beaten = (histories[None] >= histories[:, None]).all(2).sum(1) > 1
     kept: NDArray[np.int32] = histories[~beaten]
     return kept
-
-
-def callers() -> tuple[bool, str | None]:
-    """Read off the call stack how scikit-learn made the rows of a fit.
-
-    Returns:
-        Whether X comes out of a pipeline; and the names of what divided rows by their labels, or
-        None.
-
-    Raises:
-        ValueError: X holds labels.
-    """
-    transforming, dividing = False, {}
-    for module, frame in _frames_of_all():
-        package, _, _ = module.partition(".")
-        if package not in ("sklearn", "imblearn"):
-            continue
-        wrapper: Any = frame.f_locals.get("self")
-        transforming |= package == "imblearn" or module.startswith(_TRANSFORMING)
-        if not _CHAINS.isdisjoint(kind.__name__ for kind in type(wrapper).__mro__):
-            if getattr(wrapper, "cv", None) is None:
-                _refuse_labels_in_features(wrapper)
-            transforming = True
-        for place in {module, package} & set(_BY_LABELS):
-            if wrapper is not None:
-                dividing[place] = f"{type(wrapper).__name__} ({_BY_LABELS[place]})"
-            else:  # a function that an estimator sent to a worker
-                dividing.setdefault(place, f"{place} ({_BY_LABELS[place]})")
-        for value in (*frame.f_locals.values(), *getattr(wrapper, "__dict__", {}).values()):
-            kind = type(value)
-            if kind.__module__ == "sklearn.model_selection._split" and (
-                "Stratified" in kind.__name__
-            ):
-                dividing["split"] = kind.__name__
-    return transforming, " and ".join(dividing.values()) or None
-
-
-def _refuse_labels_in_features(chain: Any) -> None:
-    name = type(chain).__name__
-    raise ValueError(
-        f"{name} with cv=None makes features of the true labels of earlier targets, and features "
-        "are not protected; nothing was released. Set cv=KFold(5), so that private predictions "
-        f"take their place, or take MultiOutput{name.removesuffix('Chain')}"
-    )
-
-
-def _refuse_copies() -> None:
-    """Refuse a fit on rows that scikit-learn drew with replacement."""
-    for module, frame in _frames_of_all():
-        wrapper = frame.f_locals.get("self", frame.f_locals.get("ensemble"))
-        bagging = module == "sklearn.ensemble._bagging" and getattr(wrapper, "bootstrap", False)
-        boosting = module == "sklearn.ensemble._weight_boosting" and wrapper is not None
-        if bagging or boosting:
-            fix = "Set bootstrap=False, with max_samples below 1, or make" if bagging else "Make"
-            raise ValueError(
-                f"{type(wrapper).__name__} draws rows with replacement: a label that is drawn m "
-                "times for one fit would be released m times, each with noise of its own, and cost "
-                f"m times epsilon; nothing was released. {fix} several fits of your own, each on "
-                "rows drawn without replacement"
-            )
-
-
-def leaves_process() -> bool:
-    """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
-    return any(module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1)))
-
-
-def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
-    """A frame and those that called it, with their modules."""
-    while frame is not None:
-        yield str(frame.f_globals.get("__name__", "")), frame
-        frame = frame.f_back
-
-
-def _frames_of_all() -> Iterator[tuple[str, FrameType]]:
-    """Frames of this thread, and of every thread if this one works for another through joblib.
-
-    Which other thread that is, joblib does not say; unrelated ones can only add to what is found.
-    """
-    in_joblib = False
-    for module, frame in _frames(sys._getframe(1)):
-        in_joblib |= module.startswith("joblib.")
-        yield module, frame
-    if in_joblib and threading.current_thread() is not threading.main_thread():
-        for thread, inner in sys._current_frames().items():
-            if thread != threading.get_ident():
-                yield from _frames(inner)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,10 @@ fit reads the releases of an earlier one, and pays nothing. Their labels must be
 others is refused until `relabel` states publicly that labels may have changed, so that no total
 depends on whether any did. The costs of all other fits add up (`PrivacyLedger.include`): label by
 label where fits name the label of each row, and as if one label had been in all of them where none
-do. The very same features under other names are taken for the same people, whatever their names
-are: a mistake in the names costs nobody their privacy.
+do. Equal features under other names are taken for the same people, in any order and table: a
+mistake in the names costs nobody their privacy.
+
+A vault that holds the labels itself hands out tokens, which `fit` takes in place of labels.
 
 A vault counts labels or persons, never both: payments of single labels do not
 bound those of a person.
@@ -27,6 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger
@@ -62,7 +66,8 @@ class PublicSide:
     row's label, which means the same in every fit [N] (None where nobody names them), and the
     canaries that an audit plants. Where persons with several labels pay, they stand in place of the
     labels; `grouping` is a digest of whose each row is, and `kept` the most rows of each that are
-    used.
+    used. `values` [2, M] are a digest of the features of each row by value, and the place of its
+    label, or person, among the names: what equal features paid under other names counts.
     """
 
     rows: str
@@ -72,6 +77,7 @@ class PublicSide:
     planted: str = ""
     grouping: str = ""
     kept: int = 0
+    values: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         if self.people is None:
@@ -121,12 +127,21 @@ class SharedVault:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str] | None = None, *, moved: bool = False
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        moved: bool = False,
+        labels: Any = None,
+        classes: Any = None,
     ) -> None:
         """Open it, in a folder for its owner alone, or in memory for this process only.
 
-        Several processes may share a folder. `moved` confirms that it was moved or restored, and
-        that no other copy of it will be used.
+        Args:
+            folder: Several processes may share it.
+            moved: Confirms that it was moved or restored, and that no other copy will be used.
+            labels: Secret labels or amounts [N] of persons whose order stays the same whenever
+                the vault is opened. They stay in this process. `fit` then takes `tokens`.
+            classes: As of `LabelPrivateClassifier`, for models that state none.
         """
         if folder is not None and not os.fspath(folder):
             raise ValueError(
@@ -141,6 +156,15 @@ class SharedVault:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._moved = moved
+        self.classes, self._labels = classes, None
+        if labels is not None:
+            self._labels = np.asarray(labels)
+            if self._labels.ndim != 1 or not len(self._labels):
+                raise ValueError(
+                    f"labels has shape {self._labels.shape}; it must hold a label for each row [N]"
+                )
+            self._tokens = _drawn_tokens(len(self._labels))
+            self._order = np.argsort(self._tokens)
         if self.folder is None:
             return
         signing_key()
@@ -165,12 +189,61 @@ class SharedVault:
 
     def __reduce__(self) -> Any:
         """Travel as the name of a folder, or not at all."""
+        if self._labels is not None:
+            raise TypeError(
+                "the labels of a SharedVault(labels=...) stay in their process: take n_jobs=None, "
+                "or threads, joblib.parallel_config('threading')"
+            )
         if self.folder is None:
             raise TypeError(
                 "a SharedVault in memory can't go to another process, where it would have a "
                 "ledger of its own: give it a folder, SharedVault(FOLDER)"
             )
         return (SharedVault, (str(self.folder),))
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether fits take tokens in place of labels."""
+        return self._labels is not None
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """A public number for each label [N], drawn at random: y for scikit-learn's wrappers.
+
+        Nothing can be computed from tokens, and `fit` refuses changed ones.
+        """
+        if self._labels is None:
+            raise ValueError("this vault holds no labels; SharedVault(labels=y) has tokens")
+        return self._tokens.copy()
+
+    def looked_up(self, tokens: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return the row and the true label of each token [M], to lock away in a fit.
+
+        Raises:
+            ValueError: Something is no token.
+        """
+        assert self._labels is not None
+        self._refuse_a_fork()
+        try:
+            given = np.asarray(tokens if tokens.dtype.kind in "iuf" else tokens.astype(np.int64))
+        except (TypeError, ValueError, OverflowError):
+            given = np.full(len(tokens), -1)
+        ordered = self._tokens[self._order]
+        places = np.searchsorted(ordered, given).clip(max=len(ordered) - 1)
+        wrong = int((ordered[places] != given).sum())
+        if wrong:
+            raise ValueError(
+                f"{wrong:,} of the {len(given):,} values of y are no tokens of this vault; nothing "
+                "was released. Give vault.tokens of the same rows as X. A wrapper changes tokens "
+                "if it would change labels: voting, bagging, stacking, calibration and "
+                "cross_val_predict(method='predict_proba') number those that occur, one-vs-rest "
+                "makes other targets, TransformedTargetRegressor scales them. Fit the private "
+                "models by themselves and average their predict_proba, or give the private model "
+                "the other one as estimator=, which learns from the release. Splits: "
+                "cv=KFold(5, shuffle=True), since StratifiedKFold counts each token as a class"
+            )
+        rows = self._order[places]
+        return rows, self._labels[rows]
 
     @property
     def votes(self) -> Path | None:
@@ -275,6 +348,9 @@ class SharedVault:
             if side.people is not None:
                 with replacing(folder / "people.npy") as file:
                     np.save(file, side.people, allow_pickle=False)
+            if side.values is not None:
+                with replacing(folder / "values.npy") as file:
+                    np.save(file, side.values, allow_pickle=False)
             names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
@@ -328,9 +404,12 @@ class SharedVault:
 
 def _side_of(folder: Path) -> PublicSide:
     """Return the public side of a fit from its folder."""
-    people = folder / "people.npy"
-    known = np.load(people, allow_pickle=False) if people.exists() else None
-    side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
+    known: dict[str, Any] = {
+        name: np.load(file, allow_pickle=False)
+        for name in ("people", "values")  # vaults of earlier versions hold no values
+        if (file := folder / f"{name}.npy").exists()
+    }
+    side = PublicSide(**json.loads((folder / "fit.json").read_text()), **known)
     if side.key != folder.name.rpartition("-")[0]:
         raise StoreUnusable(
             f"{folder} has changed since its labels were locked away: fit.json or people.npy, "
@@ -361,18 +440,46 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
-    # Features with several lists of names: they are the same people's, or may be.
+    person_of = _persons_by_values(named, everybody)
+    # Without values: features with several lists of names are the same people's, or may be.
     lists = {(side.rows, tuple(side.names.tolist())) for side in named}
     doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
     for side, charges in paid:
-        known = side.people is not None and side.rows not in doubted
-        ledger.include(
-            charges,
-            num_labels=side.num_labels,
-            people=np.searchsorted(everybody, side.names) if known else None,
-        )
+        if side.people is None or (side.values is None and side.rows in doubted):
+            ledger.include(charges, num_labels=side.num_labels)
+            continue
+        ledger.add_failures(charges)
+        persons = person_of[np.searchsorted(everybody, side.names)]
+        for charge in charges:
+            touched = persons if charge.indices is None else persons[charge.indices]
+            ledger.charge(charge.event, indices=np.flatnonzero(np.isin(person_of, touched)))
     return ledger, everybody
+
+
+def _persons_by_values(
+    named: Sequence[PublicSide], everybody: NDArray[np.str_]
+) -> NDArray[np.integer[Any]]:
+    """Return the number of each name's person [P]: names with equal features are one person's."""
+    known = [(side.names, side.values) for side in named if side.values is not None]
+    if not known:
+        return np.arange(len(everybody))
+    names = [np.searchsorted(everybody, own)[values[1].astype(np.intp)] for own, values in known]
+    _, rows = np.unique(np.concatenate([values[0] for _, values in known]), return_inverse=True)
+    count = len(everybody) + int(rows.max()) + 1
+    pairs = np.concatenate(names), rows + len(everybody)
+    graph = coo_array((np.ones(len(rows), dtype=bool), pairs), shape=(count, count))
+    numbers: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+    return numbers[: len(everybody)]
+
+
+def _drawn_tokens(count: int) -> NDArray[np.int64]:
+    """Draw distinct numbers [N] that a float carries exactly, too large for ranks and amounts."""
+    generator = np.random.default_rng(secrets.randbits(128))
+    while True:
+        drawn = generator.integers(2**52, 2**53, size=count)
+        if len(np.unique(drawn)) == count:
+            return drawn
 
 
 class FitLabels(TrialLabels):

@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor
-from sklearn.linear_model import RANSACRegressor, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold, cross_val_score
-from sklearn.multioutput import RegressorChain
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateRegressor, SharedVault
 from labeldp.mechanisms.amounts import AmountNoise
-from labeldp.platform.api.paid_fits import PrivacyNotCounted
 
 pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 
@@ -133,37 +130,3 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one estimator is fitted on many data sets
         check(estimator)
-
-
-def linear(vault: SharedVault) -> LabelPrivateRegressor:
-    """A fit of little time."""
-    return LabelPrivateRegressor(8.0, (-9, 9), vault=vault, estimator=Ridge())
-
-
-NUMBERS = np.random.default_rng(0).normal(size=(400, 3))
-
-
-@pytest.mark.parametrize(
-    ("wrapper", "amounts", "says"),
-    [
-        (AdaBoostRegressor(), NUMBERS[:, 0], "AdaBoostRegressor draws rows .* Make several fits"),
-        (BaggingRegressor(), NUMBERS[:, 0], "BaggingRegressor draws rows .* bootstrap=False"),
-        (RegressorChain(Ridge()), NUMBERS[:, :2], "true labels of earlier .* MultiOutputRegressor"),
-    ],
-)
-def test_wrappers_that_copy_amounts_are_refused_before_anything_is_paid(
-    wrapper: Any, amounts: Any, says: str
-) -> None:
-    vault = SharedVault()
-    with pytest.raises(ValueError, match=says):
-        wrapper.set_params(estimator=linear(vault)).fit(NUMBERS, amounts)
-    assert vault.charges() == []
-
-
-def test_a_wrapper_that_chooses_rows_by_amounts_is_reported() -> None:
-    robust = RANSACRegressor(linear(SharedVault()), min_samples=100, max_trials=2, random_state=0)
-    with pytest.warns(
-        PrivacyNotCounted, match="RANSACRegressor .* chose rows or targets by the secret"
-    ):
-        robust.fit(NUMBERS, NUMBERS[:, 0])
-    assert "not counted: RANSACRegressor (it keeps rows" in robust.estimator_.guarantee_

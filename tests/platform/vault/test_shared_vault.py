@@ -24,7 +24,7 @@ from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
-from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault, joint_ledger
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import TeacherVotes
@@ -35,9 +35,19 @@ from tests.platform.vault.homes import DRIVER, home_settings
 LABELS = np.arange(6) % 2
 
 
-def ask(shared: SharedVault, labels: Any = LABELS, rows: str = "", people: Any = None) -> Release:
+def ask(
+    shared: SharedVault,
+    labels: Any = LABELS,
+    rows: str = "",
+    people: Any = None,
+    values: Any = None,
+) -> Release:
     people = None if people is None else np.array(people)
-    side = PublicSide(rows=rows, classes="[0, 1]", num_labels=len(labels), people=people)
+    if values is not None:
+        values = np.array([values, range(len(values))], dtype=np.uint64)
+    side = PublicSide(
+        rows=rows, classes="[0, 1]", num_labels=len(labels), people=people, values=values
+    )
     vault = LabelVault(labels=labels, num_classes=2, store=shared.store(side))
     return vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
 
@@ -142,6 +152,29 @@ def test_the_same_features_under_other_names_are_the_same_people(shared: SharedV
         assert shared.epsilon() == number + 1
     ask(shared, rows="others", people=list(range(6)))
     assert shared.epsilon() == 6.0
+
+
+def test_equal_features_under_other_names_are_the_same_people_in_any_table(
+    shared: SharedVault,
+) -> None:
+    ask(shared, rows="first", people=list("abcdef"), values=range(6))
+    ask(shared, rows="one fewer", people=list("ghijk"), values=range(5), labels=LABELS[:5])
+    assert shared.epsilon() == 2.0
+    ask(shared, rows="order", people=list("fedcba"), values=range(5, -1, -1))
+    assert shared.epsilon() == 3.0
+    ask(shared, rows="others", people=list("uvwxyz"), values=range(10, 16))
+    assert shared.epsilon() == 3.0  # nobody is in both
+    # Features that were changed keep their names, and names that were changed their features.
+    ask(shared, rows="changed", people=list("ghixyz"), values=range(20, 26))
+    ask(shared, rows="renamed", people=list("mnopqr"), values=range(20, 26))
+    assert shared.epsilon() == 5.0
+    ledger, everybody = joint_ledger(shared._paid())
+    paid = dict(zip(everybody.tolist(), ledger.epsilon_per_label(delta=0.0), strict=True))
+    assert (paid["a"], paid["g"], paid["m"], paid["f"], paid["u"]) == (5.0, 5.0, 5.0, 2.0, 1.0)
+    if shared.folder is not None:
+        for file in shared.folder.glob("fits/*/values.npy"):
+            file.unlink()  # as in a vault of an earlier version
+        assert SharedVault(shared.folder).epsilon() == 2.0
 
 
 def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""Which code handed a fit its labels: the user's own, or a wrapper that may have changed them.
+
+Wrappers compute on y before `fit` gets it: they number the labels that occur, scale or resample
+them, or make features of them. Epsilon covers none of that. Labels may come from the user's own
+code, and through the few wrappers below, which hand them on as they are (tested one by one). All
+others are refused; they take a `SharedVault`'s tokens, from which nothing can be computed.
+"""
+
+import inspect
+import multiprocessing
+import sys
+import threading
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+
+#: They hand labels on, but score models with those of other rows.
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+_VALIDATIONS: dict[CodeType, str] = {
+    inspect.unwrap(each).__code__: each.__name__ for each in (cross_validate, cross_val_score)
+}
+#: They hand labels on: by the exact type, since a subclass may do anything.
+_HANDING_ON = {
+    *(*_SEARCHES, Pipeline, FixedThresholdClassifier),
+    *(MultiOutputClassifier, MultiOutputRegressor),
+}
+#: Steps before a model that learn from features alone: public names of these modules, unless
+#: their tags say that they need labels.
+_BY_FEATURES = (
+    *("sklearn.preprocessing", "sklearn.decomposition", "sklearn.impute", "sklearn.cluster"),
+    *("sklearn.feature_extraction", "sklearn.feature_extraction.text", "sklearn.manifold"),
+    *("sklearn.kernel_approximation", "sklearn.random_projection"),
+)
+_TOKENS = (
+    "Or carry tokens in place of labels: vault = SharedVault(labels=y, classes=...), the model "
+    "with vault=vault, and y=vault.tokens"
+)
+#: Checks, decorators and loops around estimators, which compute nothing on labels.
+_MACHINERY = ("sklearn.base", "sklearn.utils")
+#: They pickle what goes to workers.
+_SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
+
+
+class Handed(NamedTuple):
+    """How labels came; `transformed`: X comes out of a pipeline, and its rows name nobody.
+
+    `uncounted`: what true labels decided beside the fit, in words.
+    """
+
+    transformed: bool = False
+    uncounted: tuple[str, ...] = ()
+
+
+def handed_labels(model: Any, *, cloned: bool) -> Handed:
+    """Read off the call stack who hands labels to the model's `fit`.
+
+    A `cloned` model in a thread or process of a pool may be a wrapper's, which the stack no longer
+    shows.
+
+    Raises:
+        ValueError: A wrapper may have changed the labels, or made features of them.
+    """
+    transformed, unknown = False, ""
+    uncounted: dict[str, str] = {}
+    for module, frame in _frames(sys._getframe(1)):
+        code, wrapper = frame.f_code, _owner(frame)
+        if wrapper is not None and not isinstance(wrapper, type(model)):
+            if type(wrapper) not in _HANDING_ON:
+                _refuse(type(wrapper).__name__)
+            if isinstance(wrapper, Pipeline):
+                _refuse_supervised(wrapper)
+                transformed = True
+            else:  # the clone is its own
+                unknown = ""
+            if not isinstance(wrapper, _SEARCHES):
+                continue
+            name, cv = type(wrapper).__name__, wrapper.cv
+        elif code in _VALIDATIONS:
+            name, cv, unknown = _VALIDATIONS[code], frame.f_locals.get("cv"), ""
+        else:
+            if module.partition(".")[0] in ("sklearn", "imblearn") and not module.startswith(
+                _MACHINERY
+            ):
+                unknown = code.co_name
+            continue
+        uncounted["scores"] = (
+            f"{name} scores models with true labels, which no total counts (log loss is NaN where "
+            "a stated class does not occur); tokens of a SharedVault(labels=y) are scored at "
+            "score_epsilon="
+        )
+        kind = type(cv).__name__
+        if "Stratified" in kind or (is_classifier(model) and isinstance(cv, int | None)):
+            kind = kind if "Stratified" in kind else "StratifiedKFold"
+            uncounted["split"] = (
+                f"{kind} chose rows by the secret labels, and no total counts that; use a public "
+                "split, cv=KFold(5, shuffle=True, random_state=0)"
+            )
+    pooled = threading.current_thread() is not threading.main_thread()
+    if cloned and (pooled or multiprocessing.parent_process() is not None):
+        unknown = unknown or "a clone in another thread or process"
+    if unknown:
+        _refuse(unknown)
+    return Handed(transformed, tuple(uncounted.values()))
+
+
+def leaves_process() -> bool:
+    """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
+    return any(module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1)))
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
+    """A frame and those that called it, with their modules."""
+    while frame is not None:
+        yield str(frame.f_globals.get("__name__", "")), frame
+        frame = frame.f_back
+
+
+def _owner(frame: FrameType) -> Any:
+    """The estimator whose method a frame is; None where it is no estimator's."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    kind = type(first)
+    return first if hasattr(kind, "fit") and hasattr(kind, code.co_name) else None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(
+        f"{name} hands the labels to fit, and is not known to hand them on as they are. It may "
+        "number those that occur (a stated class that does not occur then shifts all others), "
+        "scale or copy them, choose rows by them, or make features of them, and epsilon covers "
+        f"none of that; nothing was released. {_TOKENS}. What numbers tokens too (voting, bagging, "
+        "stacking, calibration) is then refused as well: fit the private models by themselves and "
+        "average their predict_proba, or give the private model the other one as estimator="
+    )
+
+
+def _refuse_supervised(pipeline: Pipeline) -> None:
+    for _, step in pipeline.steps[:-1]:
+        if name := _supervised(step):
+            raise ValueError(
+                f"the pipeline's step {name} is not known to learn from features alone: what it "
+                "learns from true labels leaves with the features, and epsilon does not cover it; "
+                f"nothing was released. Let it learn from the release, estimator=make_pipeline("
+                f"{name}(), ...), or apply it to X beforehand if it uses no label. {_TOKENS}"
+            )
+
+
+def _supervised(step: Any) -> str:
+    """The name of a step, or of one in it, that may learn from labels; empty if there is none."""
+    if step is None or isinstance(step, str):
+        return ""
+    kind, inner = type(step), ("steps", "transformers", "transformer_list")
+    if kind in (Pipeline, ColumnTransformer, FeatureUnion):
+        parts = next(getattr(step, name) for name in inner if hasattr(step, name))
+        return next((name for part in parts if (name := _supervised(part[1]))), "")
+    public = any(
+        getattr(sys.modules.get(name), kind.__name__, None) is kind for name in _BY_FEATURES
+    )
+    return "" if public and not get_tags(step).target_tags.required else kind.__name__

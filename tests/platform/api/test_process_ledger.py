@@ -1,0 +1,93 @@
+"""process_ledger: the same rows by their values, in tables of any kind."""
+
+import datetime
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.linear_model import LogisticRegression
+
+from labeldp import LabelPrivateClassifier, SharedVault
+from labeldp.platform.api.process_ledger import row_digests
+
+NUMBERS = pd.DataFrame(np.random.default_rng(0).integers(-3, 4, size=(50, 4)), columns=list("abcd"))
+PLACES = pd.Series(["Zürich", "Bern", "São Paulo", None, "7"] * 10)
+DAYS = pd.Series(pd.date_range("2020-02-28", periods=50))
+HOLES = NUMBERS.astype(float).mask(NUMBERS == 3)
+AGAIN: dict[str, tuple[Any, Any]] = {
+    "order of columns": (NUMBERS, NUMBERS[list("dbca")]),
+    "names of columns": (NUMBERS, NUMBERS.rename(columns=str.upper)),
+    "no names": (NUMBERS, NUMBERS.to_numpy()),
+    "floats": (NUMBERS, NUMBERS.astype(float)),
+    "single precision": (NUMBERS / 3, (NUMBERS / 3).astype(np.float32)),
+    "nullable": (HOLES, HOLES.astype("Float64")),
+    "whole and nullable": (HOLES, HOLES.astype("Int64")),
+    "objects": (HOLES, HOLES.astype(object).where(HOLES.notna(), None)),
+    "decimals": (NUMBERS, NUMBERS.map(lambda value: Decimal(int(value)))),
+    "text": (NUMBERS, NUMBERS.astype(str)),
+    "Arrow": (NUMBERS, NUMBERS.astype("int16[pyarrow]")),
+    "categories": (NUMBERS, NUMBERS.astype("category")),
+    "index": (NUMBERS, NUMBERS.set_index(PLACES)),
+    "sparse": (NUMBERS.to_numpy(), csr_matrix(NUMBERS.to_numpy())),
+    "sparse array": (NUMBERS.to_numpy(), csr_array(NUMBERS.to_numpy())),
+    "sparse columns": (NUMBERS, NUMBERS.astype(pd.SparseDtype("int64", 0))),
+    "bits of NaN": (HOLES.to_numpy(), -HOLES.abs().to_numpy() * np.sign(-HOLES.to_numpy())),
+    "-0": (NUMBERS, NUMBERS.astype(float).replace(0.0, -0.0)),
+    "truth": (NUMBERS > 0, (NUMBERS > 0).astype(int)),
+    "truth as objects": (NUMBERS > 0, (NUMBERS > 0).astype(object)),
+    "truth that may be missing": (NUMBERS > 0, (NUMBERS > 0).astype("boolean")),
+    "text as categories": (PLACES, PLACES.astype("category")),
+    "text in Arrow": (PLACES, PLACES.astype("string[pyarrow]")),
+    "Unicode": (PLACES, PLACES.map(lambda t: unicodedata.normalize("NFD", t), "ignore")),
+    "blanks": (PLACES, PLACES.map(lambda t: f" {t.replace(' ', '  ')}\n", "ignore")),
+    "missing text": (PLACES, PLACES.astype(object).where(PLACES.notna(), None)),
+    "days": (DAYS, DAYS.dt.date),
+    "days as text": (DAYS, DAYS.dt.strftime("%Y-%m-%d")),
+}
+
+
+def table(given: Any) -> Any:
+    return given.to_frame("place") if isinstance(given, pd.Series) else given
+
+
+@pytest.mark.parametrize("what", AGAIN)
+def test_rows_are_known_by_their_values(what: str) -> None:
+    one, other = (table(given) for given in AGAIN[what])
+    known = row_digests(one)
+    assert (row_digests(other) == known).all()
+    assert len(np.unique(known)) > (1 if "truth" in what or "place" in one else 2)
+
+
+def test_other_values_are_other_rows() -> None:
+    base = pd.DataFrame({"a": [1.5], "b": ["x"], "c": [datetime.date(2020, 1, 1)], "d": [0.0]})
+    changes: list[Callable[[pd.DataFrame], pd.DataFrame]] = [
+        lambda one: one.assign(a=1.6),
+        lambda one: one.assign(a=-1.5),
+        lambda one: one.assign(b="X"),
+        lambda one: one.assign(b=None),
+        lambda one: one.assign(c=datetime.date(2020, 1, 2)),
+        lambda one: one.assign(d=1e-30),
+        lambda one: one.assign(d=np.inf),
+        lambda one: one.assign(e=7),
+    ]
+    found = [row_digests(change(base))[0] for change in [lambda one: one, *changes]]
+    assert len(set(found)) == len(changes) + 1
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_a_vault_counts_people_under_other_names(fewer: int) -> None:
+    rows = np.random.default_rng(1).normal(size=(60, 3))
+    labels, vault = (rows[:, 0] > 0).astype(int), SharedVault()
+    first = pd.DataFrame(rows, columns=list("abc"))
+    again = first[list("cab")].astype(np.float32)[fewer:][::-1]
+    for letter, given, y in (("p", first, labels), ("q", again, labels[fewer:][::-1])):
+        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2, vault=vault)
+        model.set_params(estimator=LogisticRegression())
+        model.fit(given, y, rows=[f"{letter}{number}" for number in range(len(given))])
+    assert vault.epsilon() == 2.0 == model.total_epsilon_
