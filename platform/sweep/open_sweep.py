@@ -31,7 +31,7 @@ from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
-from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
+from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -243,7 +243,6 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
                 f"{folder.store} is missing, with the record of what this folder spent ({known}); "
                 f"restore it from a copy, {_ELSEWHERE}"
             )
-        refuse_if_gone(folder.store)
         return ()
     store = SqliteStore(folder.store, moved=moved)
     if named not in (None, store.id):

@@ -19,7 +19,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,9 +40,12 @@ from labeldp.platform.vault.vault_store import (
     KeptLedger,
     SqliteStore,
     StoreUnusable,
+    behind,
+    lines_in,
     read_ledger,
-    refuse_if_gone,
+    store_id,
 )
+from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
 from labeldp.trainers.settings.pate import EnsembleConfig
 
@@ -126,7 +129,7 @@ class SharedVault:
         """Open it, in a folder for its owner alone, or in memory for this process only.
 
         Several processes may share a folder. `moved` confirms that it was moved or restored, and
-        that no other copy of it will be used.
+        that no other copy of it will be used; what it has lost is charged to everybody then.
         """
         if folder is not None and not os.fspath(folder):
             raise ValueError(
@@ -207,6 +210,28 @@ class SharedVault:
         """Return every line of every fit's ledger."""
         return _charges(self._paid())
 
+    @property
+    def id(self) -> str | None:
+        """Its public id, which copies have; None for a vault in memory."""
+        if self.folder is None:
+            return None
+        file = self.folder / "id"
+        if not file.exists():
+            # That of a vault made before vaults had one may be in its state folder.
+            stores = map(store_id, (self.folder / "fits").glob("*/vault.db"))
+            made = file.with_name(f".id-{secrets.token_hex(8)}")
+            made.write_text(Witness().vault_of(stores) or secrets.token_hex(16))
+            with suppress(FileExistsError):  # another process was first
+                os.link(made, file)
+            made.unlink()
+        return file.read_text().strip()
+
+    def mark(self, key: str) -> dict[str, str]:
+        """Return what a release that goes out says of its line here; nothing if in memory."""
+        lines = (line for _, store in self._places() for line in _lines_of(store))
+        found = (line.digest for line in lines if line.key == key)
+        return {"vault": str(self.id), "line": next(found)} if self.folder else {}
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Block releases of other processes and threads meanwhile, so that a budget holds.
@@ -270,6 +295,9 @@ class SharedVault:
         folder = self.folder / "fits" / name
         if not create and not (folder / "fit.json").exists():
             return MemoryStore()
+        return self._made(folder, side)
+
+    def _made(self, folder: Path, side: PublicSide) -> SqliteStore:
         inner_folder(folder)
         if not (folder / "fit.json").exists():
             if side.people is not None:
@@ -283,12 +311,15 @@ class SharedVault:
 
     def _opened(self, folder: Path) -> SqliteStore:
         try:
-            return SqliteStore(folder / "vault.db", moved=self._moved)
+            return SqliteStore(folder / "vault.db", vault=str(self.id), moved=self._moved)
         except StoreUnusable as error:
-            raise StoreUnusable(
-                f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
-                "place of --moved, and another folder for it in place of --results)"
-            ) from error
+            raise StoreUnusable(self._in_words(str(error))) from error
+
+    def _in_words(self, why: str) -> str:
+        return (
+            f"{why} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in place of "
+            "--moved, and another folder for it in place of --results)"
+        )
 
     def _paid(self) -> list[_Paid]:
         """The fits that released something, with their lines."""
@@ -298,11 +329,32 @@ class SharedVault:
         if self.folder is None:
             yield from list(self._memory.values())
             return
+        # The witness first: its stores are in the folder before it hears of them.
+        known, places = Witness().of_vault(str(self.id)), list[tuple[PublicSide, SqliteStore]]()
         for folder in sorted((self.folder / "fits").iterdir()):
-            if not (folder / "vault.db").exists():
-                refuse_if_gone(folder / "vault.db")
-                continue  # a fit that was cut off before its first request
-            yield _side_of(folder), self._opened(folder)
+            if (folder / "vault.db").exists():  # if not, the fit was cut off before its request
+                places.append((_side_of(folder), self._opened(folder)))
+        own = [line for _, store in places for line in store.lines()]
+        if missing := not_among(known, own):
+            self._refuse_or_charge(missing, places)
+            yield from self._places()
+        else:
+            yield from places
+
+    def _refuse_or_charge(
+        self, missing: Sequence[Line], places: Sequence[tuple[PublicSide, SqliteStore]]
+    ) -> None:
+        """Refuse a vault that has lost whole fits, or charge them to everybody."""
+        assert self.folder is not None
+        if not self._moved:
+            raise StoreUnusable(self._in_words(behind(self.folder, missing)))
+        side = PublicSide(
+            rows=f"lost {secrets.token_hex(8)}",
+            classes="",
+            num_labels=1,
+            grouping=next((side.grouping for side, _ in places if side.grouping), ""),
+        )
+        self._made(self.folder / "fits" / f"{side.key}-0", side).charge_lost(missing)
 
     def _refuse_other_persons(self, side: PublicSide) -> None:
         """Refuse persons that others in the vault can't be added up with."""
@@ -347,6 +399,20 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     stores = sorted((folder / "fits").glob("*/vault.db"))
     fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
     return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
+
+
+def lost_fits(folder: Path) -> list[str]:
+    """Return what to say of a vault on disk that has lost lines; nothing of another folder."""
+    if not (folder / "id").exists() or not state_folder().exists():
+        return []
+    stores = (folder / "fits").glob("*/vault.db")
+    own = [line for store in stores for line in lines_in(store)]
+    missing = not_among(Witness().of_vault((folder / "id").read_text().strip()), own)
+    return [behind(folder, missing)] if missing else []
+
+
+def _lines_of(store: ReleaseStore) -> Sequence[Line]:
+    return store.lines() if isinstance(store, SqliteStore) else ()
 
 
 def _charges(paid: Sequence[_Paid]) -> list[Charge]:

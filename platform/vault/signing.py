@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from labeldp.platform.vault.vault_store import line_digests
+from labeldp.platform.vault.vault_store import lines_in
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
 
 VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
@@ -235,5 +235,5 @@ def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:
     if covers == "records":
         for path in (path for pattern in _LEDGERS for path in folder.glob(pattern)):
             name = path.relative_to(folder).as_posix()
-            for number, digest in line_digests(path):
-                yield f"{name} line {number}", digest
+            for line in lines_in(path):
+                yield f"{name} line {line.position}", line.digest
