@@ -21,21 +21,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger, delta_of_total
-from labeldp.mechanisms.persons import Groups
+from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
-from labeldp.platform.vault.signing import sign_folder, signing_key
+from labeldp.platform.vault.signing import refuse_changed, sign_folder, signing_key
 from labeldp.platform.vault.vault_store import (
     KeptLedger,
     SqliteStore,
@@ -65,7 +68,8 @@ class PublicSide:
     row's label, which means the same in every fit [N] (None where nobody names them), and the
     canaries that an audit plants. Where persons with several labels pay, they stand in place of the
     labels; `grouping` is a digest of whose each row is, and `kept` the most rows of each that are
-    used.
+    used. `values` [2, M] are a digest of the features of each row by value, and the place of its
+    label, or person, among the names: what equal features paid under other names counts.
     """
 
     rows: str
@@ -75,6 +79,7 @@ class PublicSide:
     planted: str = ""
     grouping: str = ""
     kept: int = 0
+    values: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         if self.people is None:
@@ -98,16 +103,16 @@ class PublicSide:
             kept=0 if groups.kept is None else groups.most,
         )
 
-    @property
+    @cached_property
     def names(self) -> NDArray[np.str_]:
-        """`people` as texts [N]: a number and its digits are one name."""
+        """`people` as texts [N], however earlier versions wrote them."""
         assert self.people is not None
-        return self.people.astype(str)
+        return np.array([normal_name(name) for name in self.people.tolist()])
 
     @property
     def key(self) -> str:
         """A name for files."""
-        people = None if self.people is None else self.names.tolist()
+        people = None if self.people is None else self.people.astype(str).tolist()
         facts = [self.rows, self.classes, self.num_labels, people, self.planted]
         facts += [self.grouping, self.kept] if self.grouping else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
@@ -226,6 +231,13 @@ class SharedVault:
             made.unlink()
         return file.read_text().strip()
 
+    def refuse_ahead(self, shown: Sequence[Line]) -> None:
+        """Refuse this vault if it does not know lines of its own releases, or charge them."""
+        places = [place for place in self._places() if isinstance(place[1], SqliteStore)]
+        own = [line for _, store in places for line in _lines_of(store)]
+        if missing := not_among(shown, own):
+            self._refuse_or_charge(missing, places)
+
     def mark(self, key: str) -> dict[str, str]:
         """Return what a release that goes out says of its line here; nothing if in memory."""
         lines = (line for _, store in self._places() for line in _lines_of(store))
@@ -242,8 +254,8 @@ class SharedVault:
             with self._lock:
                 yield
             return
-        signing_key()  # refused before a release, and not after it
         with FileLock(self.folder / "lock", timeout=600):
+            refuse_changed(self.folder)  # before a release, and not after it
             yield
             sign_folder(self.folder, records=True)
 
@@ -303,6 +315,9 @@ class SharedVault:
             if side.people is not None:
                 with replacing(folder / "people.npy") as file:
                     np.save(file, side.people, allow_pickle=False)
+            if side.values is not None:
+                with replacing(folder / "values.npy") as file:
+                    np.save(file, side.values, allow_pickle=False)
             names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
@@ -341,9 +356,7 @@ class SharedVault:
         else:
             yield from places
 
-    def _refuse_or_charge(
-        self, missing: Sequence[Line], places: Sequence[tuple[PublicSide, SqliteStore]]
-    ) -> None:
+    def _refuse_or_charge(self, missing: Sequence[Line], places: Sequence[_Place]) -> None:
         """Refuse a vault that has lost whole fits, or charge them to everybody."""
         assert self.folder is not None
         if not self._moved:
@@ -380,9 +393,12 @@ class SharedVault:
 
 def _side_of(folder: Path) -> PublicSide:
     """Return the public side of a fit from its folder."""
-    people = folder / "people.npy"
-    known = np.load(people, allow_pickle=False) if people.exists() else None
-    side = PublicSide(**json.loads((folder / "fit.json").read_text()), people=known)
+    known: dict[str, Any] = {
+        name: np.load(file, allow_pickle=False)
+        for name in ("people", "values")  # vaults of earlier versions hold no values
+        if (file := folder / f"{name}.npy").exists()
+    }
+    side = PublicSide(**json.loads((folder / "fit.json").read_text()), **known)
     if side.key != folder.name.rpartition("-")[0]:
         raise StoreUnusable(
             f"{folder} has changed since its labels were locked away: fit.json or people.npy, "
@@ -399,6 +415,13 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     stores = sorted((folder / "fits").glob("*/vault.db"))
     fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
     return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
+
+
+def names_in(folder: Path) -> NDArray[np.str_]:
+    """Return the names of all people of a folder that may be a vault on disk."""
+    files = sorted((folder / "fits").glob("*/people.npy"))
+    found = [np.load(file, allow_pickle=False).tolist() for file in files]
+    return np.array([normal_name(name) for names in found for name in names], dtype=str)
 
 
 def lost_fits(folder: Path) -> list[str]:
@@ -427,18 +450,39 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
-    # Features with several lists of names: they are the same people's, or may be.
+    person_of = _persons_by_values(named, everybody)
+    # Without values: features with several lists of names are the same people's, or may be.
     lists = {(side.rows, tuple(side.names.tolist())) for side in named}
     doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
     for side, charges in paid:
-        known = side.people is not None and side.rows not in doubted
-        ledger.include(
-            charges,
-            num_labels=side.num_labels,
-            people=np.searchsorted(everybody, side.names) if known else None,
-        )
+        if side.people is None or (side.values is None and side.rows in doubted):
+            ledger.include(charges, num_labels=side.num_labels)
+            continue
+        ledger.add_failures(charges)
+        persons = person_of[np.searchsorted(everybody, side.names)]
+        for charge in charges:
+            touched = persons if charge.indices is None else persons[charge.indices]
+            # As often as one has been in it: earlier versions took two spellings for two people.
+            for again in range(1, 1 + int(np.bincount(touched).max(initial=0))):
+                often = np.flatnonzero(np.bincount(touched) >= again)
+                ledger.charge(charge.event, indices=np.flatnonzero(np.isin(person_of, often)))
     return ledger, everybody
+
+
+def _persons_by_values(
+    named: Sequence[PublicSide], everybody: NDArray[np.str_]
+) -> NDArray[np.integer[Any]]:
+    """Return the number of each name's person [P]: names with equal features are one person's."""
+    known = [(side.names, side.values) for side in named if side.values is not None]
+    if not known:
+        return np.arange(len(everybody))
+    names = [np.searchsorted(everybody, own)[values[1].astype(np.intp)] for own, values in known]
+    _, rows = np.unique(np.concatenate([values[0] for _, values in known]), return_inverse=True)
+    count = len(everybody) + int(rows.max()) + 1
+    pairs = np.concatenate(names), rows + len(everybody)
+    graph = coo_array((np.ones(len(rows), dtype=bool), pairs), shape=(count, count))
+    return connected_components(graph, directed=False)[1][: len(everybody)]
 
 
 class FitLabels(TrialLabels):

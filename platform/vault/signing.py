@@ -127,20 +127,28 @@ def sign_folder(folder: Path, *, records: bool = False) -> None:
     if signing_key() is None:
         return
     covers = "records" if records else "every file"
-    if records and (folder / SIGNATURE).exists():
-        found = verify(folder)
-        lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
-        changed = (*found["damaged"], *found["edited"], *found["removed"])
-        if bad := [name for name in changed if name.startswith(lasting)]:
-            raise ValueError(
-                f"{bad[0]} in {folder} is not as it was signed, so nothing is signed again; "
-                f"restore it, or remove {folder / SIGNATURE} to accept the change"
-            )
+    if records:
+        refuse_changed(folder)
     made = signed(dict(sorted(_digests(folder, covers))), covers=covers)
     if made is None:
         return
     with replacing(folder / SIGNATURE) as file:
         file.write(made)
+
+
+def refuse_changed(folder: Path) -> None:
+    """Refuse results or a vault that this key signed, and that are not as they were signed."""
+    key = signing_key()
+    if key is None or not (folder / SIGNATURE).exists():
+        return
+    found = verify(folder, key=key.public_key().public_bytes_raw().hex())
+    lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
+    changed = (*found["damaged"], *found["edited"], *found["removed"])
+    if bad := [name for name in changed if name.startswith(lasting)]:
+        raise ValueError(
+            f"{bad[0]} in {folder} is not as it was signed, so nothing is released or signed "
+            f"again; restore it, or remove {folder / SIGNATURE} to accept the change"
+        )
 
 
 def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:

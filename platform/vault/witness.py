@@ -24,7 +24,8 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS state (id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS lines (
     vault TEXT NOT NULL, store TEXT NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL,
-    key TEXT NOT NULL, event TEXT NOT NULL, mechanism TEXT NOT NULL, failure_probability REAL NOT NULL,
+    key TEXT NOT NULL, event TEXT NOT NULL, mechanism TEXT NOT NULL,
+    failure_probability REAL NOT NULL,
     PRIMARY KEY (store, digest));
 CREATE INDEX IF NOT EXISTS lines_of_vaults ON lines (vault);
 """
