@@ -34,7 +34,7 @@ from labeldp.mechanisms.ledger import (
     stated,
 )
 from labeldp.mechanisms.persons import Groups, normal_name
-from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
+from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
@@ -239,11 +239,11 @@ class _Question:
     absent: int
     relabel: bool
 
-    def locked_away(self, store: ReleaseStore, numbers: Any = None) -> LabelVault:
-        """Return a vault of the labels, or of other ones."""
+    def locked_away(self, store: ReleaseStore) -> LabelVault:
+        """Return a vault of the labels."""
         try:
             return LabelVault(
-                labels=self.numbers if numbers is None else numbers,
+                labels=self.numbers,
                 num_classes=len(self.parts.first.classes),
                 store=store,
                 persons=None if self.groups is None else self.groups.used,
@@ -412,14 +412,15 @@ def _priced(
     store = shared.store(side, create=False)
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
-    random = np.random.default_rng(0).integers(own.num_classes, size=own.num_labels)
-    rehearsed = question.locked_away(MemoryStore(), random)
+    random = np.random.default_rng(0)
     known, planned, isolated = {charge.key for charge in own.charges()}, list[Charge](), 0.0
     cut_off, finished = bool(folders) and not is_complete(folders), set[Path]()
     for number, (part, indices) in enumerate(progress(parts, "prices")):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
-        compact(rehearsed.release(mechanism, *public, **given).values)
+        generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
+        labels = random.integers(own.num_classes, size=len(part.ids))
+        compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
         planned.append(own.charge_of(mechanism, *public, **given))
         isolated = max(isolated, part.isolated())
         if cut_off and is_answered(folders[number], part):

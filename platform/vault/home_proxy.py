@@ -44,8 +44,9 @@ class HomeProxy:
 class HomeActor:
     """A home made at its first call: an actor that raises while it is made can't report why."""
 
-    def __init__(self, labels: SecretLabels, state: str, **settings: Any) -> None:
-        os.environ[STATE] = state  # the driver's, and not that of whoever started the cluster
+    def __init__(self, labels: SecretLabels, state: str = "", **settings: Any) -> None:
+        if state:  # the driver's, and not that of whoever started the cluster
+            os.environ[STATE] = state
         self._labels, self._settings = labels, settings
         self._home: LabelHome | None = None
 
@@ -67,7 +68,7 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
     actor = beside_driver(HomeActor, max_restarts=DEATHS_ALLOWED, max_task_retries=DEATHS_ALLOWED)
     held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)
     small = replace(labels, training=_small(labels.training, labels.num_classes), held_out=held_out)
-    home = cast(LabelHome, HomeProxy(actor.remote(small, str(state_folder()), **settings)))
+    home = cast(LabelHome, HomeProxy(actor.remote(small, state=str(state_folder()), **settings)))
     home.num_labels()  # a refusal of the vault is raised here, before any trial
     return home
 
