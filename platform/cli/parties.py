@@ -253,7 +253,8 @@ def _refuse_others(
     Returns the number of releases whose request is not here.
     """
     beside = {path for place in places for path in Path(place).absolute().parent.glob("*")}
-    folders = [part for each in requests or sorted(beside) for part in party_files.parts_of(each)]
+    named = [*map(Path, requests)] or sorted(beside)
+    folders = [part for each in named for part in party_files.parts_of(each)]
     own: dict[str, party_files.Request] = {}
     for folder in folders:
         if (folder / party_files.REQUEST).is_file():

@@ -482,7 +482,7 @@ def _persons_by_values(
     count = len(everybody) + int(rows.max()) + 1
     pairs = np.concatenate(names), rows + len(everybody)
     graph = coo_array((np.ones(len(rows), dtype=bool), pairs), shape=(count, count))
-    return connected_components(graph, directed=False)[1][: len(everybody)]
+    return np.asarray(connected_components(graph, directed=False)[1][: len(everybody)])
 
 
 class FitLabels(TrialLabels):

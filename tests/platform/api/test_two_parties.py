@@ -645,7 +645,8 @@ def test_whatever_is_refused_has_no_effect(
         release = SubsetSelection.release
 
         def fails(mechanism: Any, drawn: Any, **how: Any) -> Any:
-            if calls.append(len(drawn)) is None and len(calls) == 2:
+            calls.append(len(drawn))
+            if len(calls) == 2:
                 raise ValueError("a crafted part")
             return release(mechanism, drawn, **how)
 
@@ -717,7 +718,8 @@ def test_a_request_of_which_almost_nothing_is_known_is_refused(tmp_path: Path) -
     request = write_request(features, tmp_path / "request", **ASKED)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "missing": "no"}
     others = labels.assign(id="V-" + labels.id)
-    for known, limit in ((0, {}), (9, {}), (400, {"most_missing": 0.5})):
+    limits: list[tuple[int, dict[str, Any]]] = [(0, {}), (9, {}), (400, {"most_missing": 0.5})]
+    for known, limit in limits:
         table = pd.concat([labels[labels.id.isin(features.id[:known])], others])
         words = rf"{1000 - known:,} of 1,000 ids of the request .*--most-missing SHARE"
         with pytest.raises(ValueError, match=words):
