@@ -344,7 +344,8 @@ def answer(
         shared = SharedVault(place, moved=moved)
         with shared.alone():
             if shared.charges():  # another process was first
-                _priced(question, shared, folders, budget, progress)
+                found, finished = _priced(question, shared, folders, budget, progress)
+                found = replace(found, vault=str(place))
             _draw(question, shared, Path(to), folders, finished, found, progress)
     return found
 
