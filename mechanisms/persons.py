@@ -36,8 +36,8 @@ from labeldp.mechanisms.randomness import LATTICE
 
 Persons = NDArray[np.intp]
 
-#: In text too: 7.0 is the name 7.
-ZEROS = r"^([+-]?[0-9]+)\.0+$"
+#: A whole number, however it is written: 007 and 7.0 are the name 7.
+_WHOLE = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*)?")
 #: Rows of a person up to which their directions are compared, pair by pair.
 _COMPARED = 512
 #: Numbers at a time.
@@ -89,13 +89,13 @@ class Groups:
 def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     """Return the number 0..P-1 of each row's person [N], and the names by number [P].
 
-    Names that differ only in type or white space are one: two persons that count as one are
-    protected together, while one that counts as two is not.
+    Names are `normal_name`s: two persons that count as one are protected together, while one that
+    counts as two is not.
     """
     given = np.asarray(names, dtype=object) if not hasattr(names, "to_numpy") else names.to_numpy()
     if given.ndim != 1:
         raise ValueError(f"groups has shape {given.shape}; it must name the person of each row [N]")
-    texts = [_name(value) for value in given.tolist()]
+    texts = [normal_name(value) for value in given.tolist()]
     missing = [row for row, text in enumerate(texts) if not text]
     if missing:
         raise ValueError(
@@ -106,12 +106,27 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     return numbers.astype(np.intp), found
 
 
-def _name(value: Any) -> str:
+def normal_name(value: Any) -> str:
+    """Return the name of an id or a person as all tables write it; "" where there is none.
+
+    Names that differ in type, Unicode form, white space, invisible characters, or zeros of a whole
+    number are one.
+
+    >>> normal_name("e\u0301va\u00a0 B"), normal_name(7.0), normal_name(" 007\u200b")
+    ('\u00e9va B', '7', '7')
+    """
+    if type(value) is str and value.isascii() and value.isalnum() and not value.isdigit():
+        return value  # most are, and there may be millions
     if type(value).__name__ in ("NoneType", "NAType", "NaTType") or value != value:
         return ""
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)  # a gap makes whole numbers floats in a file
-    return re.sub(ZEROS, r"\1", " ".join(unicodedata.normalize("NFKC", str(value)).split()))
+    text = unicodedata.normalize("NFKC", str(value))
+    if not text.isascii():
+        text = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+    text = " ".join(text.split())
+    whole = _WHOLE.fullmatch(text)
+    return text if whole is None else "".join(whole.groups())
 
 
 def kept_rows(persons: Persons, *, most: int, seed: int) -> Persons:

@@ -1,6 +1,8 @@
 """A cluster for all tests that need a real one, and which process runs which file."""
 
+import os
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -29,7 +31,13 @@ class LedgerOfItsOwn:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Docstrings lie outside tests/, where fixtures of this file do not reach."""
+    """Docstrings lie outside tests/, where fixtures of this file do not reach.
+
+    Nor do tests reach the user's home: vaults are known to a folder that goes with this process.
+    """
+    state = TemporaryDirectory(prefix="labeldp-state-")
+    config.add_cleanup(state.cleanup)
+    os.environ["LABELDP_STATE"] = state.name
     config.pluginmanager.register(LedgerOfItsOwn())
 
 

@@ -6,18 +6,23 @@ code is in them, and reading one loads neither torch, Ray nor MLflow. Nothing in
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.cluster_prior import prior_from_histograms
-from labeldp.mechanisms.persons import Groups, shares_of_persons
+from labeldp.mechanisms.ledger import total_of_prices
+from labeldp.mechanisms.persons import Groups, normal_name, shares_of_persons
+from labeldp.mechanisms.randomness import SecureEntropy
+from labeldp.mechanisms.release_store import describe, write_event
 from labeldp.platform.api.label_release import (
     METHODS,
     MOST_CLASSES,
@@ -25,7 +30,9 @@ from labeldp.platform.api.label_release import (
     mechanism_for,
 )
 from labeldp.platform.api.process_ledger import PaidRelease
-from labeldp.trainers.data.files import open_regular, read_bytes
+from labeldp.platform.vault.signing import SIGNATURE, signing_key
+from labeldp.platform.vault.witness import Line
+from labeldp.trainers.data.files import DRAFT_ENDING, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
@@ -113,7 +120,8 @@ class Request:
 class PartyRelease(LabelRelease):
     """A release with the ids that it speaks of [N], and the question that it answers.
 
-    `shares` [N] shortened the rows of the question, where persons have several.
+    `shares` [N] shortened the rows of the question, where persons have several. `mark` names its
+    vault and line there (`SharedVault.mark`).
     """
 
     ids: NDArray[np.str_]
@@ -122,6 +130,7 @@ class PartyRelease(LabelRelease):
     clusters: NDArray[np.uint32] | None
     length: float
     shares: NDArray[np.float32] | None = None
+    mark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def of_sums(self) -> bool:
@@ -162,7 +171,7 @@ def read_request(folder: str | Path) -> Request:
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
                 f"one of {', '.join(METHODS)} and 2 to {MOST_CLASSES} classes"
             )
-        if not len(ids) or len(np.unique(ids)) < len(ids):
+        if not len(ids) or len(np.unique(ids)) < len(ids) or not all(ids):
             raise FileNotAsWritten(
                 f"{place} has an id twice, or none; each label is requested once"
             )
@@ -262,6 +271,45 @@ def is_answered(folder: Path, part: Request) -> bool:
     return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
 
 
+def is_complete(folders: Sequence[Path]) -> bool:
+    """Whether nothing is missing of the releases that an answer writes, with their signature."""
+    first, last = folders[0], folders[-1]
+    signed = (first if len(folders) == 1 else first.parent) / SIGNATURE
+    return (last / RELEASE).exists() and (signing_key() is None or signed.exists())
+
+
+def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
+    """Return the lines of a vault that releases beside a folder are of: they went out earlier."""
+    beside = [path for pattern in ("*", "*/part*") for path in folder.parent.glob(pattern)]
+    found = []
+    for place in (path for path in beside if (path / RELEASE).is_file()):
+        try:
+            release = read_release(place)
+        except FileNotAsWritten:
+            continue  # unfinished, or of another program
+        if release.mark.get("vault") == vault is not None:
+            event = release.mechanism.event
+            if not release.delta:  # that of a person with several labels
+                event = PureEvent(epsilon=release.epsilon)
+            line = Line(
+                store="",
+                position=0,
+                digest=str(release.mark.get("line")),
+                key="",
+                event=write_event(event),
+                mechanism=json.dumps({"name": release.ledger[0].mechanism}),
+                failure_probability=release.mechanism.failure_probability,
+            )
+            found.append(line)
+    return found
+
+
+def parameters_of(mechanism: Any) -> dict[str, Any]:
+    """Return the parameters of a mechanism as a release states them."""
+    described = describe(mechanism, SecureEntropy())
+    return {name: described[name] for name in described if name != "noise"}
+
+
 def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
@@ -287,6 +335,10 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             _expect(place, shares, np.float32, (len(ids),))
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
+        wide = values.ndim == 2 and values.shape[1] == len(classes)
+        if not (wide or values.max(initial=0) < len(classes)) or not np.isfinite(values).all():
+            raise FileNotAsWritten(f"{place} has values that are not of {len(classes)} classes")
+        _check_price(place, facts, mechanism)
         line = PaidRelease(
             key=facts["request"],
             mechanism=facts["mechanism"],
@@ -308,6 +360,41 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             clusters=clusters,
             length=float(facts["length"]),
             shares=shares,
+            mark=facts.get("ledger", {}),
+        )
+
+
+def _check_price(place: Path, facts: Mapping[str, Any], mechanism: Any) -> None:
+    """Refuse a release that states less than its noise costs, or other noise."""
+    least, at = total_of_prices([mechanism], delta=facts["delta"])
+    said = float(facts["epsilon"])
+    of_persons = facts.get("unit", "label") != "label"  # several of them share one epsilon
+    same = of_persons or said <= least * (1 + 1e-9)
+    if not (least * (1 - 1e-9) <= said < math.inf and same and facts["delta"] == at):
+        raise FileNotAsWritten(
+            f"{place} states epsilon {said:g} at delta {facts['delta']:g}, but its noise costs "
+            f"{least:g} at {at:g}; get it from its writer again"
+        )
+    stated = facts.get("parameters", parameters_of(mechanism))  # earlier versions state none
+    if stated != parameters_of(mechanism) or facts["mechanism"] != stated["name"]:
+        raise FileNotAsWritten(
+            f"{place} states noise of {stated}, but its price is that of "
+            f"{parameters_of(mechanism)}; get it from its writer again"
+        )
+
+
+def check_answers(release: PartyRelease, request: Request) -> None:
+    """Refuse a release that does not answer a request of one's own."""
+    own = {} if request.question is None else request.question.arrays()
+    other = {} if release.question is None else release.question.arrays()
+    alike = own.keys() == other.keys() and all(
+        np.array_equal(own[x], other[x], equal_nan=True) for x in own
+    )
+    if not (alike and release.classes == request.classes and set(release.ids) <= set(request.ids)):
+        raise FileNotAsWritten(
+            f"the release of {len(release.ids):,} ids does not answer {request.folder}, whose "
+            "digest it states: it has another question, other classes or other ids; get it from "
+            "its writer again"
         )
 
 
@@ -317,18 +404,26 @@ def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
     return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
 
 
-def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
-    """Return a folder that was not there, or was empty, or was left before its facts were written.
+def check_new(folder: Path, *, unfinished: str | None = None) -> None:
+    """Refuse a folder that is there, unless it is empty or was left before its facts were written.
 
     Facts come last: `unfinished` names their file.
     """
-    folder = Path(to)
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if unfinished in names and not (folder / unfinished).stat().st_size:
         names.remove(unfinished)
-    cut_off = unfinished is not None and names == {_ARRAYS}
+    cut_off = unfinished is not None and names <= {_ARRAYS, f"{unfinished}{DRAFT_ENDING}"}
     if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
         raise ValueError(f"{folder} exists already; name a new folder")
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise ValueError(f"{folder} can't be made, since {above} can't be written; name another")
+
+
+def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
+    """Return a folder that `check_new` lets pass, made if need be."""
+    folder = Path(to)
+    check_new(folder, unfinished=unfinished)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -355,7 +450,9 @@ def write_folder(
         np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
     described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
     described["digest"] = _digest_of(described)
-    (folder / name).write_text(json.dumps(described, indent=1) + "\n")
+    draft = folder / f"{name}{DRAFT_ENDING}"
+    draft.write_text(json.dumps(described, indent=1) + "\n")
+    draft.replace(folder / name)
 
 
 def read_folder(
@@ -378,7 +475,8 @@ def read_folder(
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
         raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")
-    return {**facts, "digest": stated}, np.char.decode(ids, "utf-8"), arrays
+    names = [normal_name(name) for name in np.char.decode(ids, "utf-8").tolist()]
+    return {**facts, "digest": stated}, np.array(names, dtype=str), arrays
 
 
 @contextmanager

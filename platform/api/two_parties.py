@@ -17,7 +17,7 @@ another order, or of some of them, add up person by person.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, stated
-from labeldp.mechanisms.persons import ZEROS, Groups
-from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
+from labeldp.mechanisms.persons import Groups, normal_name
+from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
@@ -40,14 +40,18 @@ from labeldp.platform.api.party_files import (
     Parts,
     PartyRelease,
     Request,
+    check_new,
     compact,
     is_answered,
+    is_complete,
+    lines_beside,
     new_folder,
+    parameters_of,
     read_request,
     write_folder,
 )
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
@@ -63,6 +67,9 @@ from labeldp.trainers.models.trained_model import Origin, TrainedModel
 
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1
+#: The largest share of a request's ids that may have no label, if not stated.
+MOST_MISSING = 0.99
+_FEW = 10
 #: Passes on the parts of a request, for the work that is named.
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
@@ -103,6 +110,8 @@ def write_request(
     class_numbers((), classes)
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
+    # Whatever the method: features that `fit` would refuse are refused before a release is paid.
+    rows = prepared(features, id_column)[0]
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages":
@@ -126,12 +135,10 @@ def write_request(
     elif after:
         raise ValueError(f"only stages build on earlier releases, but the method is {method}")
     if method == "moments":
-        rows = prepared(features, id_column)[0]
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
         arrays |= {"weights": packed(weights), **question.arrays()}
     if method == "clusters":
-        rows = prepared(features, id_column)[0]
         arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
     facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = new_folder(to)
@@ -140,17 +147,18 @@ def write_request(
 
 
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
-    """Return the ids of a table's rows as text [N], each once."""
+    """Return the ids of a table's rows as text [N], each once, as `normal_name` writes them."""
     _refuse_missing(table, column, what=what)
-    if table[column].isna().any():
+    names = [normal_name(value) for value in table[column].tolist()]
+    if not all(names):
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
-    texts = table[column].convert_dtypes().astype(str).str.replace(ZEROS, r"\1", regex=True)
-    ids: NDArray[np.str_] = texts.to_numpy(dtype=str)
+    ids = np.array(names, dtype=str)
     distinct = len(np.unique(ids))
     if not len(ids) or distinct < len(ids):
         raise ValueError(
             f"column {column!r} of {what} has {len(ids):,} rows and {distinct:,} ids; every row "
-            "needs an id of its own"
+            "needs an id of its own, which differs by more than white space, invisible or "
+            "composed characters, or zeros of a number"
         )
     return ids
 
@@ -192,6 +200,7 @@ class Answered:
         isolated: The largest share of one row in a direction.
         absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
+        new_vault: Whether it had no releases before: nothing counts that another one knows of.
     """
 
     rows: int
@@ -206,6 +215,41 @@ class Answered:
     absent: int
     vault: str | None
     persons: int | None = None
+    new_vault: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Question:
+    """A request, joined with the labels that it is about [N] as numbers.
+
+    `priced_at` is the epsilon of each label; persons with several share more.
+    """
+
+    parts: Parts
+    side: PublicSide
+    numbers: NDArray[np.int64]
+    groups: Groups | None
+    mechanism: Any
+    priced_at: float
+    delta: float
+    absent: int
+    relabel: bool
+
+    def locked_away(self, store: ReleaseStore) -> LabelVault:
+        """Return a vault of the labels."""
+        try:
+            return LabelVault(
+                labels=self.numbers,
+                num_classes=len(self.parts.first.classes),
+                store=store,
+                persons=None if self.groups is None else self.groups.used,
+            )
+        except OtherLabels as error:
+            raise OtherLabels(
+                "an earlier request for these ids had other labels; nothing was released. Use "
+                "--relabel with each delivery of labels: releases then draw new noise and are "
+                "charged again"
+            ) from error
 
 
 @_validate.plain_numbers
@@ -221,9 +265,12 @@ def answer(
     budget: float | None = None,
     delta: float = USUAL_DELTA,
     missing: str | None = None,
+    most_missing: float = MOST_MISSING,
     relabel: bool = False,
     person_column: str | None = None,
     max_labels_per_person: int = 1,
+    moved: bool = False,
+    vault_is_guessed: bool = False,
     progress: Progress = lambda parts, _: parts,
 ) -> Answered:
     """Draw, charge and write the requested release, or state its price.
@@ -232,8 +279,8 @@ def answer(
         labels: Secret: one row per id.
         request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
             parts one is in memory at a time. No id is in two of them.
-        to: A new folder, or one that a killed process left without its facts; None for a dry run,
-            which charges nothing.
+        to: A new folder, or one that a killed process left unfinished; None for a dry run, which
+            charges nothing.
         id_column: Of the labels' table.
         label_column: Likewise.
         epsilon: Price of each label of the request.
@@ -243,166 +290,253 @@ def answer(
         delta: At which prices are stated that are not pure.
         missing: Class of ids without a row; None to refuse such a request. Whether an id has a row
             is as secret as its label then.
+        most_missing: The largest share of ids that may get this class: a larger one is a mistake.
         relabel: State that labels may have changed, so that every release is drawn and paid anew.
         person_column: Of the labels' table: whose label each is. Prices then hold for all labels of
             a person together. `missing` takes ids whose row has no label, since one without a row
             has no person either.
         max_labels_per_person: Of each person so many labels are used by other methods than moments;
             they share epsilon, and the others are left out.
+        moved: State that no other copy of `vault` is in use, as `SharedVault(moved=True)`.
+        vault_is_guessed: Nobody named `vault`: a new one is refused beside another one that knows
+            any of these ids.
         progress: Passes on the parts of a request, of which it may count those that are done. It is
             called once for prices and once for draws.
 
     Raises:
-        BudgetExceeded: A label would pay more than the budget. Nothing was released or relabeled.
+        BudgetExceeded: A label would pay more than the budget.
+        ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
     parts = Parts.of(request)
-    first, ids = parts.first, parts.ids
-    numbers, absent = _joined(labels, parts, id_column, label_column, missing)
-    method, groups, most = first.method, None, 1
+    numbers, absent = _joined(labels, parts, id_column, label_column, missing, most_missing)
+    persons = None
+    if person_column is not None:
+        persons = _persons(labels, parts, id_column, label_column, person_column)
+    question = _asked(
+        parts,
+        numbers,
+        persons,
+        epsilon=epsilon,
+        delta=delta,
+        most=max_labels_per_person,
+        absent=absent,
+        relabel=relabel,
+    )
+    shared = vault if isinstance(vault, SharedVault) else None
+    place = Path(shared.name if shared else str(vault)).expanduser().absolute()
+    if shared is None and place.exists():
+        shared = SharedVault(place, moved=moved)
+    elif shared is None and vault_is_guessed:
+        _refuse_second_ledger(question.side, place)
+    names = [each.name for each in parts.folders] if len(parts) > 1 else [""]
+    folders = [] if to is None else [Path(to, name) for name in names]
+    # A dry run changes nothing, so that it needs no lock and no new signature.
+    with nullcontext() if to is None or shared is None else shared.alone():
+        # A vault that is not there is priced as an empty one, and made when nothing is refused.
+        found, finished = _priced(question, shared or SharedVault(), folders, budget, progress)
+        found = replace(found, vault=None if shared and shared.folder is None else str(place))
+        if to is not None and shared is not None:
+            _draw(question, shared, Path(to), folders, finished, found, progress)
+    if to is not None and shared is None:
+        shared = SharedVault(place, moved=moved)
+        with shared.alone():
+            if shared.charges():  # another process was first
+                found, finished = _priced(question, shared, folders, budget, progress)
+                found = replace(found, vault=str(place))
+            _draw(question, shared, Path(to), folders, finished, found, progress)
+    return found
+
+
+def _asked(
+    parts: Parts,
+    numbers: NDArray[np.int64],
+    persons: NDArray[Any] | None,
+    *,
+    epsilon: float,
+    delta: float,
+    most: int,
+    absent: int,
+    relabel: bool,
+) -> _Question:
+    """Return the question that a request is, for labels or for persons."""
+    first, ids, groups = parts.first, parts.ids, None
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
         classes=repr(first.classes),
         num_labels=len(numbers),
         people=ids,
     )
-    if person_column is not None:
-        if person_column == label_column:
-            raise ValueError(
-                f"column {label_column!r} can't hold both labels and persons: a release shows "
-                "which rows a person has"
-            )
-        if len(parts) > 1:
-            raise ValueError(
-                f"{first.folder.parent} is a request in parts, and a person with rows in several "
-                "parts would pay for each; let the other party write a request in one part "
-                "(without --rows-at-once), or leave out --person-column"
-            )
-        groups = Groups.of(
-            _persons(labels, first, id_column, person_column),
-            count=len(numbers),
-            most=None if method == "moments" else max_labels_per_person,
-        )
-        side, numbers, most = side.of_persons(groups), groups.rows_of(numbers), groups.most
+    if persons is not None:
+        method_most = None if first.method == "moments" else most
+        groups = Groups.of(persons, count=len(numbers), most=method_most)
+        # Whose id each is: a person under another name has paid under both.
+        digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids.tolist()]
+        values = np.stack([np.frombuffer(b"".join(digests), np.uint64), groups.persons])
+        side = replace(side.of_persons(groups), values=values.astype(np.uint64))
+        numbers = groups.rows_of(numbers)
         if groups.kept is not None:
             parts = Parts.of(first.only(groups.kept))
+    priced_at = epsilon / (1 if groups is None else groups.most)
     mechanism = mechanism_for(
-        method, epsilon=epsilon / most, delta=delta, num_classes=len(first.classes)
+        first.method, epsilon=priced_at, delta=delta, num_classes=len(first.classes)
+    )
+    return _Question(
+        parts=parts,
+        side=side,
+        numbers=numbers,
+        groups=groups,
+        mechanism=mechanism,
+        priced_at=priced_at,
+        delta=delta,
+        absent=absent,
+        relabel=relabel,
     )
 
-    def locked_away(store: ReleaseStore) -> LabelVault:
-        try:
-            return LabelVault(
-                labels=numbers,
-                num_classes=len(first.classes),
-                store=store,
-                persons=None if groups is None else groups.used,
+
+def _priced(
+    question: _Question,
+    shared: SharedVault,
+    folders: Sequence[Path],
+    budget: float | None,
+    progress: Progress,
+) -> tuple[Answered, set[Path]]:
+    """Return the price, and the folders that a process that was cut off has finished.
+
+    All that can be refused is refused here, and the draw is rehearsed on random labels: from here
+    on only a disk can fail.
+    """
+    parts, groups, side = question.parts, question.groups, question.side
+    mechanism, unit = question.mechanism, "label" if groups is None else "person"
+    store = shared.store(side, create=False)
+    # A relabeled vault has no earlier releases: it is priced as an empty one.
+    own = question.locked_away(MemoryStore() if question.relabel else store)
+    random = np.random.default_rng(0)
+    known, planned, isolated = {charge.key for charge in own.charges()}, list[Charge](), 0.0
+    cut_off, finished = bool(folders) and not is_complete(folders), set[Path]()
+    for number, (part, indices) in enumerate(progress(parts, "prices")):
+        public, *_ = part.public(groups)
+        given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
+        generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
+        labels = random.integers(own.num_classes, size=len(part.ids))
+        compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
+        planned.append(own.charge_of(mechanism, *public, **given))
+        isolated = max(isolated, part.isolated())
+        if cut_off and is_answered(folders[number], part):
+            finished.add(folders[number])
+        elif folders:
+            check_new(folders[number], unfinished=RELEASE)
+        del public  # the matrix of a large part, which is made again for the draw
+    if folders and shared.folder is not None:
+        whole = folders[0] if len(parts) == 1 else folders[0].parent
+        shared.refuse_ahead(lines_beside(whole, vault=shared.id))
+    new = [charge for charge in planned if charge.key not in known]
+    total, at = shared.total(delta=question.delta, planned=(side, new))
+    if new and budget is not None:
+        limit = Budget(epsilon=budget, delta=at)
+        if not limit.allows(total):
+            spent, what = shared.total(delta=question.delta)[0], parts.first.method
+            raise BudgetExceeded(
+                budget=limit,
+                spent=spent,
+                requested=total,
+                request=f"{what} at {question.priced_at:g}",
             )
-        except OtherLabels as error:
-            raise OtherLabels(
-                "an earlier request for these ids had other labels; nothing was released. Use "
-                "--relabel with each delivery of labels: releases then draw new noise and are "
-                "charged again"
-            ) from error
+    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
+    found = Answered(
+        rows=own.num_labels,
+        method=parts.first.method,
+        epsilon=line.epsilon,
+        delta=line.delta,
+        new=bool(new),
+        known=shared.paid_before(side),
+        total_epsilon=total,
+        total_delta=at,
+        isolated=isolated,
+        absent=question.absent,
+        vault=None,
+        persons=None if groups is None else own.num_people,
+        new_vault=not shared.charges(),
+    )
+    return found, finished
 
-    shared, place = _opened(vault, create=to is not None)
-    of_parts = len(parts) > 1
-    names = [each.name for each in parts.folders] if of_parts else [""]
-    folders = [] if to is None else [Path(to, name) for name in names]
-    # A dry run changes nothing, so that it needs no lock and no new signature.
-    with nullcontext() if to is None else shared.alone():
-        # A refused command changes nothing either: the vault is opened for writing and relabeled
-        # after all checks. A relabeled vault has no earlier releases: it is priced as an empty one.
-        store = shared.store(side, create=False)
-        own = locked_away(MemoryStore() if relabel else store)
-        known = {charge.key for charge in own.charges()}
-        planned, isolated = list[Charge](), 0.0
-        cut_off = of_parts and to is not None and not (folders[-1] / RELEASE).exists()
-        answered = set[Path]()  # folders of parts that a cut off answer finished
-        for number, (part, indices) in enumerate(progress(parts, "prices")):
-            public, *_ = part.public(groups)
-            planned.append(
-                own.charge_of(mechanism, *public, indices=indices, noise=SecureEntropy())
+
+def _draw(
+    question: _Question,
+    shared: SharedVault,
+    to: Path,
+    folders: Sequence[Path],
+    finished: set[Path],
+    found: Answered,
+    progress: Progress,
+) -> None:
+    """Draw and charge what was priced, and write the release of each part."""
+    for folder in folders:
+        if folder not in finished:
+            new_folder(folder, unfinished=RELEASE)
+    if question.relabel:
+        shared.relabel()
+    own = question.locked_away(shared.store(question.side))
+    parts, groups, mechanism = question.parts, question.groups, question.mechanism
+    paying = {} if groups is None else {"unit": "person", "payers": own.num_people}
+    for folder, (part, indices) in zip(folders, progress(parts, "draws"), strict=True):
+        if folder in finished:
+            (folder / RELEASE).unlink()  # it is written anew, with what was released
+        public, length, shares = part.public(groups)
+        release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+        facts = {
+            "method": part.method,
+            "classes": list(part.classes),
+            "id_column": part.id_column,
+            "rows": len(part.ids),
+            "request": part.digest,
+            "asked_epsilon": question.priced_at,
+            **paying,
+            "epsilon": found.epsilon,
+            "delta": found.delta,
+            "mechanism": type(mechanism).__name__,
+            "parameters": parameters_of(mechanism),
+            "length": length,
+            "ledger": shared.mark(release.key),
+        }
+        arrays = {"values": compact(release.values)}
+        if part.question is not None:
+            arrays |= part.question.arrays()
+        if part.clusters is not None:
+            arrays["clusters"] = part.clusters
+        if shares is not None:
+            arrays["shares"] = shares
+        write_folder(folder, RELEASE, facts, part.ids, arrays)
+    sign_folder(to)
+
+
+def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
+    """Refuse a new vault beside one that knows these people: nobody would add up the two."""
+    for other in sorted(place.parent.glob("*/fits")):
+        known = len(np.intersect1d(side.names, names_in(other.parent)))
+        if known:
+            raise ValueError(
+                f"{place} would be a new vault, and {known:,} of {side.num_labels:,} names of this "
+                f"request are known to {other.parent}, whose payments it would not count; nothing "
+                f"was released. Pass --vault {other.parent} if they are the same people, or "
+                f"--vault {place} if they are others"
             )
-            isolated = max(isolated, part.isolated())
-            if cut_off and is_answered(folders[number], part):
-                answered.add(folders[number])
-            del public  # the matrix of a large part, which is made again for the draw
-        new = [charge for charge in planned if charge.key not in known]
-        total, at = shared.total(delta=delta, planned=(side, new))
-        if new and budget is not None:
-            limit = Budget(epsilon=budget, delta=at)
-            if not limit.allows(total):
-                spent = shared.total(delta=delta)[0]
-                raise BudgetExceeded(
-                    budget=limit, spent=spent, requested=total, request=f"{method} at {epsilon:g}"
-                )
-        unit = "label" if groups is None else "person"
-        line = line_of(planned[0], num_labels=own.num_people, delta=delta, new=bool(new), unit=unit)
-        found = Answered(
-            rows=len(numbers),
-            method=method,
-            epsilon=line.epsilon,
-            delta=line.delta,
-            new=bool(new),
-            known=shared.paid_before(side),
-            total_epsilon=total,
-            total_delta=at,
-            isolated=isolated,
-            absent=absent,
-            vault=place,
-            persons=None if groups is None else own.num_people,
-        )
-        if to is None:
-            return found
-        for folder in folders:
-            if folder not in answered:
-                new_folder(folder, unfinished=RELEASE)
-        if relabel:
-            shared.relabel()
-        own = locked_away(shared.store(side))
-        for folder, (part, indices) in zip(folders, progress(parts, "draws"), strict=True):
-            if folder in answered:
-                (folder / RELEASE).unlink()  # it is written anew, with what was released
-            public, length, shares = part.public(groups)
-            release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-            facts = {
-                "method": method,
-                "classes": list(part.classes),
-                "id_column": part.id_column,
-                "rows": len(part.ids),
-                "request": part.digest,
-                "asked_epsilon": epsilon / most,
-                **({} if groups is None else {"unit": unit, "payers": line.labels}),
-                "epsilon": line.epsilon,
-                "delta": line.delta,
-                "mechanism": line.mechanism,
-                "length": length,
-            }
-            arrays = {"values": compact(release.values)}
-            if part.question is not None:
-                arrays |= part.question.arrays()
-            if part.clusters is not None:
-                arrays["clusters"] = part.clusters
-            if shares is not None:
-                arrays["shares"] = shares
-            write_folder(folder, RELEASE, facts, part.ids, arrays)
-        sign_folder(Path(to))
-    return found
-
-
-def _opened(vault: SharedVault | str | Path, *, create: bool) -> tuple[SharedVault, str | None]:
-    """Return a vault and its place; without `create` no folder is made for one that is new."""
-    if isinstance(vault, SharedVault):
-        return vault, None if vault.folder is None else str(vault.folder)
-    place = Path(vault).expanduser().absolute()
-    new = not place.exists()
-    return SharedVault(None if new and not create else place), str(place)
 
 
 def _persons(
-    labels: pd.DataFrame, request: Request, id_column: str, person_column: str
+    labels: pd.DataFrame, request: Parts, id_column: str, label_column: str, person_column: str
 ) -> NDArray[Any]:
     """The person of each id of the request [N]."""
+    if person_column == label_column:
+        raise ValueError(
+            f"column {label_column!r} can't hold both labels and persons: a release shows which "
+            "rows a person has"
+        )
+    if len(request) > 1:
+        raise ValueError(
+            f"{request.first.folder.parent} is a request in parts, and a person with rows in "
+            "several parts would pay for each; let the other party write a request in one part "
+            "(without --rows-at-once), or leave out --person-column"
+        )
     _refuse_missing(labels, person_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
     places = pd.Index(ids).get_indexer(request.ids)
@@ -417,7 +551,12 @@ def _persons(
 
 
 def _joined(
-    labels: pd.DataFrame, request: Parts, id_column: str, label_column: str, missing: str | None
+    labels: pd.DataFrame,
+    request: Parts,
+    id_column: str,
+    label_column: str,
+    missing: str | None,
+    most_missing: float,
 ) -> tuple[NDArray[np.int64], int]:
     """The label of each id of the request as a number [N], and how many ids have none."""
     _refuse_missing(labels, label_column, what="the labels")
@@ -431,7 +570,14 @@ def _joined(
     class_numbers({*map(str, values), *([] if missing is None else [missing])}, classes)
     found = pd.Index(ids[known]).get_indexer(request.ids)
     absent = found < 0
-    # With a class for them nothing may depend on how many they are, be it all.
+    # A refusal would reveal the labels of a few ids that have no row: nothing depends on these.
+    if len(absent) >= _FEW and absent.mean() > most_missing:
+        raise ValueError(
+            f"{absent.sum():,} of {len(absent):,} ids of the request have no label, more than a "
+            f"share of {most_missing:g}; both files must write ids alike: the request has "
+            f"{str(request.ids[absent][0])!r}, the labels have {str(ids[0])!r}. If so few are "
+            "known, state it with --most-missing SHARE; tell nobody that the request was refused"
+        )
     if absent.any() and missing is None:
         raise ValueError(
             f"{absent.sum():,} of {len(found):,} ids of the request have no label, such as "

@@ -486,7 +486,12 @@ VERBS = (
             "NAME",
             required=True,
         ),
-        option("--classes", "all classes, spelled as in the labels", "A,B", required=True),
+        option(
+            "--classes",
+            "all classes, as in the labels; quote one with a comma",
+            "A,B",
+            required=True,
+        ),
         number("--epsilon", "expected epsilon; the label party decides", default=1.0),
         number("--delta", "expected delta of --method moments", default=1e-5),
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
@@ -525,6 +530,10 @@ VERBS = (
             "folder with releases and ledger of these labels; LABELS.vault by default",
             "DIR",
         ),
+        number(
+            "--most-missing", "largest share of ids that --missing may give a class", default=0.99
+        ),
+        flag("--moved", "state that no other copy of the vault is in use; charge what it has lost"),
         flag("--relabel", "state that labels may have changed: release and charge again"),
         flag("--dry-run", "print cost and content; release nothing"),
         option("-o --out out", "new folder to write", "DIR"),
@@ -547,6 +556,9 @@ VERBS = (
             "DIR",
             multiple=True,
             required=True,
+        ),
+        option(
+            "--request", "its request, if it is not beside it; repeatable", "DIR", multiple=True
         ),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),

@@ -1,5 +1,6 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
+import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -38,7 +39,8 @@ def request(
     Of a large table it is written in parts of `rows_at_once`, each in a folder, and with an
     `address` on the nodes of a cluster.
     """
-    named = [name.strip() for name in classes.split(",")]
+    # As a line of CSV: a name with a comma stands in double quotes.
+    named = [name.strip() for name in next(csv.reader([classes], skipinitialspace=True))]
 
     def written(table: pd.DataFrame, to: str) -> pd.DataFrame:
         asked = two_parties.write_request(
@@ -138,6 +140,7 @@ def release(
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
+        vault_is_guessed=vault is None,
         progress=_shown,
         **how,
     )
@@ -156,6 +159,11 @@ def release(
         lines.append("this request was answered before: the same release is read, at no cost")
     if found.new and found.known:
         lines.append(f"{known} are known to {found.vault} from earlier requests and pay again")
+    if found.new_vault:
+        lines.append(
+            f"{found.vault} {'would be' if dry_run else 'is'} a new vault: it counts no release "
+            "that another vault made of these labels (--vault names the one to use)"
+        )
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
@@ -184,10 +192,12 @@ def fit(
     seed: int,
     out: str,
     address: str | None = None,
+    request: Sequence[str] = (),
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
+    unknown = _refuse_others(releases, release, request)
     rows, nodes = sum(len(each.ids) for each in releases), None
     learner = _estimator(estimator, rows, seed)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
@@ -229,8 +239,37 @@ def fit(
         words=[
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+            *(f"{unknown} releases were not compared with a request: --request DIR",)
+            * (unknown > 0),
         ],
     )
+
+
+def _refuse_others(
+    releases: Sequence[party_files.PartyRelease], places: Sequence[str], requests: Sequence[str]
+) -> int:
+    """Refuse releases that answer no request named, or not as one beside them asked.
+
+    Returns the number of releases whose request is not here.
+    """
+    beside = {path for place in places for path in Path(place).absolute().parent.glob("*")}
+    named = [*map(Path, requests)] or sorted(beside)
+    folders = [part for each in named for part in party_files.parts_of(each)]
+    own: dict[str, party_files.Request] = {}
+    for folder in folders:
+        if (folder / party_files.REQUEST).is_file():
+            asked = party_files.read_request(folder)
+            own[asked.digest] = asked
+    for each in releases:
+        digest = each.ledger[0].key
+        if digest in own:
+            party_files.check_answers(each, own[digest])
+        elif requests:
+            raise ValueError(
+                f"a release answers the request {digest:.12}..., which none of "
+                f"{', '.join(requests)} is; name its own request with --request DIR"
+            )
+    return sum(each.ledger[0].key not in own for each in releases)
 
 
 def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, out: str) -> Answer:

@@ -408,8 +408,7 @@ def read_results(path: Path) -> KeptResults:
     if not folder.is_dir():
         raise ResultsFolderError(f"folder {folder} does not exist; name the results of a sweep")
     identity, records = identity_of(folder / "sweep.json"), records_in(folder)
-    kept = any((folder / name).exists() for name in ("vault.db", "vault.lines"))
-    if not (identity or records or kept):
+    if not (identity or records or (folder / "vault.db").exists()):
         raise ResultsFolderError(
             f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "
             "folder that a sweep was given with --results"

@@ -45,7 +45,7 @@ from labeldp.platform.records.results import (
     write_text,
 )
 from labeldp.platform.report.wording import RELEASES, counted, price, what_of
-from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits
+from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits, lost_fits
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
@@ -59,7 +59,7 @@ _PARAMETERS = (
 #: Keys of a sweep's JSON about its ledger.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 #: Any of these files makes a folder one of results, or a fit's of a shared vault.
-_OF_RESULTS = frozenset({"vault.db", "vault.lines", "sweep.json"})
+_OF_RESULTS = frozenset({"vault.db", "sweep.json"})
 
 
 class Audience(StrEnum):
@@ -240,7 +240,8 @@ class Account:
     @property
     def problems(self) -> tuple[str, ...]:
         """Signs of missing lines, of all folders."""
-        return tuple(problem for folder in self.folders for problem in folder.problems)
+        found = [problem for folder in self.folders for problem in folder.problems]
+        return tuple(dict.fromkeys(found))
 
 
 def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
@@ -288,13 +289,13 @@ def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
     """Signs of lines that are missing beside what the vault's store itself reports."""
     records, named = results.records.values(), results.identity.vault
     if kept is None:
-        trace = named is not None or results.store.with_suffix(".lines").exists()
         gone = (
             f"{results.store} is missing, with the ledger of this folder's spending; restore it "
             "from a copy: until then no sum here is complete"
         )
-        return (gone,) if trace or any(record.release_keys for record in records) else ()
-    found = [*kept.problems]
+        trace = named is not None or any(record.release_keys for record in records)
+        return (gone,) if trace else ()
+    found = [*kept.problems, *lost_fits(results.path.parent.parent)]
     if named not in (None, kept.vault):
         found.append(
             f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "

@@ -31,7 +31,8 @@ from labeldp.platform.sweep.search import SearchBook
 from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
-from labeldp.platform.vault.vault_store import SqliteStore, refuse_if_gone
+from labeldp.platform.vault.signing import refuse_changed
+from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -104,6 +105,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
     folder = ResultsFolder(options.results, sweep=plan.sweep.name)
     with ExitStack() as stack:
         stack.enter_context(folder.held())
+        refuse_changed(folder.path)
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
         book = None
@@ -243,7 +245,6 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
                 f"{folder.store} is missing, with the record of what this folder spent ({known}); "
                 f"restore it from a copy, {_ELSEWHERE}"
             )
-        refuse_if_gone(folder.store)
         return ()
     store = SqliteStore(folder.store, moved=moved)
     if named not in (None, store.id):

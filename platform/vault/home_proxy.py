@@ -1,5 +1,6 @@
 """The home of a sweep: one actor on the driver's node, and its one proxy with a time limit."""
 
+import os
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.platform.sweep.sweep import Unfinished
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
+from labeldp.platform.vault.witness import STATE, state_folder
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
@@ -42,7 +44,9 @@ class HomeProxy:
 class HomeActor:
     """A home made at its first call: an actor that raises while it is made can't report why."""
 
-    def __init__(self, labels: SecretLabels, **settings: Any) -> None:
+    def __init__(self, labels: SecretLabels, state: str = "", **settings: Any) -> None:
+        if state:  # the driver's, and not that of whoever started the cluster
+            os.environ[STATE] = state
         self._labels, self._settings = labels, settings
         self._home: LabelHome | None = None
 
@@ -64,7 +68,7 @@ def start(labels: SecretLabels, **settings: Any) -> LabelHome:
     actor = beside_driver(HomeActor, max_restarts=DEATHS_ALLOWED, max_task_retries=DEATHS_ALLOWED)
     held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)
     small = replace(labels, training=_small(labels.training, labels.num_classes), held_out=held_out)
-    home = cast(LabelHome, HomeProxy(actor.remote(small, **settings)))
+    home = cast(LabelHome, HomeProxy(actor.remote(small, state=str(state_folder()), **settings)))
     home.num_labels()  # a refusal of the vault is raised here, before any trial
     return home
 

@@ -21,8 +21,9 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,19 +35,22 @@ from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger
-from labeldp.mechanisms.persons import Groups
+from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.sweep.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
-from labeldp.platform.vault.signing import sign_folder, signing_key
+from labeldp.platform.vault.signing import refuse_changed, sign_folder, signing_key
 from labeldp.platform.vault.vault_store import (
     KeptLedger,
     SqliteStore,
     StoreUnusable,
+    behind,
+    lines_in,
     read_ledger,
-    refuse_if_gone,
+    store_id,
 )
+from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
 from labeldp.trainers.settings.pate import EnsembleConfig
 
@@ -101,16 +105,16 @@ class PublicSide:
             kept=0 if groups.kept is None else groups.most,
         )
 
-    @property
+    @cached_property
     def names(self) -> NDArray[np.str_]:
-        """`people` as texts [N]: a number and its digits are one name."""
+        """`people` as texts [N], however earlier versions wrote them."""
         assert self.people is not None
-        return self.people.astype(str)
+        return np.array([normal_name(name) for name in self.people.tolist()])
 
     @property
     def key(self) -> str:
         """A name for files."""
-        people = None if self.people is None else self.names.tolist()
+        people = None if self.people is None else self.people.astype(str).tolist()
         facts = [self.rows, self.classes, self.num_labels, people, self.planted]
         facts += [self.grouping, self.kept] if self.grouping else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
@@ -138,7 +142,8 @@ class SharedVault:
 
         Args:
             folder: Several processes may share it.
-            moved: Confirms that it was moved or restored, and that no other copy will be used.
+            moved: Confirms that it was moved or restored, and that no other copy will be used;
+                what it has lost is charged to everybody then.
             labels: Secret labels or amounts [N] of persons whose order stays the same whenever
                 the vault is opened. They stay in this process. `fit` then takes `tokens`.
             classes: As of `LabelPrivateClassifier`, for models that state none.
@@ -280,6 +285,35 @@ class SharedVault:
         """Return every line of every fit's ledger."""
         return _charges(self._paid())
 
+    @property
+    def id(self) -> str | None:
+        """Its public id, which copies have; None for a vault in memory."""
+        if self.folder is None:
+            return None
+        file = self.folder / "id"
+        if not file.exists():
+            # That of a vault made before vaults had one may be in its state folder.
+            stores = map(store_id, (self.folder / "fits").glob("*/vault.db"))
+            made = file.with_name(f".id-{secrets.token_hex(8)}")
+            made.write_text(Witness().vault_of(stores) or secrets.token_hex(16))
+            with suppress(FileExistsError):  # another process was first
+                os.link(made, file)
+            made.unlink()
+        return file.read_text().strip()
+
+    def refuse_ahead(self, shown: Sequence[Line]) -> None:
+        """Refuse this vault if it does not know lines of its own releases, or charge them."""
+        places = [place for place in self._places() if isinstance(place[1], SqliteStore)]
+        own = [line for _, store in places for line in _lines_of(store)]
+        if missing := not_among(shown, own):
+            self._refuse_or_charge(missing, places)
+
+    def mark(self, key: str) -> dict[str, str]:
+        """Return what a release that goes out says of its line here; nothing if in memory."""
+        lines = (line for _, store in self._places() for line in _lines_of(store))
+        found = (line.digest for line in lines if line.key == key)
+        return {"vault": str(self.id), "line": next(found)} if self.folder else {}
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Block releases of other processes and threads meanwhile, so that a budget holds.
@@ -290,8 +324,8 @@ class SharedVault:
             with self._lock:
                 yield
             return
-        signing_key()  # refused before a release, and not after it
         with FileLock(self.folder / "lock", timeout=600):
+            refuse_changed(self.folder)  # before a release, and not after it
             yield
             sign_folder(self.folder, records=True)
 
@@ -343,6 +377,9 @@ class SharedVault:
         folder = self.folder / "fits" / name
         if not create and not (folder / "fit.json").exists():
             return MemoryStore()
+        return self._made(folder, side)
+
+    def _made(self, folder: Path, side: PublicSide) -> SqliteStore:
         inner_folder(folder)
         if not (folder / "fit.json").exists():
             if side.people is not None:
@@ -359,12 +396,15 @@ class SharedVault:
 
     def _opened(self, folder: Path) -> SqliteStore:
         try:
-            return SqliteStore(folder / "vault.db", moved=self._moved)
+            return SqliteStore(folder / "vault.db", vault=str(self.id), moved=self._moved)
         except StoreUnusable as error:
-            raise StoreUnusable(
-                f"{error} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in "
-                "place of --moved, and another folder for it in place of --results)"
-            ) from error
+            raise StoreUnusable(self._in_words(str(error))) from error
+
+    def _in_words(self, why: str) -> str:
+        return (
+            f"{why} (of a SharedVault: SharedVault({str(self.folder)!r}, moved=True) in place of "
+            "--moved, and another folder for it in place of --results)"
+        )
 
     def _paid(self) -> list[_Paid]:
         """The fits that released something, with their lines."""
@@ -374,11 +414,30 @@ class SharedVault:
         if self.folder is None:
             yield from list(self._memory.values())
             return
+        # The witness first: its stores are in the folder before it hears of them.
+        known, places = Witness().of_vault(str(self.id)), list[tuple[PublicSide, SqliteStore]]()
         for folder in sorted((self.folder / "fits").iterdir()):
-            if not (folder / "vault.db").exists():
-                refuse_if_gone(folder / "vault.db")
-                continue  # a fit that was cut off before its first request
-            yield _side_of(folder), self._opened(folder)
+            if (folder / "vault.db").exists():  # if not, the fit was cut off before its request
+                places.append((_side_of(folder), self._opened(folder)))
+        own = [line for _, store in places for line in store.lines()]
+        if missing := not_among(known, own):
+            self._refuse_or_charge(missing, places)
+            yield from self._places()
+        else:
+            yield from places
+
+    def _refuse_or_charge(self, missing: Sequence[Line], places: Sequence[_Place]) -> None:
+        """Refuse a vault that has lost whole fits, or charge them to everybody."""
+        assert self.folder is not None
+        if not self._moved:
+            raise StoreUnusable(self._in_words(behind(self.folder, missing)))
+        side = PublicSide(
+            rows=f"lost {secrets.token_hex(8)}",
+            classes="",
+            num_labels=1,
+            grouping=next((side.grouping for side, _ in places if side.grouping), ""),
+        )
+        self._made(self.folder / "fits" / f"{side.key}-0", side).charge_lost(missing)
 
     def _refuse_other_persons(self, side: PublicSide) -> None:
         """Refuse persons that others in the vault can't be added up with."""
@@ -428,6 +487,27 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
 
 
+def names_in(folder: Path) -> NDArray[np.str_]:
+    """Return the names of all people of a folder that may be a vault on disk."""
+    files = sorted((folder / "fits").glob("*/people.npy"))
+    found = [np.load(file, allow_pickle=False).tolist() for file in files]
+    return np.array([normal_name(name) for names in found for name in names], dtype=str)
+
+
+def lost_fits(folder: Path) -> list[str]:
+    """Return what to say of a vault on disk that has lost lines; nothing of another folder."""
+    if not (folder / "id").exists() or not state_folder().exists():
+        return []
+    stores = (folder / "fits").glob("*/vault.db")
+    own = [line for store in stores for line in lines_in(store)]
+    missing = not_among(Witness().of_vault((folder / "id").read_text().strip()), own)
+    return [behind(folder, missing)] if missing else []
+
+
+def _lines_of(store: ReleaseStore) -> Sequence[Line]:
+    return store.lines() if isinstance(store, SqliteStore) else ()
+
+
 def _charges(paid: Sequence[_Paid]) -> list[Charge]:
     return [charge for _, charges in paid for charge in charges]
 
@@ -451,9 +531,16 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
             continue
         ledger.add_failures(charges)
         persons = person_of[np.searchsorted(everybody, side.names)]
+        # A person under several names of one fit paid under each. Rows with equal values may be
+        # different people's: then none of them paid more often than once.
+        apart = side.values is None or len(np.unique(side.values[0])) == side.values.shape[1]
         for charge in charges:
             touched = persons if charge.indices is None else persons[charge.indices]
-            ledger.charge(charge.event, indices=np.flatnonzero(np.isin(person_of, touched)))
+            times = np.bincount(touched, minlength=1 + int(person_of.max(initial=0)))
+            if not apart:
+                times = np.minimum(times, 1)
+            for again in range(1, 1 + int(times.max(initial=0))):
+                ledger.charge(charge.event, indices=np.flatnonzero(times[person_of] >= again))
     return ledger, everybody
 
 

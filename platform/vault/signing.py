@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from labeldp.platform.vault.vault_store import line_digests
+from labeldp.platform.vault.vault_store import lines_in
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
 
 VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
@@ -127,20 +127,28 @@ def sign_folder(folder: Path, *, records: bool = False) -> None:
     if signing_key() is None:
         return
     covers = "records" if records else "every file"
-    if records and (folder / SIGNATURE).exists():
-        found = verify(folder)
-        lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
-        changed = (*found["damaged"], *found["edited"], *found["removed"])
-        if bad := [name for name in changed if name.startswith(lasting)]:
-            raise ValueError(
-                f"{bad[0]} in {folder} is not as it was signed, so nothing is signed again; "
-                f"restore it, or remove {folder / SIGNATURE} to accept the change"
-            )
+    if records:
+        refuse_changed(folder)
     made = signed(dict(sorted(_digests(folder, covers))), covers=covers)
     if made is None:
         return
     with replacing(folder / SIGNATURE) as file:
         file.write(made)
+
+
+def refuse_changed(folder: Path) -> None:
+    """Refuse results or a vault that this key signed, and that are not as they were signed."""
+    key = signing_key()
+    if key is None or not (folder / SIGNATURE).exists():
+        return
+    found = verify(folder, key=key.public_key().public_bytes_raw().hex())
+    lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
+    changed = (*found["damaged"], *found["edited"], *found["removed"])
+    if bad := [name for name in changed if name.startswith(lasting)]:
+        raise ValueError(
+            f"{bad[0]} in {folder} is not as it was signed, so nothing is released or signed "
+            f"again; restore it, or remove {folder / SIGNATURE} to accept the change"
+        )
 
 
 def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
@@ -235,5 +243,5 @@ def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:
     if covers == "records":
         for path in (path for pattern in _LEDGERS for path in folder.glob(pattern)):
             name = path.relative_to(folder).as_posix()
-            for number, digest in line_digests(path):
-                yield f"{name} line {number}", digest
+            for line in lines_in(path):
+                yield f"{name} line {line.position}", line.digest

@@ -1,25 +1,20 @@
 """Releases and charges on disk, in one SQLite database.
 
 A charge and its release land together, in one transaction: a process that is killed, a disk that is
-full or a folder that becomes read-only leaves either both lines or none.
-
-Two copies of one store would draw the same release with different noise, each unknown to the other,
-and a store that forgot lines of its ledger would spend them again. A store therefore knows its own
-id and place, and a small file beside it, the witness, knows the id and how many lines there were.
-The place is a path, a file system and a number in it: cloned machines have all three in common, and
-their stores are indistinguishable.
+full or a folder that becomes read-only leaves either both lines or none. No release is handed out
+before the user's state folder knows its line (`witness`): a store without all lines that are known
+of it was restored, copied or edited, and is refused.
 """
 
 import hashlib
 import io
 import json
 import math
-import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +24,14 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.trainers.data.files import NotOurs, open_regular, private_file, replacing
+from labeldp.platform.vault.witness import (
+    Line,
+    Witness,
+    WitnessUnusable,
+    not_among,
+    state_folder,
+)
+from labeldp.trainers.data.files import NotOurs, open_regular, private_file
 
 SCHEMA_VERSION = 1
 
@@ -44,7 +46,10 @@ CREATE TABLE IF NOT EXISTS charges (
     event TEXT NOT NULL, indices BLOB, mechanism TEXT NOT NULL, failure_probability REAL NOT NULL,
     made TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT);
+CREATE TABLE IF NOT EXISTS known_to (witness TEXT PRIMARY KEY);
 """
+#: All of a line that its digest is of, after the id of its store.
+_LINE = "position, key, event, hex(indices), mechanism, failure_probability, made"
 _ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 #: SQLite takes a thousand million bytes for one value: a longer one continues in `release_parts`.
@@ -60,7 +65,7 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn errors of SQLite, NumPy and JSON into `StoreUnusable`."""
     try:
         yield
-    except StoreUnusable:
+    except (StoreUnusable, WitnessUnusable):
         raise
     except NotOurs as error:
         raise StoreUnusable(f"{error}, with --results") from error
@@ -75,19 +80,21 @@ def _explained(path: Path) -> Iterator[None]:
 class SqliteStore:
     """A `ReleaseStore` in one file for its owner alone; its `id`, which copies have, is public."""
 
-    def __init__(self, path: Path, *, salt: bytes | None = None, moved: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, salt: bytes | None = None, vault: str = "", moved: bool = False
+    ) -> None:
         """Open the store, or create it.
 
         A new one gets random secret bytes, if no `salt` of 32 is given; stores of one salt plant
-        the same coin canaries among the same labels. `moved` is the user's word that the store was
-        moved, and that no other copy is in use.
+        the same coin canaries among the same labels. `vault` is the id of the vault that it is a
+        part of. `moved` is the user's word that no other copy is in use: lines that this one has
+        lost are charged to everybody then.
         """
         self.path = path
         self._charges: list[Charge] = []
-        self._read_up_to = 0
+        self._lines: list[Line] = []
         self._reading = threading.Lock()
         with _explained(path):
-            refuse_if_gone(path)
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             private_file(path)
             with self._connection() as connection:
@@ -102,12 +109,34 @@ class SqliteStore:
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 _check_version(path, version)
-                self.id, lines = _settle(connection, path, moved=moved)
-            # After the transaction, when the store's own id is sure to be in it. From now on a
-            # missing witness was taken away.
-            known = _known(path)
-            if known is None or known[0] != self.id:
-                _testify(path, self.id, lines)
+                self.id = _identity(connection, path)
+            self._vault = vault or self.id
+            self._witness = Witness()
+            self._compare(moved=moved)
+
+    def _compare(self, *, moved: bool) -> None:
+        """Compare the ledger with its witness, and have the witness know all of it."""
+        # The witness first: a line that another process adds meanwhile is in the ledger before.
+        known = self._witness.of_store(self.id)
+        own = self.lines()
+        if (missing := not_among(known, own)) and not moved:
+            raise StoreUnusable(behind(self.path, missing))
+        with self._connection() as connection:
+            witnesses = {row[0] for row in connection.execute("SELECT * FROM known_to")}
+            elsewhere = witnesses and self._witness.id not in witnesses
+            if elsewhere and own and not moved:
+                raise StoreUnusable(
+                    f"what {self.path} has paid was last seen by another state folder than "
+                    f"{state_folder()}: it is a copy, or was moved from another machine or user, "
+                    "or the state folder was lost, so that nobody knows whether it is complete. "
+                    "Name that folder in LABELDP_STATE. If this is the latest state, and no other "
+                    f"copy will be used, pass --moved; if not, restore the latest, {_ELSEWHERE}"
+                )
+            row = (self._witness.id,)
+            if self._witness.id not in witnesses:
+                connection.execute("INSERT OR IGNORE INTO known_to VALUES (?)", row)
+        self._witness.add(self._vault, not_among(own, known))
+        self.charge_lost(missing)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -151,28 +180,51 @@ class SqliteStore:
 
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order."""
-        query = (
-            "SELECT position, key, event, indices, mechanism, failure_probability FROM charges "
-            "WHERE position > ? ORDER BY position"
-        )
+        self.lines()
+        return tuple(self._charges)
+
+    def lines(self) -> Sequence[Line]:
+        """Return every line of the ledger so far, in order, as a witness knows it."""
         # Lines are only ever added, so each is read once: a long sweep needs them all the time.
         with self._reading, _explained(self.path):
+            read_up_to = self._lines[-1].position if self._lines else 0
             with self._connection() as connection:
-                rows = connection.execute(query, (self._read_up_to,)).fetchall()
-            for position, *row in rows:
-                self._charges.append(_charge_of_row(*row))
-                self._read_up_to = position
-            return tuple(self._charges)
+                rows = connection.execute(
+                    f"SELECT {_LINE} FROM charges WHERE position > ? ORDER BY position",
+                    (read_up_to,),
+                ).fetchall()
+            for row in rows:
+                self._charges.append(_charge_of_row(row))
+                self._lines.append(_line_of_row(self.id, row))
+            return tuple(self._lines)
+
+    def charge_lost(self, lost: Iterable[Line]) -> None:
+        """Charge lines that the vault has lost to everybody, and whatever they touched."""
+        rows = [(x.lost_key, x.event, x.mechanism, x.failure_probability) for x in lost]
+        if rows:
+            with _explained(self.path), self._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.executemany(
+                    "INSERT OR IGNORE INTO charges "
+                    "(key, event, mechanism, failure_probability, made) "
+                    "VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
+                    rows,
+                )
+            self._witness.add(self._vault, self.lines())
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
-        """Keep a charge and its release, atomically, if the ledger still has so many `lines`."""
+        """Keep a charge and its release, atomically, if the ledger still has so many `lines`.
+
+        Raises:
+            StoreUnusable: It was not kept; or it was, but is not to be handed out.
+        """
         indices = None if charge.indices is None else _write_array(charge.indices)
         event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
             with self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                if lines != _count_lines(connection):
+                if lines != connection.execute("SELECT count(*) FROM charges").fetchone()[0]:
                     return False
                 first = content[:_PART_BYTES]
                 connection.execute("INSERT INTO releases VALUES (?, ?)", (charge.key, first))
@@ -190,14 +242,17 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # A process that is killed before this leaves a witness of one line less, which does not
-        # contradict the ledger; a full disk costs the witness, not the release.
-        with suppress(OSError):
-            _testify(self.path, self.id, lines + 1)
+        # A process that is killed before this has handed nothing out, and the next one that opens
+        # the store tells the witness. So does one that raises here.
+        line = self.lines()[lines]
+        if not self._witness.add_first(self._vault, line):
+            # A copy went on since this one was opened.
+            known = self._witness.of_store(self.id)
+            raise StoreUnusable(behind(self.path, not_among(known, self.lines())))
         return True
 
 
-# The store's identity, and the witness beside it
+# The store's identity
 
 
 def _check_version(path: Path, version: int) -> None:
@@ -208,92 +263,26 @@ def _check_version(path: Path, version: int) -> None:
         )
 
 
-def witness(path: Path) -> Path:
-    """Where the number of lines of the store at `path` is kept."""
-    return path.with_suffix(".lines")
-
-
-def refuse_if_gone(path: Path) -> None:
-    """Refuse a new store where the witness knows of one."""
-    there = path.exists() and path.stat().st_size > 0
-    if not there and (known := _known(path)) is not None and known[1] > 0:
-        raise StoreUnusable(
-            f"{path} is missing, with a ledger of {known[1]} lines; restore it from a copy, "
-            f"{_ELSEWHERE}"
-        )
-
-
-def _settle(connection: sqlite3.Connection, path: Path, *, moved: bool) -> tuple[str, int]:
-    """Return the id and the number of lines of the store at `path`, within a transaction.
-
-    A store that was renamed, or whose folder was, is the same file in another place. Any other file
-    in another place, or in its place, must be taken for a copy.
-    """
-    # The file system's own number and the file's number in it. The number of a device would not
-    # do: restarts give devices other ones.
-    here, inode = str(path.resolve()), f"{os.statvfs(path).f_fsid}:{path.stat().st_ino}"
-    found = connection.execute("SELECT id, path, inode FROM identity").fetchone()
+def _identity(connection: sqlite3.Connection, path: Path) -> str:
+    """Return the id of the store at `path`, which gets one if it has none."""
+    found = connection.execute("SELECT id FROM identity").fetchone()
     if found is None:
-        found = (secrets.token_hex(16), here, inode)
-        connection.execute("INSERT INTO identity VALUES (?, ?, ?)", found)
-    own, there, before = found
-    if (there, before) != (here, inode):
-        renamed = before == inode and not _another_is_at(Path(there), path, own)
-        if not (renamed or moved):
-            raise StoreUnusable(
-                f"{path} is a copy of the vault that was made at {there}, or was moved to another "
-                "disk or restored. Two copies draw the same release with different noise, and "
-                "neither knows what the other spent. If this is the only one that is still used, "
-                "pass --moved; if not, choose another folder with --results"
-            )
-        connection.execute("UPDATE identity SET path = ?, inode = ?", (here, inode))
-    lines, known = _count_lines(connection), _known(path)
-    if known is None and lines > 0:
-        raise StoreUnusable(
-            f"{witness(path)} is missing, so it is unknown whether the ledger in {path} is "
-            f"complete: it holds {lines}; restore the file from a copy, {_ELSEWHERE}"
-        )
-    # A witness of no lines was left by a start that released nothing.
-    if known is not None and known[1] > 0 and (known[0] != own or known[1] > lines):
-        what = f"{known[1]} lines are known" if known[0] == own else "another vault was here"
-        raise StoreUnusable(
-            f"{path} has lost lines of its ledger: it holds {lines}, and {what} to "
-            f"{witness(path).name} beside it; restore the latest file from a copy, {_ELSEWHERE}"
-        )
-    return str(own), lines
+        found = (secrets.token_hex(16),)
+        # Its place was once a part of it, and earlier versions need one.
+        row = (*found, str(path.resolve()), "")
+        connection.execute("INSERT INTO identity VALUES (?, ?, ?)", row)
+    return str(found[0])
 
 
-def _count_lines(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM charges").fetchone()[0])
-
-
-def _testify(path: Path, vault: str, lines: int) -> None:
-    with replacing(witness(path)) as file:
-        file.write(f"{vault} {lines}\n".encode())
-
-
-def _known(path: Path) -> tuple[str, int] | None:
-    """Id and number of lines by the witness of the store at `path`; None without one."""
-    try:
-        vault, lines = witness(path).read_text().split()
-        return vault, int(lines)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise StoreUnusable(
-            f"{witness(path)} is damaged; it states how many lines the ledger beside it must have: "
-            f"restore it from a copy, {_ELSEWHERE}"
-        ) from error
-
-
-def _another_is_at(there: Path, here: Path, own: str) -> bool:
-    try:
-        if not there.is_file() or there.samefile(here):
-            return False
-        with closing(sqlite3.connect(f"{there.as_uri()}?mode=ro", uri=True)) as other:
-            return bool(other.execute("SELECT id FROM identity").fetchone() == (own,))
-    except (OSError, sqlite3.Error):
-        return False
+def behind(path: Path, missing: Sequence[Line]) -> str:
+    """Return what to say of a vault without lines that its witness knows."""
+    what = json.loads(missing[-1].mechanism).get("name")
+    return (
+        f"{path} has lost {len(missing)} lines of its ledger that {state_folder()} knows, the last "
+        f"of them of a {what}: it was restored from a backup, is a copy of a vault that went on "
+        "elsewhere, or was edited. Released noise would be drawn again. Restore the latest state, "
+        f"or pass --moved to charge what is missing to everybody, {_ELSEWHERE}"
+    )
 
 
 # A ledger read without its vault
@@ -331,36 +320,29 @@ def read_ledger(path: Path) -> KeptLedger:
         ).fetchone()
         _check_version(path, version)
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
-        rows = connection.execute(
-            "SELECT key, event, indices, mechanism, failure_probability, made FROM charges "
-            "ORDER BY position"
-        ).fetchall()
-        lines = tuple((_charge_of_row(*row), made) for *row, made in rows)
+        rows = connection.execute(f"SELECT {_LINE} FROM charges ORDER BY position").fetchall()
+        lines = tuple((_charge_of_row(row), row[-1]) for row in rows)
     mark = hashlib.sha256(bytes(salt) + labels.encode()).hexdigest() if labels else ""
     problems = []
-    try:
-        if (known := _known(path)) is not None and known[1] > len(lines):
-            problems.append(
-                f"{path} has lost lines of its ledger: it holds {len(lines)}, and {known[1]} are "
-                "known to the file beside it; no sum includes the cost of the others"
-            )
-    except StoreUnusable as error:
-        problems.append(str(error))
+    if state_folder().exists():
+        missing = not_among(Witness().of_store(vault), [_line_of_row(vault, row) for row in rows])
+        if missing:
+            problems = [f"{behind(path, missing)}; no sum includes the cost of those"]
     return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=tuple(problems))
 
 
-def line_digests(path: Path) -> list[tuple[int, str]]:
-    """Return the position and a SHA-256 digest of each line of the ledger of the store at `path`.
+def store_id(path: Path) -> str:
+    """Return the id of the store at `path`."""
+    with _reading(path) as connection:
+        return str(connection.execute("SELECT id FROM identity").fetchone()[0])
 
-    A line's place in its vault is part of it, and so is the vault.
-    """
-    columns = "position, key, event, hex(indices), mechanism, failure_probability, made"
+
+def lines_in(path: Path) -> list[Line]:
+    """Return the lines of the ledger of the store at `path`."""
     with _reading(path) as connection:
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
-        rows = connection.execute(f"SELECT {columns} FROM charges ORDER BY position")
-        return [
-            (row[0], hashlib.sha256(json.dumps([vault, *row]).encode()).hexdigest()) for row in rows
-        ]
+        rows = connection.execute(f"SELECT {_LINE} FROM charges ORDER BY position")
+        return [_line_of_row(vault, row) for row in rows]
 
 
 @contextmanager
@@ -377,14 +359,26 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
-def _charge_of_row(
-    key: str, event: str, indices: bytes | None, mechanism: str, failure_probability: float
-) -> Charge:
+def _charge_of_row(row: tuple[Any, ...]) -> Charge:
+    _, key, event, indices, mechanism, failure_probability, _ = row
     return Charge(
         key=key,
         event=read_event(event),
-        indices=None if indices is None else _read_array(indices),
+        indices=_read_array(bytes.fromhex(indices)) if indices else None,
         mechanism=json.loads(mechanism),
+        failure_probability=failure_probability,
+    )
+
+
+def _line_of_row(store: str, row: tuple[Any, ...]) -> Line:
+    position, key, event, _, mechanism, failure_probability, _ = row
+    return Line(
+        store=store,
+        position=position,
+        digest=hashlib.sha256(json.dumps([store, *row]).encode()).hexdigest(),
+        key=key,
+        event=event,
+        mechanism=mechanism,
         failure_probability=failure_probability,
     )
 

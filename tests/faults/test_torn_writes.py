@@ -120,8 +120,9 @@ def no_file_may_grow(request: pytest.FixtureRequest) -> None:
 
 
 def test_a_store_that_can_t_grow_refuses_and_stays_whole(
-    tmp_path: Path, no_file_may_grow: None
+    tmp_path: Path, no_file_may_grow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "state"))  # the session's may be large
     store = SqliteStore(tmp_path / "vault.db")
     event = PureEvent(epsilon=1.0)
     with pytest.raises(StoreUnusable, match=r"could not be kept .*so it was not made.*--resume"):

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
@@ -15,15 +17,20 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
-from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_rows
 from tests.platform.cli.asked import answer as ran
@@ -234,14 +241,14 @@ def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> 
     assert charge.key not in text and json.loads(text)["classes"] == ["Quitte", "Zwetschge"]
 
 
-def _rewritten(folder: Path, change: Any) -> None:
-    """Change a request as its writer could have: with digests that fit."""
-    facts, ids, arrays = party_files.read_folder(folder, "request.json")
-    for name in ("digest", "format", "arrays"):
-        facts.pop(name)
+def _rewritten(folder: Path, change: Any, name: str = "request.json") -> None:
+    """Change a request or release as its writer could have: with digests that fit."""
+    facts, ids, arrays = party_files.read_folder(folder, name)
+    for own in ("digest", "format", "arrays"):
+        facts.pop(own)
     arrays["ids"] = ids
     change(facts, arrays)
-    party_files.write_folder(folder, "request.json", facts, arrays.pop("ids"), arrays)
+    party_files.write_folder(folder, name, facts, arrays.pop("ids"), arrays)
 
 
 def _one_person(facts: dict[str, Any], files: dict[str, Any]) -> None:
@@ -519,3 +526,297 @@ def test_any_rows_of_a_file_are_read(tmp_path: Path) -> None:
     for first, count in ((0, 1), (1, 99_999), (60_000, 30_000), (150_000, 70_000), (200_000, 5)):
         found = parquet_rows(file, first, count)["a"].to_numpy()
         assert found.tolist() == list(range(first, min(first + count, 200_000)))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        *("{}\u0301\t", " {}\u0301", "{}\u0301\u00a0", "\u200b{}\u0301\ufeff"),
+        lambda name: unicodedata.normalize("NFC", f"{name}\u0301"),
+    ],
+)
+def test_ids_are_the_same_however_they_are_written(write: Any, tmp_path: Path) -> None:
+    features, labels = both_tables(60)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault", "budget": 1.0}
+    spelled = write.format if isinstance(write, str) else write
+    features, labels = (
+        table.assign(id=[f"{name}e\u0301" for name in table.id]) for table in (features, labels)
+    )
+    others = features.assign(id=[spelled(f"{name[:-1]}") for name in features.id])
+    answer(labels, write_request(features, tmp_path / "1", **ASKED), tmp_path / "r", **given)
+    again = answer(labels, write_request(others, tmp_path / "2", **ASKED), tmp_path / "a", **given)
+    assert not again.new
+    fitted = two_parties.fit_release(others, [read_release(tmp_path / "r")])
+    assert fitted.origin.epsilon == 1.0
+    some = write_request(others[:30], tmp_path / "3", **ASKED)
+    with pytest.raises(BudgetExceeded, match="would make it 2"):
+        answer(labels, some, tmp_path / "b", **given, relabel=True)
+
+
+def test_whole_numbers_are_the_same_however_they_are_written(tmp_path: Path) -> None:
+    features, labels = (table.head(20) for table in both_tables(60))
+    vault, numbers = tmp_path / "vault", np.arange(20)
+    features, labels = (table.assign(id=numbers) for table in (features, labels))
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.0}
+    answer(labels, write_request(features, tmp_path / "0", **ASKED), tmp_path / "r0", **given)
+    for number, written in enumerate(
+        (numbers.astype(float), [f"{n}.0" for n in numbers], [f"{n:04}" for n in numbers]), start=1
+    ):
+        asked = write_request(features.assign(id=written)[::-1], tmp_path / f"{number}", **ASKED)
+        with pytest.raises(BudgetExceeded):
+            answer(labels.assign(id=written), asked, tmp_path / "r", **given)
+    with pytest.raises(ValueError, match=r"20 rows and 19 ids; .*zeros of a number"):
+        write_request(features.assign(id=["07", *numbers[1:]]), tmp_path / "x", **ASKED)
+
+
+def test_people_of_a_vault_of_an_earlier_version_are_known(tmp_path: Path) -> None:
+    """It kept ids as they were written, and two spellings of one as two people."""
+    vault = SharedVault(tmp_path / "vault")
+    people = np.array(["e\u0301", "a ", "a", "b"])
+    side = PublicSide(rows="r", classes="c", num_labels=4, people=people)
+    own = LabelVault(labels=[0, 1, 1, 0], num_classes=2, store=vault.store(side))
+    own.release(RandomizedResponse(epsilon=1.0, num_classes=2))
+    assert SharedVault(tmp_path / "vault").epsilon() == 2.0, "both labels of a"
+    for name, total in (("\u00e9", 2.0), ("a", 3.0), ("c", 2.0)):
+        features = pd.DataFrame({"id": [name], "a": [1.0]})
+        labels = features.assign(bought="no")
+        request = write_request(features, tmp_path / name, **ASKED)
+        given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
+        assert answer(labels, request, None, **given).total_epsilon == total
+
+
+def test_persons_under_other_names_have_paid_under_both(tmp_path: Path) -> None:
+    features, labels = both_tables(60)
+    labels["person"] = [f"anna {number // 2}" for number in range(len(labels))]
+    given: dict[str, Any] = {**COLUMNS, "vault": tmp_path / "vault", "person_column": "person"}
+    request = write_request(features, tmp_path / "1", **ASKED)
+    answer(labels, request, tmp_path / "r1", **given, epsilon=1.0)
+    labels["person"] = [f"berta {number // 2}" for number in range(len(labels))]
+    other = write_request(features[1:], tmp_path / "2", **ASKED)
+    with pytest.raises(BudgetExceeded, match="would make it 2"):
+        answer(labels, other, tmp_path / "r2", **given, epsilon=1.0, budget=1.5)
+    found = answer(labels, other, tmp_path / "r2", **given, epsilon=1.0, budget=2.0)
+    assert found.total_epsilon == 2.0 == SharedVault(tmp_path / "vault").epsilon()
+
+
+#: What refuses an answer, by what the caller does wrong.
+REFUSED: dict[str, Any] = {
+    "budget": {"budget": 0.5},
+    "unknown class": {"missing": "perhaps"},
+    "unknown column": {"person_column": "person"},
+    "unknown id": {},
+    "output is a file": {},
+    "output is below a file": {},
+    "output exists": {},
+    "a draw that fails": {},
+    "a key that is none": {},
+    "an edited release beside": {},
+}
+
+
+@pytest.mark.parametrize("vault_is", ["new", "used"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_whatever_is_refused_has_no_effect(
+    what: str, vault_is: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, labels = both_tables(40)
+    out, vault = tmp_path / "out", tmp_path / "vault"
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
+    halves = [tmp_path / "q" / name for name in ("part0000", "part0001")]
+    for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
+        write_request(rows, half, **ASKED)
+    if vault_is == "used":
+        answer(labels, halves[:1], tmp_path / "earlier", **given)
+    if what == "unknown id":
+        labels = labels[labels.id != features.id[30]]
+    if what == "output exists":
+        (out / "part0001").mkdir(parents=True)
+        (out / "part0001" / "file").touch()
+    if what == "output is a file":
+        out.touch()
+    if what == "output is below a file":
+        (tmp_path / "file").touch()
+        out = tmp_path / "file" / "out"
+    if what == "a draw that fails":
+        release = SubsetSelection.release
+
+        def fails(mechanism: Any, drawn: Any, **how: Any) -> Any:
+            calls.append(len(drawn))
+            if len(calls) == 2:
+                raise ValueError("a crafted part")
+            return release(mechanism, drawn, **how)
+
+        calls = list[int]()
+        monkeypatch.setattr(SubsetSelection, "release", fails)
+    if what == "a key that is none":
+        (tmp_path / "key").write_text("no key")
+        monkeypatch.setenv("LABELDP_SIGNING_KEY", str(tmp_path / "key"))
+    if what == "an edited release beside":
+        if vault_is == "new":
+            pytest.skip("a new vault has made no release")
+        _rewritten(tmp_path / "earlier", lambda x, _: x["ledger"].update(line="0"), "release.json")
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError):
+        answer(labels, halves, out, **given, **REFUSED[what], relabel=True)
+    locks = {str(vault / "lock")}
+    after = files_of(tmp_path)
+    assert {k: v for k, v in after.items() if k not in locks} == {
+        k: v for k, v in before.items() if k not in locks
+    }
+    assert vault.exists() == (vault_is == "used")
+
+
+def test_a_release_that_the_vault_forgot_is_refused_or_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state folder was lost with the vault, and the release that went out is still there."""
+    features, labels = both_tables(40)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
+    request = write_request(features, tmp_path / "request", **ASKED)
+    first = {**ASKED, "method": "laplace"}
+    answer(labels, write_request(features, tmp_path / "q", **first), tmp_path / "r", **given)
+    shutil.copytree(tmp_path / "vault", tmp_path / "backup")
+    answer(labels, request, tmp_path / "release", **given)
+    shutil.rmtree(tmp_path / "vault")
+    shutil.copytree(tmp_path / "backup", tmp_path / "vault")
+    monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "state"))
+    SharedVault(tmp_path / "vault", moved=True).epsilon()
+    with pytest.raises(ValueError, match="lost 1 lines"):
+        answer(labels, request, tmp_path / "again", **given)
+    found = answer(labels, request, tmp_path / "again", **given, moved=True)
+    assert found.new and found.total_epsilon == 3.0
+
+
+def test_a_second_ledger_of_the_same_people_is_refused_or_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    features, labels = both_tables(40)
+    features.to_csv("features.csv", index=False)
+    for name in ("labels_week1", "labels_week2"):
+        labels.to_csv(f"{name}.csv", index=False)
+    ran(*"request features.csv --id-column id --method subset --classes no,yes -o q".split())
+    end = "--id-column id --label-column bought --request q --epsilon 1 -o".split()
+    assert "labels_week1.vault is a new vault" in words("release", "labels_week1.csv", *end, "r1")
+    line = refusal("release", "labels_week2.csv", *end, "r2")
+    assert "40 of 40 names of this request are known to labels_week1.vault" in line.replace(
+        f"{tmp_path}/", ""
+    )
+    assert not Path("labels_week2.vault").exists() and not Path("r2").exists()
+    named = ("--vault", "labels_week2.vault")
+    assert "a new vault" in words("release", "labels_week2.csv", *end, "r2", *named)
+    shown = words("release", "labels_week2.csv", *end, "r3", "--vault", "labels_week1.vault")
+    assert "at no cost" in shown and "a new vault" not in shown
+
+
+def test_a_request_of_which_almost_nothing_is_known_is_refused(tmp_path: Path) -> None:
+    features, labels = both_tables(1000)
+    request = write_request(features, tmp_path / "request", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "missing": "no"}
+    others = labels.assign(id="V-" + labels.id)
+    limits: list[tuple[int, dict[str, Any]]] = [(0, {}), (9, {}), (400, {"most_missing": 0.5})]
+    for known, limit in limits:
+        table = pd.concat([labels[labels.id.isin(features.id[:known])], others])
+        words = rf"{1000 - known:,} of 1,000 ids of the request .*--most-missing SHARE"
+        with pytest.raises(ValueError, match=words):
+            answer(table, request, None, **given, vault=SharedVault(), **limit)
+    some = labels[labels.id.isin(features.id[:10])]
+    assert answer(some, request, None, **given, vault=SharedVault()).absent == 990
+    nobody = answer(others, request, None, **given, vault=SharedVault(), most_missing=1.0)
+    assert nobody.absent == 1000
+
+
+#: What a release may state that its noise does not have.
+UNTRUE: dict[str, Any] = {
+    "no epsilon": {"epsilon": 0},
+    "less": {"epsilon": 0.999},
+    "negative": {"epsilon": -1},
+    "more": {"epsilon": 2},
+    "infinite": {"epsilon": float("inf")},
+    "not a number": {"epsilon": float("nan")},
+    "other noise": {"asked_epsilon": 0.5, "epsilon": 0.5},
+    "a delta": {"delta": 0.1},
+    "a class more": {"classes": ["no", "yes", "perhaps"]},
+    "another method": {"method": "laplace"},
+    "another mechanism": {"mechanism": "Nothing"},
+}
+
+
+@pytest.mark.parametrize("untrue", UNTRUE)
+@pytest.mark.parametrize("method", ["subset", "moments", "randomized_response"])
+def test_a_release_that_states_less_than_its_noise_is_refused(
+    method: str, untrue: str, tmp_path: Path
+) -> None:
+    features, labels = both_tables(60)
+    request = write_request(features, tmp_path / "q", **{**ASKED, "method": method})
+    answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=SharedVault())
+    read_release(tmp_path / "r")
+    _rewritten(tmp_path / "r", lambda facts, _: facts.update(UNTRUE[untrue]), "release.json")
+    with pytest.raises(FileNotAsWritten):
+        read_release(tmp_path / "r")
+
+
+def test_a_release_answers_its_own_request_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    features, labels = both_tables(60)
+    features.to_csv("features.csv", index=False)
+    request = write_request(features, Path("q"), **ASKED)
+    answer(labels, request, Path("r"), **COLUMNS, epsilon=1.0, vault=SharedVault())
+    write_request(features[:30], Path("other"), **ASKED)
+    line = ("fit", "features.csv", "--release", "r", "--estimator", "logistic", "-o")
+    assert "answers the request" in refusal(*line, "m", "--request", "other")
+    assert "not compared" not in words(*line, "m")
+    for turned in (["yes", "no"], ["no", "oui"]):
+        _rewritten(Path("r"), lambda facts, _: facts.update(classes=turned), "release.json")  # noqa: B023
+        assert "does not answer" in refusal(*line, "m2")
+    Path("q").rename("elsewhere")
+    Path("away").mkdir()
+    Path("r").rename("away/r")
+    line = ("fit", "features.csv", "--release", "away/r", "--estimator", "logistic", "-o")
+    assert "1 releases were not compared with a request" in words(*line, "m3")
+    assert "does not answer" in refusal(*line, "m4", "--request", "elsewhere")
+
+
+def test_features_that_fit_refuses_are_not_requested(tmp_path: Path) -> None:
+    features, _ = both_tables(30)
+    for column in (["a"] * 29 + [[1, 2]], [1 + 2j] * 30):
+        with pytest.raises(ValueError):
+            write_request(features.assign(strange=column), tmp_path / "q", **ASKED)
+    assert not (tmp_path / "q").exists()
+
+
+def test_classes_may_have_commas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    features, _ = both_tables(30)
+    features.to_csv("features.csv", index=False)
+    asked = ("request", "features.csv", "--id-column", "id", "--method", "subset", "-o", "q")
+    ran(*asked, "--classes", '"yes, now", no')
+    assert party_files.read_request("q").classes == ("yes, now", "no")
+
+
+def test_a_release_killed_before_its_signature_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    key = tmp_path / "owner.pem"
+    key.write_bytes(Ed25519PrivateKey.generate().private_bytes(*pem))
+    monkeypatch.setenv("LABELDP_SIGNING_KEY", str(key))
+    features, labels = both_tables(30)
+    request = write_request(features, tmp_path / "q", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
+    answer(labels, request, tmp_path / "r", **given)
+    whole = files_of(tmp_path / "r")
+    with pytest.raises(ValueError, match="exists already"):
+        answer(labels, request, tmp_path / "r", **given)
+    (tmp_path / "r" / "signature.json").unlink()
+    assert not answer(labels, request, tmp_path / "r", **given).new
+    assert files_of(tmp_path / "r").keys() == whole.keys()
+    (tmp_path / "r" / "release.json").rename(tmp_path / "r" / "release.json.draft")
+    (tmp_path / "r" / "signature.json").unlink()
+    assert not answer(labels, request, tmp_path / "r", **given).new

@@ -27,7 +27,7 @@ from labeldp.platform.sweep.open_sweep import (
     known_ledger,
 )
 from labeldp.platform.sweep.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
-from labeldp.platform.vault.vault_store import SqliteStore, witness
+from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
@@ -67,26 +67,33 @@ def folder(tmp_path: Path) -> ResultsFolder:
     return folder
 
 
-@pytest.mark.parametrize("kept", ["sweep.json", "trials", "vault.lines"])
+@pytest.mark.parametrize("kept", ["sweep.json", "trials"])
 def test_a_deleted_vault_is_missed_by_whatever_is_left(folder: ResultsFolder, kept: str) -> None:
     folder.store.unlink()
     if kept != "sweep.json":
         (folder.path / "sweep.json").unlink()
     if kept != "trials":
         (folder.path / "trials" / f"{a_record().hash}.json").unlink()
-    if kept != "vault.lines":
-        witness(folder.store).unlink()
     with pytest.raises(ValueError, match=r"vault\.db is missing.*--results"):
         known_ledger(folder, moved=True)
     assert not folder.store.exists()
 
 
 def test_a_new_vault_in_its_place_is_refused(folder: ResultsFolder) -> None:
-    for path in (folder.store, witness(folder.store)):
-        path.unlink()
+    folder.store.unlink()
     SqliteStore(folder.store)
     with pytest.raises(ResultsFolderError, match=r"not the vault that this folder's sweep\.json"):
         known_ledger(folder, moved=True)
+
+
+def test_a_results_folder_that_was_restored_is_refused(folder: ResultsFolder) -> None:
+    older = folder.store.read_bytes()
+    line = a_charge("r2")
+    assert SqliteStore(folder.store).record(line, np.arange(3), lines=1)
+    folder.store.write_bytes(older)
+    with pytest.raises(StoreUnusable, match=r"vault\.db has lost 1 lines .*--moved"):
+        known_ledger(folder, moved=False)
+    assert [charge.event for charge in known_ledger(folder, moved=True)][1:] == [line.event]
 
 
 @pytest.mark.parametrize("finished", [True, False])

@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
@@ -242,8 +244,81 @@ def test_a_fit_whose_ledger_is_gone_is_missed(tmp_path: Path) -> None:
     ask(shared)
     ask(shared, rows="others")
     next((tmp_path / "vault" / "fits").glob("*/vault.db")).unlink()
-    with pytest.raises(StoreUnusable, match="is missing, with a ledger of 1 lines"):
+    with pytest.raises(StoreUnusable, match=r"vault has lost 1 lines .*moved=True"):
         SharedVault(tmp_path / "vault").epsilon()
+
+
+def _rsync(backup: Path, vault: Path) -> None:
+    """As `rsync --inplace --delete` does."""
+    for path in sorted(vault.rglob("*"), reverse=True):
+        there = backup / path.relative_to(vault)
+        if path.is_dir() and not there.exists():
+            path.rmdir()
+        elif path.is_file() and there.exists():
+            path.write_bytes(there.read_bytes())
+        elif path.is_file():
+            path.unlink()
+
+
+def _anew(backup: Path, vault: Path) -> None:
+    shutil.rmtree(vault)
+    shutil.copytree(backup, vault)
+
+
+def _over(backup: Path, vault: Path) -> None:
+    """As `cp -a` and `tar` do: what the backup has not stays."""
+    shutil.copytree(backup, vault, dirs_exist_ok=True)
+
+
+def _newest_fit(backup: Path, vault: Path) -> None:
+    shutil.rmtree(max((vault / "fits").iterdir(), key=lambda fit: fit.stat().st_ctime_ns))
+
+
+def _all_but_the_oldest(backup: Path, vault: Path) -> None:
+    """A backup from before vaults had an id."""
+    _rsync(backup, vault)
+    (vault / "id").unlink()
+
+
+@pytest.mark.parametrize("restore", [_rsync, _anew, _over, _newest_fit, _all_but_the_oldest])
+@pytest.mark.parametrize("persons", [False, True])
+def test_what_a_restored_vault_forgot_is_refused_or_charged_to_everybody(
+    persons: bool, restore: Any, tmp_path: Path
+) -> None:
+    def release(vault: SharedVault, rows: str, epsilon: float, people: Any) -> None:
+        side = PublicSide(rows=rows, classes="c", num_labels=6, people=np.array(people))
+        groups = Groups.of(np.arange(6) // 2, count=6, most=1)
+        side = side.of_persons(groups) if persons else side
+        labels = groups.rows_of(LABELS) if persons else LABELS
+        own = LabelVault(
+            labels=labels,
+            num_classes=2,
+            store=vault.store(side),
+            persons=groups.used if persons else None,
+        )
+        own.release(RandomizedResponse(epsilon=epsilon, num_classes=2))
+
+    folder, backup = tmp_path / "vault", tmp_path / "backup"
+    release(SharedVault(folder), "first", 1.0, range(6))
+    shutil.copytree(folder, backup)
+    if restore is not _newest_fit:
+        release(SharedVault(folder), "first", 0.5, range(6))
+    release(SharedVault(folder), "second", 0.25, range(10, 16))
+    before = SharedVault(folder).epsilon()
+    restore(backup, folder)
+    for use in (
+        lambda: release(SharedVault(folder), "third", 1.0, range(20, 26)),
+        lambda: SharedVault(folder).epsilon(),
+    ):
+        with pytest.raises(StoreUnusable, match=r"has lost \d lines .*moved=True"):
+            use()
+    moved = SharedVault(folder, moved=True)
+    # Nobody knows any more whose the lost lines are, so that everybody pays them.
+    forgotten = 0.75 if restore in (_rsync, _anew, _all_but_the_oldest) else 0.25
+    least = 1.0 + forgotten if restore is not _over else before
+    assert moved.epsilon() >= max(least, before)
+    assert SharedVault(folder).epsilon() == moved.epsilon(), "once, and for good"
+    release(SharedVault(folder), "third", 1.0, range(20, 26))
 
 
 @pytest.mark.parametrize("changed", ["renumbered", "gone", "pickled"])
@@ -260,12 +335,20 @@ def test_the_rows_of_a_charge_cannot_change_later(changed: str, tmp_path: Path) 
         SharedVault(tmp_path / "vault").epsilon()
 
 
-def test_a_copy_on_disk_is_refused_until_the_user_answers_for_it(tmp_path: Path) -> None:
+def test_of_two_copies_one_goes_on(tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"))
     shutil.copytree(tmp_path / "vault", tmp_path / "copy")
-    with pytest.raises(StoreUnusable, match=r"SharedVault\('.*copy', moved=True\)"):
-        SharedVault(tmp_path / "copy").epsilon()
-    assert SharedVault(tmp_path / "copy", moved=True).epsilon() == 1.0
+    ask(SharedVault(tmp_path / "copy"), rows="others")
+    with pytest.raises(StoreUnusable, match=r"SharedVault\('.*vault', moved=True\)"):
+        ask(SharedVault(tmp_path / "vault"), rows="others")
+    assert SharedVault(tmp_path / "copy").epsilon() == 2.0
+    assert SharedVault(tmp_path / "vault", moved=True).epsilon() == 2.0
+
+
+def test_threads_that_open_a_new_vault_together_agree_on_its_id(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        ids = set(threads.map(lambda _: SharedVault(tmp_path / "vault").id, range(8)))
+    assert len(ids) == 1 and SharedVault().id is None
 
 
 CLASSES = 3

@@ -111,7 +111,7 @@ def test_an_edit_is_named(
     attack(folder)
     assert problem in words("verify", str(folder), "--key", owner, code=1)
     if SIGNATURE not in problem and "added" not in problem:
-        with pytest.raises(ValueError, match="is not as it was signed, so nothing is signed again"):
+        with pytest.raises(ValueError, match="is not as it was signed, so nothing is released"):
             sign_folder(folder, records=True)
 
 

@@ -1,6 +1,6 @@
 """vault_store: charges and releases land together, last, and belong to one set of labels.
 
-A renamed store is itself; a copied or forgetful one is refused; its ledger is read as it lies.
+A renamed store is itself; one that forgot lines is refused; its ledger is read as it lies.
 """
 
 import io
@@ -35,8 +35,8 @@ from labeldp.platform.vault.vault_store import (
     SqliteStore,
     StoreUnusable,
     read_ledger,
-    witness,
 )
+from labeldp.platform.vault.witness import Witness, WitnessUnusable, not_among, state_folder
 from tests.platform.sweep.examples import mode
 
 LABELS = np.array([0, 1, 2, 1, 0])
@@ -216,132 +216,153 @@ def path(tmp_path: Path) -> Path:
     return store.path
 
 
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of this test's own."""
+    monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 def test_a_renamed_folder_goes_on(path: Path) -> None:
     before = SqliteStore(path).id
     moved = path.parent.rename(path.parent.with_name("elsewhere")) / path.name
-    # A driver that was killed between ledger and witness goes on, too.
-    witness(moved).write_text(f"{before} 1\n")
     assert SqliteStore(moved).id == before
     SqliteStore(moved).record(charge("c"), np.arange(3), lines=2)
     moved.parent.rename(path.parent)  # and back again
-    moved.parent.mkdir()
-    moved.write_bytes(b"something else" * 100)  # that has its last name meanwhile: no copy of it
     assert len(SqliteStore(path).charges()) == 3
 
 
-def test_a_copy_is_refused_until_the_user_says_that_it_moved(path: Path) -> None:
+@pytest.mark.parametrize("opened", ["before", "after"])
+def test_a_copy_is_refused_once_the_other_one_went_on(path: Path, opened: str) -> None:
     copy = path.parent.with_name("copy") / path.name
     shutil.copytree(path.parent, copy.parent)
-    words = f"{copy} is a copy of the vault that was made at {path},.* --moved"
-    with pytest.raises(StoreUnusable, match=words):
-        SqliteStore(copy)
-    SqliteStore(path)  # the original is none
     assert read_ledger(copy).vault == read_ledger(path).vault
     assert read_ledger(copy).contents() == read_ledger(path).contents()
-    # Another mount of the same file is not a copy.
-    assert not vault_store._another_is_at(path, path, SqliteStore(path).id)
-    SqliteStore(copy, moved=True)
-    assert len(SqliteStore(copy).charges()) == 2, "once is enough"
-
-
-def test_an_original_that_was_renamed_is_refused_while_its_copy_has_its_place(path: Path) -> None:
-    copy, away = path.parent.with_name("copy"), path.parent.with_name("away")
-    shutil.copytree(path.parent, copy)
-    path.parent.rename(away)
-    copy.rename(path.parent)
-    for store in (path, away / path.name):
-        with pytest.raises(StoreUnusable, match="--moved"):
-            SqliteStore(store)
-
-
-def test_equal_numbers_may_be_copies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New file systems count files from one: a copy may well have the original's number."""
-
-    class Another:
-        f_fsid = os.statvfs(path).f_fsid + 1
-
-    monkeypatch.setattr("os.statvfs", lambda path: Another)
-    with pytest.raises(StoreUnusable, match=r"is a copy.*--moved"):
+    # Until then both are one and the same, and so are the releases that they hand out.
+    second = SqliteStore(copy) if opened == "before" else None
+    assert SqliteStore(path).record(charge("c"), np.arange(3), lines=2)
+    words = f"{copy} has lost 1 lines of its ledger that .* a copy of a vault that went on"
+    with pytest.raises(StoreUnusable, match=words):
+        if second is not None:
+            second.record(charge("c"), np.ones(3), lines=2)
+        SqliteStore(copy)
+    assert "lost 1 lines" in read_ledger(copy).problems[0] and read_ledger(path).problems == ()
+    again = SqliteStore(copy, moved=True)  # both draws of it, if there were two
+    assert len(SqliteStore(copy).charges()) == len(again.charges()) == 3 + (opened == "before")
+    with pytest.raises(StoreUnusable, match="has lost"):
+        again.record(charge("d"), np.ones(3), lines=len(again.charges()))
         SqliteStore(path)
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_a_store_that_forgot_lines_is_refused(path: Path, tmp_path: Path, moved: bool) -> None:
+def _in_place(older: Path, path: Path) -> None:
+    path.write_bytes(older.read_bytes())
+
+
+def _anew(older: Path, path: Path) -> None:
+    path.unlink()
+    shutil.copy2(older, path)
+
+
+@pytest.mark.parametrize("restore", [_in_place, _anew, shutil.copy, os.replace])
+def test_what_a_restored_store_forgot_is_refused_or_charged_to_everybody(
+    path: Path, tmp_path: Path, restore: Any
+) -> None:
     older = Path(shutil.copy(path, tmp_path / "older"))
-    SqliteStore(path).record(charge("c"), np.arange(3), lines=2)
-    path.write_bytes(older.read_bytes())  # as `cp` does: the same file, with less in it
-    with pytest.raises(StoreUnusable, match=r"lost lines.*holds 2, and 3 lines are known"):
-        SqliteStore(path, moved=moved)
+    line = charge("c", PureEvent(epsilon=0.25), np.array([1]))
+    assert SqliteStore(path).record(line, np.arange(3), lines=2)
+    restore(older, path)
+    with pytest.raises(StoreUnusable, match=r"lost 1 lines .*--moved"):
+        SqliteStore(path)
     (problem,) = read_ledger(path).problems
-    assert "it holds 2, and 3 are known" in problem
+    assert "lost 1 lines" in problem
+    for _ in range(2):  # once
+        *_, lost = SqliteStore(path, moved=True).charges()
+        assert (lost.event, lost.indices, lost.mechanism) == (line.event, None, line.mechanism)
+    store = SqliteStore(path)
+    assert read_ledger(path).problems == () and len(store.charges()) == 3
+    assert store.release("c") is None
+    # It is drawn again, and paid for twice.
+    assert store.record(line, np.ones(3), lines=3) and len(SqliteStore(path).charges()) == 4
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_a_witness_that_is_gone_or_damaged_is_missed(path: Path, moved: bool) -> None:
-    witness(path).write_text("")
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is damaged"):
-        SqliteStore(path, moved=moved)
-    (problem,) = read_ledger(path).problems
-    assert "is damaged" in problem
-    witness(path).unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing.*it holds 2;.*--results"):
-        SqliteStore(path, moved=moved)
-    execute(path, "DROP TABLE identity")
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing"):
-        SqliteStore(path, moved=moved)
-    assert not witness(path).exists()
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE charges SET event = replace(event, '1.0', '0.1') WHERE position = 1",
+        "UPDATE charges SET indices = x'00' WHERE position = 1",
+        "DELETE FROM charges WHERE position = 1",
+        "DELETE FROM charges",
+    ],
+)
+def test_an_edited_ledger_is_refused(path: Path, edit: str) -> None:
+    if "indices" in edit:
+        SqliteStore(path).record(charge("c"), np.arange(3), lines=2)
+        edit = edit.replace("x'00'", "NULL").replace("position = 1", "key = 'c'")
+        edit = edit.replace("indices = NULL", "mechanism = '{}'")
+    execute(path, edit)
+    with pytest.raises(StoreUnusable, match="or was edited"):
+        SqliteStore(path)
 
 
-def test_one_line_is_missed_like_many(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "vault.db")
-    empty = store.path.read_bytes()
-    store.record(charge("a"), np.zeros(2), lines=0)
-    kept = witness(store.path).read_text()
-    witness(store.path).unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.lines is missing.*it holds 1;"):
-        SqliteStore(store.path)
-    witness(store.path).write_text(kept)
-    store.path.write_bytes(empty)
-    with pytest.raises(StoreUnusable, match=r"lost lines.*holds 0, and 1 lines are known"):
-        SqliteStore(store.path)
+def test_another_machine_is_named_until_the_user_answers_for_the_store(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.environ["LABELDP_STATE"]
+    monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "another"))
+    with pytest.raises(StoreUnusable, match=r"last seen by another state folder .*--moved"):
+        SqliteStore(path)
+    assert SqliteStore(path, moved=True).record(charge("c"), np.arange(3), lines=2)
+    assert len(SqliteStore(path).charges()) == 3
+    monkeypatch.setenv("LABELDP_STATE", here)
+    assert len(SqliteStore(path).charges()) == 3, "each has seen it"
+    # One that nobody has paid to, or that is older than state folders, is known from now on.
+    SqliteStore(tmp_path / "new.db")
+    execute(path, "DROP TABLE known_to")
+    monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "third"))
+    SqliteStore(tmp_path / "new.db")
+    assert len(SqliteStore(path).charges()) == 3
+    assert len(Witness().of_store(SqliteStore(path).id)) == 3
 
 
-def test_a_witness_is_written_after_its_line_only_and_its_failure_costs_no_release(
+def test_the_witness_knows_a_line_before_its_release_is_handed_out(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A start that wrote it could overwrite the one of a line that another process added meanwhile.
-    before = witness(path).stat().st_ino
     store = SqliteStore(path)
-    assert witness(path).stat().st_ino == before
 
     def full(*_: object) -> None:
-        raise OSError("No space left on device")
+        raise WitnessUnusable("No space left on device")
 
-    monkeypatch.setattr(vault_store, "_testify", full)
-    assert store.record(charge("c"), np.arange(3), lines=2)
-    assert SqliteStore(path).release("c") is not None and len(store.charges()) == 3
-
-
-def test_a_store_that_is_gone_or_replaced_is_refused(path: Path, tmp_path: Path) -> None:
-    path.unlink()
-    with pytest.raises(StoreUnusable, match=r"vault\.db is missing.*a ledger of 2 lines"):
-        SqliteStore(path)
-    assert not path.exists()
-    shutil.copy(SqliteStore(tmp_path / "other.db").path, path)
-    with pytest.raises(StoreUnusable, match="another vault was here"):
-        SqliteStore(path, moved=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Witness, "add_first", full)
+        with pytest.raises(WitnessUnusable):
+            store.record(charge("c"), np.arange(3), lines=2)
+    # It is charged and kept, and the next start hands it out.
+    again = SqliteStore(path)
+    assert again.release("c") is not None and len(again.charges()) == 3
+    assert not_among(again.lines(), Witness().of_store(again.id)) == []
 
 
-def test_a_new_store_has_a_witness_before_it_spends(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "vault.db")
-    assert witness(store.path).read_text() == f"{store.id} 0\n"
-    assert read_ledger(store.path).labels == "", "it has none yet"
-    # One of no lines says nothing against a new store, nor is it missed.
-    store.path.unlink()
-    again = SqliteStore(store.path)
-    assert witness(store.path).read_text() == f"{again.id} 0\n"
-    witness(store.path).unlink()
-    assert SqliteStore(store.path).id == again.id
+def test_a_state_folder_that_cannot_be_written_stops_releases(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.write_text("a file")
+    with pytest.raises(WitnessUnusable, match=r"LABELDP_STATE is .*set LABELDP_STATE to a folder"):
+        SqliteStore(tmp_path / "vault.db")
+    state.unlink()
+    SqliteStore(tmp_path / "vault.db")
+    assert mode(state) == 0o700 and mode(state / "vaults.db") == 0o600
+    (state / "vaults.db").write_bytes(b"something else" * 100)
+    with pytest.raises(WitnessUnusable, match="not a database"):
+        SqliteStore(tmp_path / "vault.db")
+
+
+def test_the_state_folder_is_where_users_expect_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LABELDP_STATE")
+    monkeypatch.setenv("HOME", "/home/anna")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    assert state_folder() == Path("/home/anna/.local/state/labeldp")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert state_folder() == Path("/state/labeldp")
 
 
 def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""What vaults have paid, kept apart from them: in the state folder of the user.
+
+A vault that was restored from a backup has forgotten releases that went out, and would draw them
+again with other noise. A copy never hears of the releases of the other one. Nothing that lies in
+the vault tells. So each line of its ledger is known here too, before its release is handed out.
+A vault without one of these lines is refused, or charged with it.
+
+A vault knows by which state folders it is known (`Witness.id`): without one of them, on another
+machine, nobody can say whether it is complete.
+"""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from labeldp.trainers.data.files import private_file, private_folder
+
+STATE = "LABELDP_STATE"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS state (id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS lines (
+    vault TEXT NOT NULL, store TEXT NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL,
+    key TEXT NOT NULL, event TEXT NOT NULL, mechanism TEXT NOT NULL,
+    failure_probability REAL NOT NULL,
+    PRIMARY KEY (store, digest));
+CREATE INDEX IF NOT EXISTS lines_of_vaults ON lines (vault);
+"""
+
+
+class WitnessUnusable(ValueError):
+    """A state folder that can't be read or written; the message has cause and fix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of a ledger: enough to recognize it, and to charge it to everybody.
+
+    Attributes:
+        store: Id of its store; a shared vault has several.
+        position: From 1, in its store.
+        digest: Of all that the line says.
+        key: Of its release.
+        event: Its price, as JSON.
+        mechanism: Name and parameters, as JSON.
+    """
+
+    store: str
+    position: int
+    digest: str
+    key: str
+    event: str
+    mechanism: str
+    failure_probability: float
+
+    @property
+    def lost_key(self) -> str:
+        """Key of the charge that stands for this line in a vault that had lost it."""
+        return f"lost {self.digest}"
+
+
+def not_among(known: Iterable[Line], own: Iterable[Line]) -> list[Line]:
+    """Return the known lines that a vault has neither as they were nor as lost ones."""
+    own = tuple(own)
+    digests, keys = {line.digest for line in own}, {line.key for line in own}
+    return [line for line in known if not (line.digest in digests or line.lost_key in keys)]
+
+
+def state_folder() -> Path:
+    """Return LABELDP_STATE, or else `labeldp` in XDG_STATE_HOME or in ~/.local/state."""
+    if named := os.environ.get(STATE):
+        return Path(named).expanduser().absolute()
+    base = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    return base.absolute() / "labeldp"
+
+
+class Witness:
+    """The lines of all vaults of a user, in one file, which several processes may use."""
+
+    def __init__(self) -> None:
+        """Open it, or create it.
+
+        Raises:
+            WitnessUnusable: It can't be written, so that no vault may release anything.
+        """
+        with _explained():
+            folder = state_folder()
+            self._path = folder / "vaults.db"
+            if not self._path.exists():
+                private_folder(folder)
+            private_file(self._path)
+            with self._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                row = (secrets.token_hex(16),)
+                connection.execute(
+                    "INSERT INTO state SELECT ? WHERE NOT EXISTS (SELECT * FROM state)", row
+                )
+                (self.id,) = connection.execute("SELECT id FROM state").fetchone()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        opened = closing(sqlite3.connect(self._path, timeout=60, isolation_level=None))
+        with _explained(), opened as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+
+    def of_store(self, store: str) -> list[Line]:
+        """Return the known lines of a store."""
+        return self._lines("store = ?", store)
+
+    def of_vault(self, vault: str) -> list[Line]:
+        """Return the known lines of all stores of a vault."""
+        return self._lines("vault = ?", vault)
+
+    def vault_of(self, stores: Iterable[str]) -> str | None:
+        """Return the vault that has one of these stores; None where none is known."""
+        with self._connection() as connection:
+            for store in stores:
+                query = "SELECT vault FROM lines WHERE store = ?"
+                if found := connection.execute(query, (store,)).fetchone():
+                    return str(found[0])
+        return None
+
+    def add(self, vault: str, lines: Iterable[Line]) -> None:
+        """Keep lines of a vault; those that are known stay as they are."""
+        if rows := list(lines):
+            with self._connection() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                self._insert(connection, vault, rows)
+
+    def add_first(self, vault: str, line: Line) -> bool:
+        """Keep a new line; False, and nothing kept, where another one is known in its place."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            query = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
+            place = (line.store, line.position, line.digest)
+            if connection.execute(query, place).fetchone():
+                return False
+            self._insert(connection, vault, [line])
+        return True
+
+    def _insert(self, connection: sqlite3.Connection, vault: str, lines: Iterable[Line]) -> None:
+        query = "INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        connection.executemany(query, [(vault, *astuple(line)) for line in lines])
+
+    def _lines(self, condition: str, *values: str | int) -> list[Line]:
+        columns = tuple(Line.__dataclass_fields__)
+        query = f"SELECT {', '.join(columns)} FROM lines WHERE {condition} ORDER BY store, position"
+        with self._connection() as connection:
+            rows = connection.execute(query, values).fetchall()
+        return [Line(**dict(zip(columns, row, strict=True))) for row in rows]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+        if isinstance(error, WitnessUnusable):
+            raise
+        raise WitnessUnusable(
+            f"{STATE} is {os.environ.get(STATE) or 'not set'}, and what vaults have paid can't be "
+            f"kept there ({error}); without it a vault that was restored from a backup would "
+            f"release twice, so nothing is released: set {STATE} to a folder of your own that lasts"
+        ) from error
