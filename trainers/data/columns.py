@@ -3,6 +3,7 @@
 Numbers are standardized and text becomes one column per category, both as the training rows have
 them. A number that is missing becomes the median of its column; where training rows lack some, an
 indicator column marks them. Missing text is a category of its own. Dates are days since 1970.
+Text that is all numbers or dates of one form (`written`) is read so, and the form is kept.
 
 Their preparation is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
 prepares these rows, testing rows, and every row that a model predicts later.
@@ -19,6 +20,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING as REQUIRED
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -26,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.files import FileRefused, check_unpacked
+from labeldp.trainers.data.written import MISSING, form_of, forms_in, in_words, values_in
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
@@ -73,10 +76,18 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     raise RowsRefused(f"column {name!r} holds {array.dtype}; {_AS_IN_TRAINING}")
 
 
-def learned_values(name: str, column: Any) -> NDArray[Any]:
-    """Return a column of training rows: as `column_values`, and text that is all dates as dates."""
+def learned_values(name: str, column: Any) -> tuple[NDArray[Any], str]:
+    """Return a column of training rows, and the form in which its text is read; "" for none.
+
+    As `column_values`, and text that is all numbers or dates of one form as these.
+    """
     values = column_values(name, column)
-    return _dates_in(values) if values.dtype.kind == "O" and _all_dates(values) else values
+    if values.dtype.kind != "O":
+        return values, ""
+    if _all_dates(values):
+        return _dates_in(values), ""
+    form = form_of([text for text in values if text is not None])
+    return (values_in(values.tolist(), form), form) if form else (values, "")
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -102,6 +113,9 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
                 f"of {MOST_CHARACTERS:,} characters at most: leave the column out "
                 f"(data.drop={name}), or turn its text into numbers first"
             )
+        words = {text for text in set(present) if text.strip() in MISSING}
+        if words:
+            missing = missing | np.array([text in words for text in array.tolist()])
         return _with_none(array, missing)
     if kind == "boolean":
         if not missing.any():
@@ -109,7 +123,9 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
         return _utc(array)
-    if kind not in ("decimal", "empty"):
+    if kind == "time":
+        present = np.array([at.hour + at.minute / 60 + at.second / 3600 for at in present])
+    elif kind not in ("decimal", "empty"):
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
@@ -158,14 +174,13 @@ def _all_dates(column: NDArray[Any]) -> bool:
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
     """Return why a column seems to name single rows rather than describe them, or None."""
+    column, _ = learned_values(name, column)
     missing = is_missing(column)
     present = column[~missing]
-    text = column.dtype.kind == "O"
     if not len(present):
         return "it has no value in any training row"
+    text = column.dtype.kind == "O"
     if len(present) < 5 or column.dtype.kind not in "iufO":
-        return None
-    if text and _all_dates(column):
         return None
     if column.dtype.kind == "f" and not np.equal(np.floor(present), present).all():
         return None
@@ -178,8 +193,10 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return f"{said}, and its name looks like an identifier"
     if share <= (0.9 if text else 0.95):
         return None
-    if text and len(present) >= 20 and not len(slips(present)):
-        return f"{said}, all text"
+    if text and len(present) >= 20:
+        seems, places = slips(present)
+        if not len(places):
+            return f"{said}, {seems or 'all text'}"
     # In a table of some length, whole numbers without gaps number the rows.
     long = not text and len(present) >= 100
     if long and float(present.max()) - float(present.min()) < 2 * len(present):
@@ -187,10 +204,28 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     return None
 
 
-def slips(column: NDArray[Any]) -> NDArray[np.intp]:
-    """Return rows of text that keep a column from being numbers, where nine in ten are numbers."""
-    places = [row for row, text in enumerate(column) if text is not None and not is_number(text)]
-    return np.array(places if len(places) <= 0.1 * len(column) else [], dtype=np.intp)
+def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
+    """Return what text seems to be though it can't be read so, and the rows in the way.
+
+    Nothing ("") for other text; no rows where no form is that of nine rows in ten.
+    """
+    present = np.flatnonzero(~is_missing(column))
+    texts = column[present].tolist()
+    read = {form: values_in(texts, form) for form in forms_in(texts)}
+    fits = {form: values == values for form, values in read.items()}
+    if not fits or np.logical_or.reduce([*fits.values()]).mean() < 0.9:
+        return "", present[:0]
+    form = max(fits, key=lambda each: fits[each].sum())
+    share = fits[form].mean()
+    if share < 0.9:
+        return (
+            f"numbers or dates of several forms, such as {in_words(form)}: write all in one",
+            present[:0],
+        )
+    if share < 1:
+        return in_words(form), present[~fits[form]]
+    said = "dates, and whether day or month comes first is not clear: write them as 2026-12-31"
+    return said if form.startswith("%") else "", present[:0]
 
 
 def is_number(text: Any) -> bool:
@@ -352,6 +387,8 @@ class Stored:
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         given: dict[str, Any] = {}
         for each in fields(cls):  # type: ignore[arg-type]
+            if each.name not in {*arrays, *described} and each.default is not REQUIRED:
+                continue  # of a version before this field
             of = arrays[each.name] if each.name in arrays else described[each.name]
             if isinstance(of, list):
                 of = tuple(
@@ -406,6 +443,7 @@ class Numbers(Step):
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
         dates: Whether it is one column of dates, taken as days.
+        form: Of the text of such a column, or of one of numbers (see `written`).
     """
 
     kind: ClassVar[str] = "numbers"
@@ -416,9 +454,12 @@ class Numbers(Step):
     indicated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     names: tuple[str, ...] | None = None
     dates: bool = False
+    form: str = ""
 
     @classmethod
-    def fit(cls, train: NDArray[Any], *, names: Sequence[str] | None = None) -> "Numbers":
+    def fit(
+        cls, train: NDArray[Any], *, names: Sequence[str] | None = None, form: str = ""
+    ) -> "Numbers":
         """Learn from the training rows: numbers [N, D], NaN where one is missing, or dates."""
         if dates := train.dtype.kind == "M":
             train = _days(train)
@@ -443,6 +484,7 @@ class Numbers(Step):
             indicated=np.flatnonzero((gaps > 0) & (gaps < len(train))),
             names=None if names is None else tuple(names),
             dates=dates,
+            form=form,
         )
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
@@ -450,6 +492,8 @@ class Numbers(Step):
 
         `what` is a noun for messages.
         """
+        if self.form:
+            rows = {name: _as_written(name, column, self.form) for name, column in rows.items()}
         if self.dates:
             rows = {name: _as_days(name, column) for name, column in rows.items()}
         width = len(self.mean)
@@ -483,6 +527,18 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
             with np.errstate(over="ignore", invalid="ignore"):
                 median[place] = np.median(column)
     return median, gaps
+
+
+def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
+    if column.dtype.kind != "O":
+        return column
+    values = values_in(column.tolist(), form)
+    if len(bad := np.flatnonzero((values != values) & ~is_missing(column))):
+        raise RowsRefused(
+            f"row {bad[0]}, column {name!r} is {column[bad[0]]!r}; the training rows had "
+            f"{in_words(form)} there: write all rows so"
+        )
+    return values
 
 
 def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -564,13 +620,13 @@ class Columns(Step):
         """Learn from training rows: column name -> values [N], as `column_values` takes them."""
         parts: list[Numbers | Categories] = []
         for name, given in train.items():
-            column = learned_values(name, given)
+            column, form = learned_values(name, given)
             if column.dtype.kind == "b":
                 column = column.astype(str).astype(object)
             if column.dtype.kind == "O":
                 parts.append(Categories.fit(column, name=name))
             else:
-                parts.append(Numbers.fit(column[:, None], names=[name]))
+                parts.append(Numbers.fit(column[:, None], names=[name], form=form))
         return cls(names=tuple(train), parts=tuple(parts))
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
