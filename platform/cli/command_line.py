@@ -564,9 +564,7 @@ VERBS = (
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or a results folder with --trial"),
         argument(
-            "data",
-            "DATA",
-            "rows with the columns of training: .parquet, .csv, .xlsx, .npy, .npz[:key]",
+            "data", "DATA", "rows with columns as in training: .parquet, .csv, .xlsx, .npy, .npz"
         ),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
         option("--trial", "first digits of the trial's hash", "HASH"),

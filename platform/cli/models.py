@@ -124,8 +124,7 @@ def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None =
         return read_array(address, what="rows")
     if path.suffix not in (".csv", ".parquet", ".xlsx"):
         raise ArrayFileError(
-            f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save the rows as one "
-            "of them"
+            f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save it as one of them"
         )
     try:
         if path.suffix != ".parquet":

@@ -127,23 +127,17 @@ def _shown(parts: Iterable[Any], work: str) -> Iterable[Any]:
 
 
 def release(
-    *,
-    labels: str,
-    request: str,
-    vault: str | None,
-    dry_run: bool,
-    out: str | None,
-    encoding: str | None = None,
-    **how: Any,
+    *, labels: str, request: str, vault: str | None, dry_run: bool, out: str | None, **how: Any
 ) -> Answer:
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
+    encoding = how.pop("encoding", None)
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
     found = two_parties.answer(
-        _table(labels, *columns, label=how["label_column"], encoding=encoding),
+        _table(labels, *columns, as_written=[how["label_column"]], encoding=encoding),
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
@@ -277,23 +271,16 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(
-    file: str, *text: str, label: str | None = None, encoding: str | None = None
-) -> pd.DataFrame:
-    """A `.csv`, `.xlsx` or `.parquet`; columns named by `text` are read as text.
-
-    Of a table of labels they are read alone, and the labels as they are written.
-    """
+def _table(file: str, *text: str, as_written: Sequence[str] = (), encoding: Any) -> pd.DataFrame:
+    """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
     if path.suffix in (".csv", ".xlsx"):
-        found: pd.DataFrame = csv_table(
-            path, text=text, as_written=[label] if label else [], encoding=encoding
-        ).to_pandas()
+        table = csv_table(path, text=text, as_written=as_written, encoding=encoding)
     elif path.suffix == ".parquet":
-        table = parquet_table(path, columns=text if label else None)
-        found = table.to_pandas()
+        table = parquet_table(path, columns=text if as_written else None)
     else:
         raise ValueError(f"{file} is not a .csv, .xlsx or .parquet; save the table as one of them")
+    found: pd.DataFrame = table.to_pandas()
     return found
 
 

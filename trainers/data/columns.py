@@ -28,7 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.files import FileRefused, check_unpacked
-from labeldp.trainers.data.written import MISSING, form_of, forms_in, in_words, values_in
+from labeldp.trainers.data.written import (
+    ISO,
+    MISSING,
+    form_of,
+    forms_in,
+    in_words,
+    of_dates,
+    values_in,
+)
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
@@ -39,7 +47,6 @@ _CHUNK_ROWS = 65_536
 _NUMBERS = "biuf"
 _AS_IN_TRAINING = "turn it into numbers or text first, as for the training rows"
 _DAY = np.timedelta64(1, "D")
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 
 #: Words for identifiers, at an end of a column's name.
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "identifier", "rowid", "ssn"})
@@ -82,11 +89,8 @@ def learned_values(name: str, column: Any) -> tuple[NDArray[Any], str]:
     As `column_values`, and text that is all numbers or dates of one form as these.
     """
     values = column_values(name, column)
-    if values.dtype.kind != "O":
-        return values, ""
-    if _all_dates(values):
-        return _dates_in(values), ""
-    form = form_of([text for text in values if text is not None])
+    text = values.dtype.kind == "O"
+    form = form_of([each for each in values if each is not None]) if text else ""
     return (values_in(values.tolist(), form), form) if form else (values, "")
 
 
@@ -113,9 +117,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
                 f"of {MOST_CHARACTERS:,} characters at most: leave the column out "
                 f"(data.drop={name}), or turn its text into numbers first"
             )
-        words = {text for text in set(present) if text.strip() in MISSING}
-        if words:
-            missing = missing | np.array([text in words for text in array.tolist()])
+        if words := {text for text in set(present) if text.strip() in MISSING}:
+            missing |= np.array([text in words for text in array.tolist()])
         return _with_none(array, missing)
     if kind == "boolean":
         if not missing.any():
@@ -150,26 +153,13 @@ def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnat(since), np.nan, since / _DAY)
 
 
-def _utc(dates: Any, **how: Any) -> NDArray[Any]:
+def _utc(dates: Any) -> NDArray[Any]:
     """Dates as `datetime64` [N], without their zone."""
     import pandas as pd
 
     series = pd.Series(dates, dtype=object)
-    times: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
+    times: NDArray[Any] = pd.to_datetime(series, utc=True).dt.tz_localize(None).to_numpy()
     return times
-
-
-def _dates_in(column: NDArray[Any]) -> NDArray[Any]:
-    """Text as dates [N]; NaT where it is not an ISO date."""
-    text = [each if each is not None and _ISO_DATE.fullmatch(each) else None for each in column]
-    # A month 13 has the form of a date.
-    return _utc(text, format="ISO8601", errors="coerce")
-
-
-def _all_dates(column: NDArray[Any]) -> bool:
-    missing = is_missing(column)
-    first = next((text for text in column if text is not None), "")
-    return bool(_ISO_DATE.fullmatch(first)) and bool((np.isnat(_dates_in(column)) <= missing).all())
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
@@ -218,14 +208,12 @@ def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
     form = max(fits, key=lambda each: fits[each].sum())
     share = fits[form].mean()
     if share < 0.9:
-        return (
-            f"numbers or dates of several forms, such as {in_words(form)}: write all in one",
-            present[:0],
-        )
-    if share < 1:
-        return in_words(form), present[~fits[form]]
-    said = "dates, and whether day or month comes first is not clear: write them as 2026-12-31"
-    return said if form.startswith("%") else "", present[:0]
+        said = f"numbers or dates of several forms, such as {in_words(form)}: write all in one"
+        return said, present[:0]
+    if share == 1:
+        said = "dates, and whether the day or the month is first is not clear: write 2026-12-31"
+        return said if of_dates(form) else "", present[:0]
+    return in_words(form), present[~fits[form]]
 
 
 def is_number(text: Any) -> bool:
@@ -492,10 +480,8 @@ class Numbers(Step):
 
         `what` is a noun for messages.
         """
-        if self.form:
-            rows = {name: _as_written(name, column, self.form) for name, column in rows.items()}
-        if self.dates:
-            rows = {name: _as_days(name, column) for name, column in rows.items()}
+        if form := self.form or (ISO if self.dates else ""):
+            rows = {name: _as_written(name, column, form) for name, column in rows.items()}
         width = len(self.mean)
         matrix = matrix_of(rows, width=width, names=self.names)
         refuse_infinite(matrix, what=what, names=self.names)
@@ -530,30 +516,15 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
-    if column.dtype.kind != "O":
-        return column
-    values = values_in(column.tolist(), form)
-    if len(bad := np.flatnonzero((values != values) & ~is_missing(column))):
-        raise RowsRefused(
-            f"row {bad[0]}, column {name!r} is {column[bad[0]]!r}; the training rows had "
-            f"{in_words(form)} there: write all rows so"
-        )
-    return values
-
-
-def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    missing = is_missing(column)
-    if missing.all():
-        return np.full(len(column), np.nan)
-    dates = _dates_in(column) if column.dtype.kind == "O" else column
-    if dates.dtype.kind != "M":
-        raise RowsRefused(f"column {name!r} holds numbers; the training rows had dates there")
-    if len(bad := np.flatnonzero(np.isnat(dates) & ~missing)):
-        raise RowsRefused(
-            f"row {bad[0]}, column {name!r} is not a date; the training rows had dates "
-            "there: write them as 2026-12-31"
-        )
-    return _days(dates)
+    missing, had = is_missing(column), f"the training rows had {in_words(form)} there"
+    if column.dtype.kind == "O":
+        values = values_in(column.tolist(), form)
+        if len(bad := np.flatnonzero((values != values) & ~missing)):
+            raise RowsRefused(f"row {bad[0]}, column {name!r} is {column[bad[0]]!r}; {had}")
+        column = values
+    elif of_dates(form) and column.dtype.kind != "M" and not missing.all():
+        raise RowsRefused(f"column {name!r} holds numbers; {had}")
+    return _days(column) if column.dtype.kind == "M" else column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -260,13 +260,13 @@ def _stated_classes(
         )
     listed, count = next(iter(names), None), counts.pop()
     if listed is not None:
-        _refuse_equal_classes([*map(class_name, listed)])
+        _refuse_equal_classes(listed)
     _validate.whole(minimum=2, num_classes=count)
     return count, listed
 
 
 def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
-    if len(set(classes)) < max(2, len(classes)):
+    if len(set(map(class_name, classes))) < max(2, len(classes)):
         raise ValueError(
             f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
             "each once"
@@ -274,57 +274,29 @@ def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
 
 
 def label_numbers(
-    labels: NDArray[Any], classes: int | Sequence[str], *, what: str, secret: bool = True
+    labels: NDArray[Any], classes: int | Sequence[Hashable], *, what: str, secret: bool = True
 ) -> NDArray[np.int64]:
     """Return labels [N] as places among the classes: by name, each whatever the others are.
 
     Numbers are names, too. K classes without names are called 0 to K-1.
     """
-    if labels.dtype.kind in "iu" and isinstance(classes, int):
-        places = np.where((labels >= 0) & (labels < classes), labels, -1).astype(np.int64)
+    names = range(classes) if isinstance(classes, int) else classes
+    _refuse_equal_classes(names)
+    if labels.dtype.kind in "biuf":
+        distinct, inverse = np.unique(labels, return_inverse=True)
+        places = class_places(distinct.tolist(), names)[inverse]
     else:
-        names = range(classes) if isinstance(classes, int) else classes
         places = class_places(labels.tolist(), names)
-    if not (places < 0).any():
-        return places
-    stated = f"0 to {classes - 1}" if isinstance(classes, int) else classes
-    found = None if secret else labels[places < 0][0]
-    raise DataFileError(_unknown_label(places, stated, what, found))
-
-
-def places_among(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Return secret labels of any kind as their places among the ordered classes [N]."""
-    _refuse_equal_classes(classes)
-    places = _places(labels, classes)
-    if (places < 0).any():
-        raise ValueError(_unknown_label(places, classes, "y"))
-    return places
-
-
-def _places(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Places of labels among classes [N], -1 for none."""
-    known = {value: number for number, value in enumerate(classes)}
-
-    def place(label: Any) -> int:
-        try:
-            return known.get(label, -1)
-        except TypeError:  # not hashable, and so none of them
-            return -1
-
-    return np.fromiter(map(place, labels), np.int64, len(labels))
-
-
-def _unknown_label(
-    places: NDArray[np.int64], classes: str | Sequence[Hashable], what: str, found: object = None
-) -> str:
     unknown = np.flatnonzero(places < 0)
-    names = classes if isinstance(classes, str) else ", ".join(map(str, classes))
-    shown = "labels are secret and not shown" if found is None else f"it is {found}"
-    return (
-        f"{what} row {unknown[0]} is not one of the stated classes {names} "
-        f"({len(unknown)} of {len(places)} rows; {shown}): correct the rows, or state all classes "
-        "by the names that labels have (data.classes=NAME,NAME,...)"
-    )
+    if len(unknown):
+        stated = f"0 to {classes - 1}" if isinstance(classes, int) else ", ".join(map(str, names))
+        shown = "labels are secret and not shown" if secret else f"it is {labels[unknown[0]]}"
+        raise DataFileError(
+            f"{what} row {unknown[0]} is not one of the stated classes {stated} ({len(unknown)} of "
+            f"{len(places)} rows; {shown}): correct the rows, or state all classes by the names "
+            "that labels have (data.classes=NAME,NAME,...)"
+        )
+    return places
 
 
 def read_arrays(
@@ -348,7 +320,8 @@ def read_arrays(
         drop: Columns of a DataFrame that are left out.
         keep: Columns of a DataFrame that are features although they look like identifiers.
     """
-    names = None if isinstance(classes, int | np.integer) else tuple(map(str, classes))
+    classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
+    names = None if isinstance(classes, int) else tuple(map(str, classes))
     places = _labels(labels, classes)
     rows = OwnRows(features=_features(features, drop), labels=places)
     if len(rows) != len(places):
@@ -359,7 +332,7 @@ def read_arrays(
         if not isinstance(rows.features, dict) or name not in rows.features:
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
     # The labels are places by now.
-    count = int(classes) if isinstance(classes, int | np.integer) else len(classes)
+    count = classes if isinstance(classes, int) else len(classes)
     source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=count)
     return replace(_splits_of(rows, source, where="X"), class_names=names)
 
@@ -422,9 +395,7 @@ def _labels(labels: Any, classes: int | Sequence[Hashable]) -> NDArray[np.int64]
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
-    if isinstance(classes, int | np.integer):
-        return label_numbers(array, int(classes), what="y")
-    return places_among(array.tolist(), list(classes))
+    return label_numbers(array, classes, what="y")
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)

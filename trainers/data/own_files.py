@@ -304,9 +304,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
 def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key: str) -> None:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
-        if key == "data.label_column":
-            hint += "; the first line of a file must be a header, the names of all columns"
+        hint = f"did you mean {close[0]!r}?" if close else f"set {key}, or add a header"
         # Without a column of labels the first line may be a row, and not a header: it has a label.
         listed = "" if key == "data.label_column" else f" (columns: {', '.join(names)})"
         raise DataFileError(f"{where} has no column {name!r}; {hint}{listed}")
@@ -592,10 +590,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         kind = "amounts" if source.bounds else "each one of the stated classes"
         labels = f"column {label_column!r}, {kind}"
     else:
-        why = (
-            f"no column is named {label_column!r}: name the one with the labels (the first line "
-            "of the file must be a header, the names of all columns)"
-        )
+        why = f"no column is named {label_column!r} in the header: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
     for key, names in source.named_columns.items():
         if key == "data.label_column":
@@ -654,11 +649,9 @@ def _column_seen(
         if len(places):
             first = f"the first is row {places[0]}: {str(values[places[0]])!r}"
             note += f" but for {len(places)} rows; {first}"
-        elif note:
-            pass
-        elif not usable:
+        elif not usable and not note:
             note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
-        elif count:
+        elif count and not note:
             note = f"{count:,} missing (a category of their own)"
     elif kind == "number" and np.isinf(values).any():
         row, usable = int(np.isinf(values).argmax()), False

@@ -7,29 +7,20 @@ row: a label would be in it.
 
 import codecs
 import io
-import itertools
-import math
 import re
 import zipfile
 from collections.abc import Sequence
 from csv import writer
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from labeldp.trainers.data.files import (
-    DataFileError,
-    FileRefused,
-    check_unpacked,
-    first_line,
-    open_regular,
-)
+import numpy as np
+
+from labeldp.trainers.data.files import DataFileError, check_unpacked, first_line, open_regular
 from labeldp.trainers.data.written import MISSING, MISSING_WORDS, forms_in, number_in
 
 #: Types are found within a block; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30
-#: A first line that is longer is not taken for names of columns.
-_LONGEST_HEADER = 1 << 20
-_BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 #: Arrow's messages that quote nothing of the file.
 _WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _REASONS = ("Empty CSV file", "straddling object")
@@ -49,39 +40,27 @@ def csv_table(
     from pyarrow import ArrowInvalid, compute, csv, float64, lib, types
 
     with open_regular(file) as opened:
-        source: Any = opened
-        if file.suffix.lower() == ".xlsx":
-            source = _saved_as_csv(opened, file)
-        elif encoding or opened.read(2) in _BYTE_ORDER_MARKS:
-            opened.seek(0)
-            source = _as_utf8(opened.read(), encoding or "utf-16", file)
-        size = source.seek(0, 2)
-        source.seek(0)
-        header = source.readline(_LONGEST_HEADER)
-        source.seek(0)
-        if b"\0" in header or not _is_utf8(header):
-            raise _not_utf8(file)
-        delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
-        try:
-            table = csv.read_csv(
-                source,
-                # On one thread, which alone numbers the lines.
-                csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
-                csv.ParseOptions(delimiter=delimiter),
-                csv.ConvertOptions(
-                    column_types={name: lib.string() for name in (*text, *as_written)},
-                    null_values=MISSING,
-                    true_values=[],
-                    false_values=[],
-                ),
-            )
-        except (lib.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            if "invalid UTF8" in str(error):
-                raise _not_utf8(file) from None
-            # Not chained: Arrow's message quotes the line.
-            raise DataFileError(_explained(file, size, error)) from None
-    if any(types.is_binary(kind) for kind in table.schema.types):
-        raise _not_utf8(file)
+        workbook = file.suffix.lower() == ".xlsx"
+        content = _saved_as_csv(opened, file) if workbook else opened.read()
+    content = _utf8(content, encoding, file)
+    header = content.partition(b"\n")[0]
+    delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
+    try:
+        table = csv.read_csv(
+            io.BytesIO(content),
+            # On one thread, which alone numbers the lines.
+            csv.ReadOptions(use_threads=False, block_size=min(len(content) + 1, _LARGEST_BLOCK)),
+            csv.ParseOptions(delimiter=delimiter),
+            csv.ConvertOptions(
+                column_types={name: lib.string() for name in (*text, *as_written)},
+                null_values=MISSING,
+                true_values=[],
+                false_values=[],
+            ),
+        )
+    except (lib.ArrowException, OSError, MemoryError) as error:
+        # Not chained: Arrow's message quotes the line.
+        raise DataFileError(_explained(file, len(content), error)) from None
     names = table.column_names
     _refuse_row_as_header(table, file, secret=as_written)
     refuse_twice(names, file, shown=bool({*text, *as_written} & {*names}))
@@ -94,7 +73,7 @@ def csv_table(
             missing = compute.is_in(plain, value_set=lib.array(words))
             column = compute.if_else(missing, None, column)
             if name not in text:
-                try:  # blanks for missing numbers keep Arrow from seeing that they are numbers
+                try:  # Arrow takes numbers beside blanks for text
                     column = compute.cast(compute.if_else(missing, None, plain), float64())
                 except ArrowInvalid:
                     pass
@@ -121,21 +100,18 @@ def _refuse_row_as_header(table: Any, file: Path, *, secret: Sequence[str]) -> N
     """
     from pyarrow import compute, types
 
-    numbers, found = [], []
+    numbers, found = list[float](), list[bool]()
     for place, name in enumerate(table.column_names):
-        column = table.column(place)
         if name in secret:
             continue
-        if types.is_string(column.type):
-            found.append(compute.index(column, name).as_py() >= 0)
+        if types.is_string(table.column(place).type):
+            found.append(compute.index(table.column(place), name).as_py() >= 0)
         elif not forms_in([name]):
             return
         else:
-            number = number_in(name)
-            numbers.append(math.nan if number is None else number[0])
-    rises = [later > former for former, later in itertools.pairwise(numbers)]
-    falls = [later < former for former, later in itertools.pairwise(numbers)]
-    named = all(rises) or (len(falls) > 1 and all(falls))
+            numbers.append((number_in(name) or (0.0, ""))[0])
+    steps = np.sign(np.diff(numbers))
+    named = (steps > 0).all() or (len(steps) > 1 and (steps < 0).all())
     if (any(found) or not named) if numbers else (found and all(found)):
         raise DataFileError(
             f"{file} seems to have no header: its first line is a row like the others; write a "
@@ -143,60 +119,43 @@ def _refuse_row_as_header(table: Any, file: Path, *, secret: Sequence[str]) -> N
         )
 
 
-def _is_utf8(line: bytes) -> bool:
+def _utf8(content: bytes, encoding: str | None, file: Path) -> bytes:
+    marked = content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    name = encoding or ("utf-16" if marked else "utf-8")
     try:
-        # A long line may be cut off within a letter.
-        codecs.getincrementaldecoder("utf-8")().decode(line)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _not_utf8(file: Path) -> DataFileError:
-    return DataFileError(
-        f"{file} is not UTF-8 text; name its encoding (data.encoding, --encoding): mostly cp1252 "
-        "(Latin-1) of Windows and Excel, or utf-16-le; or save it as UTF-8"
-    )
-
-
-def _as_utf8(content: bytes, encoding: str, file: Path) -> io.BytesIO:
-    try:
-        return io.BytesIO(content.decode(encoding).removeprefix("\ufeff").encode())
+        text = content.decode(name)
     except (LookupError, UnicodeError):
+        text = "\0"
+    if "\0" in text:
         raise DataFileError(
-            f"{file} can't be read as {encoding}; check data.encoding (--encoding), an encoding as "
-            "Python names it: utf-8, cp1252, utf-16"
-        ) from None
+            f"{file} is not {name} text; name its encoding (data.encoding, --encoding), mostly "
+            "cp1252 (Latin-1) of Windows and Excel, or utf-16-le; or save it as UTF-8"
+        )
+    return content if name == "utf-8" else text.encode()
 
 
-def _saved_as_csv(opened: Any, file: Path) -> io.BytesIO:
+def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
     """The first sheet of a workbook as a `.csv`, so that both are read alike."""
     try:
-        import openpyxl
+        from openpyxl import load_workbook
     except ModuleNotFoundError:
         raise DataFileError(
             f"{file} is a workbook, and openpyxl is not installed: pip install 'labeldp[excel]' "
             "(or openpyxl), or save the sheet as .csv"
         ) from None
-    text = io.StringIO()
     try:
         with zipfile.ZipFile(opened) as archive:
-            check_unpacked(file, sum(member.file_size for member in archive.infolist()))
-        sheet = openpyxl.load_workbook(opened, read_only=True, data_only=True).worksheets[0]
-        rows = [
-            row
-            for row in sheet.iter_rows(values_only=True)
-            if any(each is not None for each in row)
-        ]
-        width = max(map(len, rows), default=0)
-        for row in rows:
-            cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
-            writer(text).writerow([*cells, *[""] * (width - len(cells))])
-    except FileRefused:
-        raise
+            unpacked = sum(member.file_size for member in archive.infolist())
+        check_unpacked(file, unpacked)
+        sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
+        rows = [row for row in sheet.iter_rows(values_only=True) if set(row) - {None}]
     except Exception as error:  # openpyxl raises many kinds on damaged files
         raise DataFileError(f"{file} can't be read as .xlsx ({first_line(error)})") from error
-    return io.BytesIO(text.getvalue().encode())
+    text, width = io.StringIO(), max(map(len, rows), default=0)
+    for row in rows:
+        cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
+        writer(text).writerow([*cells, *[""] * (width - len(cells))])
+    return text.getvalue().encode()
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
-from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, places_among, read_arrays
+from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, read_arrays
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, parquet_table
 from labeldp.trainers.data.splits import held_out
 from labeldp.trainers.data.tables import csv_table
@@ -289,12 +289,16 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (
         "Bern,HIV\nRome,no\n",
         {},
-        r"no column 'bought'; set data\.label_column; .* header, the names of all columns$",
+        r"no column 'bought'; set data\.label_column, or add a header$",
     ),
     ("Bern,Bern,HIV\nRome,a,no\n", {}, r"two columns of one name: columns 1 and 2; give"),
-    ("1,2,HIV\n3,4,no\n5,6,no\n", {}, "no column 'bought'; .* must be a header"),
-    (b"\xff\xfea\x00,\x00b\x00\n", {}, "can't be read as utf-16"),
-    (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "not UTF-8 text; name its encoding .*cp1252"),
+    (
+        "1,2,HIV\n3,4,no\n5,6,no\n",
+        {},
+        "no column .bought.; set .*, or add a header$",
+    ),
+    (b"\xff\xfea\x00,\x00b\x00\n", {}, "is not utf-16 text"),
+    (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "not utf-8 text; name its encoding .*cp1252"),
     ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
 ]
 
@@ -476,9 +480,11 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
 
 
 def test_values_that_cannot_be_compared_are_not_classes() -> None:
-    assert places_among([2, 1.0, np.int64(2)], [1, 2]).tolist() == [1, 0, 1]
-    with pytest.raises(ValueError, match=r"y row 1 is not one of the stated classes 1, 2 \(2 of 3"):
-        places_among([1, [2], None], [1, 2])
+    labels = np.array([2, 1.0, np.int64(2)], dtype=object)
+    assert label_numbers(labels, [1, 2], what="y").tolist() == [1, 0, 1]
+    for bad in ([2], None, "2 3", True, 1.5):
+        with pytest.raises(ValueError, match=r"y row 1 is not one of .* 1, 2 \(1 of 3 rows"):
+            label_numbers(np.array([1, bad, 2.0], dtype=object), [1, 2], what="y")
 
 
 @pytest.mark.parametrize("hold_out", [HoldOut.NONE, HoldOut.PUBLIC, None])
