@@ -205,10 +205,11 @@ def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
     fits = {form: values == values for form, values in read.items()}
     if not fits or np.logical_or.reduce([*fits.values()]).mean() < 0.9:
         return "", present[:0]
-    form = max(fits, key=lambda each: fits[each].sum())
+    form, *others = sorted(fits, key=lambda each: -fits[each].sum())
     share = fits[form].mean()
     if share < 0.9:
-        said = f"numbers or dates of several forms, such as {in_words(form)}: write all in one"
+        several = " and ".join(map(in_words, [form, *others[:1]]))
+        said = f"values of several forms, {several}: write all in one"
         return said, present[:0]
     if share == 1:
         said = "dates, and whether the day or the month is first is not clear: write 2026-12-31"

@@ -49,7 +49,7 @@ from labeldp.trainers.data.files import (
     open_regular,
 )
 from labeldp.trainers.data.tables import csv_table, refuse_twice
-from labeldp.trainers.data.written import in_words
+from labeldp.trainers.data.written import example
 
 #: Distinguishes a user's file from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
@@ -641,7 +641,7 @@ def _column_seen(
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
     count, categories, usable = int(missing.sum()), None, True
-    note = form and f"written as {in_words(form)}"
+    note = form and f"written as {example(form)}"
     if kind == "text":
         categories = len(set(values[~missing].tolist()))
         usable = categories <= MOST_CATEGORIES

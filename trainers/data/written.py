@@ -137,11 +137,16 @@ def values_in(texts: Sequence[str | None], form: str) -> NDArray[Any]:
     return np.array([known[text] for text in texts], dtype=np.float64)
 
 
+def example(form: str) -> str:
+    """Return a value in this form."""
+    day = datetime(2026, 12, 31)
+    return day.strftime(form.replace(ISO, "%Y-%m-%d")) if of_dates(form) else form
+
+
 def in_words(form: str) -> str:
     """Return what a column of this form holds."""
-    if of_dates(form):
-        return f"dates as {datetime(2026, 12, 31).strftime(form.replace(ISO, '%Y-%m-%d'))}"
-    return "numbers" if form == "1,234.5" else f"numbers as {form}"
+    kind = "dates" if of_dates(form) else "numbers"
+    return kind if form == "1,234.5" else f"{kind} as {example(form)}"
 
 
 def class_name(value: Any) -> str:
