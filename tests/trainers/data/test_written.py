@@ -47,7 +47,7 @@ def read(folder: Path, labels: list[Any], kind: str, **said: Any) -> list[int]:
     else:
         np.savez(file, features=table[["x"]].to_numpy(), labels=np.array(labels))
     data = load_own(OwnSource(path=file, hold_out=HoldOut.NONE, **said))
-    return data.train_labels.tolist()
+    return [*data.train_labels]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
@@ -99,7 +99,7 @@ def test_amounts_are_read_one_by_one(kind: str, tmp_path: Path) -> None:
     def levels() -> list[int]:
         table.to_csv(file, index=False) if kind == "csv" else table.to_parquet(file, index=False)
         source = OwnSource(path=file, hold_out=HoldOut.NONE, bounds=(-10, 2000))
-        return load_own(source).train_labels.tolist()
+        return [*load_own(source).train_labels]
 
     whole = levels()
     assert np.diff([whole[row] for row in (1, 2, 5, 4, 3, 0)]).min() > 0
