@@ -23,6 +23,7 @@ from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.trainers.data.written import class_name, class_places
 from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource, label_mechanism
 
@@ -141,17 +142,16 @@ def listed_classes(classes: Any) -> list[Hashable]:
 
 
 def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Return the place of each label among the classes [N], both compared as text if need be."""
-    place = {str(name): number for number, name in enumerate(classes)}
-    if len(place) < len(classes) or len(classes) < 2:
+    """Return the place of each label among the classes by name [N] (`class_places`)."""
+    if len(set(map(class_name, classes))) < len(classes) or len(classes) < 2:
         raise ValueError(f"classes are {list(classes)}; name two or more that differ")
-    numbers = np.array([place.get(str(label), -1) for label in labels], dtype=np.int64)
+    numbers = class_places(labels, classes)
     unknown = int((numbers < 0).sum())
     if unknown:
         # The labels are secret: this message names none of them.
         raise ValueError(
-            f"{unknown:,} labels are not among the classes {', '.join(place)}; state all "
-            "classes, as the labels are written"
+            f"{unknown:,} labels are not among the classes {', '.join(map(str, classes))}; state "
+            "all classes, as the labels are written"
         )
     return numbers
 

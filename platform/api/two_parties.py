@@ -55,6 +55,7 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_i
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
     fit_to_soft_labels,
@@ -561,13 +562,15 @@ def _joined(
     """The label of each id of the request as a number [N], and how many ids have none."""
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
-    known = labels[label_column].notna().to_numpy()
-    # A gap makes whole numbers floats in a file: 1.0 is meant as 1.
-    values = labels[label_column].convert_dtypes().astype(object).to_numpy()[known]
+    column = labels[label_column].astype(object).to_numpy()
+    # Each label by itself: a word for none, unless a class is called so.
+    none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
+    known = ~np.array(none) | (class_places(column, request.first.classes) >= 0)
+    values = column[known]
     # All labels are checked for any request: otherwise a refused request for one id and some of
     # the classes would reveal that the label is another one.
     classes = request.first.classes
-    class_numbers({*map(str, values), *([] if missing is None else [missing])}, classes)
+    class_numbers([*values, *([] if missing is None else [missing])], classes)
     found = pd.Index(ids[known]).get_indexer(request.ids)
     absent = found < 0
     # A refusal would reveal the labels of a few ids that have no row: nothing depends on these.

@@ -72,6 +72,7 @@ _NODES = option(
     "--address", "Ray cluster that processes the parts; its nodes must see the files", "HOST:PORT"
 )
 _OUT = option("-o --out out", "new folder to write", "DIR", required=True)
+_ENCODING = option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME")
 
 JSON = flag("--json", "print one JSON object")
 
@@ -294,7 +295,7 @@ VERBS = (
         argument(
             "name",
             "[NAME|FILE]",
-            "name of a data set, or your own .csv, .parquet, .npz or .npy",
+            "name of a data set, or your own .csv, .xlsx, .parquet, .npz or .npy",
             required=False,
         ),
         option("--features", "your own file, in place of FILE", "X.npy"),
@@ -316,6 +317,7 @@ VERBS = (
         whole("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
         option("--bounds", "smallest and largest amount, if labels are amounts", "LOW,HIGH"),
+        _ENCODING,
     ),
     Verb(
         "data fetch",
@@ -478,7 +480,7 @@ VERBS = (
         "parties:request",
         "write a request for another party's labels (docs/two_parties.md)",
         "features.parquet --id-column id --method moments --classes no,yes -o request",
-        argument("features", "FEATURES", "table of features: .parquet or .csv"),
+        argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
         option("--id-column", "column of ids that both parties share", "NAME", required=True),
         option(
             "--method",
@@ -499,6 +501,7 @@ VERBS = (
         option("--after", "release of the first round, for --method stages", "DIR", multiple=True),
         _ESTIMATOR,
         whole("--seed", "public seed of the request", default=0),
+        _ENCODING,
         _OUT,
     ),
     Verb(
@@ -507,7 +510,7 @@ VERBS = (
         "answer a request: release noisy labels and charge them",
         "labels.parquet --id-column id --label-column bought --request request --epsilon 1 "
         "--budget 2 -o release",
-        argument("labels", "LABELS", "table of secret labels: .parquet or .csv"),
+        argument("labels", "LABELS", "table of secret labels: .parquet, .csv or .xlsx"),
         option("--id-column", "column of ids", "NAME", required=True),
         option("--label-column", "column of labels", "NAME", required=True),
         option("--request", "request from the other party", "DIR", required=True),
@@ -536,6 +539,7 @@ VERBS = (
         flag("--moved", "state that no other copy of the vault is in use; charge what it has lost"),
         flag("--relabel", "state that labels may have changed: release and charge again"),
         flag("--dry-run", "print cost and content; release nothing"),
+        _ENCODING,
         option("-o --out out", "new folder to write", "DIR"),
     ),
     Verb(
@@ -563,6 +567,7 @@ VERBS = (
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
         _NODES,
+        _ENCODING,
         _OUT,
     ),
     Verb(
@@ -572,10 +577,11 @@ VERBS = (
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or a results folder with --trial"),
         argument(
-            "data", "DATA", "rows with the columns of training: .parquet, .csv, .npy, .npz[:key]"
+            "data", "DATA", "rows with columns as in training: .parquet, .csv, .xlsx, .npy, .npz"
         ),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
         option("--trial", "first digits of the trial's hash", "HASH"),
+        _ENCODING,
     ),
     Verb(
         "publish",

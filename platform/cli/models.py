@@ -21,13 +21,16 @@ from labeldp.trainers.data.files import (
     open_regular,
     replacing,
 )
-from labeldp.trainers.data.own_files import csv_table, parquet_table
+from labeldp.trainers.data.own_files import parquet_table
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
+from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.models.trained_model import load_model
 
 
-def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Answer:
+def predict(
+    *, model: str, data: str, out: str, trial: str | None = None, encoding: str | None = None
+) -> Answer:
     """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
     `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
@@ -43,7 +46,7 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Ans
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder)
     _check_encoder(data, loaded.origin.provenance)
-    rows = read_rows(data, loaded.preprocessing)
+    rows = read_rows(data, loaded.preprocessing, encoding)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", ColumnsIgnored)
         table = pd.DataFrame(prediction_columns(loaded, rows))
@@ -111,22 +114,22 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
         )
 
 
-def read_rows(address: str, preprocessing: Preprocessing) -> Any:
+def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None = None) -> Any:
     """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
 
     A `.csv` does not state which columns are text, but the model does: a postcode that was text in
-    training stays text, and one that was a number stays a number.
+    training stays text, one that was a number stays a number, and 1.234 is what it was there.
     """
     path = Path(address)
     if path.suffix in (".npy", ".npz") or ".npz:" in address:
         return read_array(address, what="rows")
-    if path.suffix not in (".csv", ".parquet"):
+    if path.suffix not in (".csv", ".parquet", ".xlsx"):
         raise ArrayFileError(
-            f"rows: {address} is not a .parquet, .csv, .npy or .npz; save the rows as one of them"
+            f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save it as one of them"
         )
     try:
-        if path.suffix == ".csv":
-            return _csv_rows(path, preprocessing)
+        if path.suffix != ".parquet":
+            return _csv_rows(path, preprocessing, encoding)
         return parquet_table(path).to_pandas()
     except OSError as error:
         raise ArrayFileError(f"rows: {unreadable(path, error)}") from error
@@ -138,13 +141,13 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
         raise ArrayFileError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
 
 
-def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
+def _csv_rows(path: Path, preprocessing: Preprocessing, encoding: str | None) -> Any:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
         kinds = zip(step.names, step.parts, strict=True)
-        text = [name for name, each in kinds if isinstance(each, Categories)]
-        return csv_table(path, text=text).to_pandas()
+        text = [name for name, each in kinds if isinstance(each, Categories) or each.form]
+        return csv_table(path, text=text, encoding=encoding).to_pandas()
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0
         opened.seek(0)

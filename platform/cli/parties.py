@@ -16,7 +16,8 @@ from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
-from labeldp.trainers.data.own_files import csv_table, parquet_count, parquet_rows, parquet_table
+from labeldp.trainers.data.own_files import parquet_count, parquet_rows, parquet_table
+from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 
 #: Prefix of columns with a release's evidence for a row: a soft label, or log-likelihoods.
@@ -32,6 +33,7 @@ def request(
     out: str,
     rows_at_once: int | None = None,
     address: str | None = None,
+    encoding: str | None = None,
     **how: Any,
 ) -> Answer:
     """Write a request for labels of a table's rows; `how` is as in `write_request`.
@@ -60,7 +62,7 @@ def request(
                 f"--address is {address!r}; only a request in parts runs on nodes; add "
                 "--rows-at-once N"
             )
-        found, nodes = written(_table(features, how["id_column"]), out), None
+        found, nodes = written(_table(features, how["id_column"], encoding=encoding), out), None
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
@@ -132,11 +134,12 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
+    encoding = how.pop("encoding", None)
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
     found = two_parties.answer(
-        _table(labels, *columns, only=True),
+        _table(labels, *columns, as_written=[how["label_column"]], encoding=encoding),
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
@@ -193,6 +196,7 @@ def fit(
     out: str,
     address: str | None = None,
     request: Sequence[str] = (),
+    encoding: str | None = None,
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
@@ -219,7 +223,7 @@ def fit(
     else:
         if address is not None:
             raise ValueError(f"--address is {address!r}; only releases in parts run on nodes")
-        read: Any = (_table(each, releases[0].id_column) for each in features)
+        read: Any = (_table(each, releases[0].id_column, encoding=encoding) for each in features)
         if len(features) == 1:
             read = next(read)
         model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
@@ -306,16 +310,16 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str, only: bool = False) -> pd.DataFrame:
-    """A `.csv` or `.parquet` file; columns named by `text` are read as text, or alone."""
+def _table(file: str, *text: str, as_written: Sequence[str] = (), encoding: Any) -> pd.DataFrame:
+    """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
-    if path.suffix == ".csv":
-        found: pd.DataFrame = csv_table(path, text=text).to_pandas()
+    if path.suffix in (".csv", ".xlsx"):
+        table = csv_table(path, text=text, as_written=as_written, encoding=encoding)
     elif path.suffix == ".parquet":
-        table = parquet_table(path, columns=text if only else None)
-        found = table.to_pandas()
+        table = parquet_table(path, columns=text if as_written else None)
     else:
-        raise ValueError(f"{file} is neither a .csv nor a .parquet; save the table as one of them")
+        raise ValueError(f"{file} is not a .csv, .xlsx or .parquet; save the table as one of them")
+    found: pd.DataFrame = table.to_pandas()
     return found
 
 

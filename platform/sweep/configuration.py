@@ -90,7 +90,7 @@ LAMBDA = "trainer.lambda"
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number.
-_LOCAL_KEYS = ("data.root", "models.keep")
+_LOCAL_KEYS = ("data.root", "data.encoding", "models.keep")
 #: Keys that name files. Their content counts, and their place does not.
 _FILE_KEYS = ("trainer.encoder", "trainer.prior.encoder", "trainer.prior.path")
 
@@ -134,7 +134,10 @@ class DataSettings:
         "here.",
     )
     path: Text | None = key(
-        None, "Your own file, with `data.name=own`: `.csv`, `.parquet`, `.npz` or `.npy`."
+        None, "Your own file, with `data.name=own`: `.csv`, `.xlsx`, `.parquet`, `.npz` or `.npy`."
+    )
+    encoding: Text | None = key(
+        None, "Encoding of a `.csv`, such as `cp1252`. Null: UTF-8, or UTF-16 with a mark."
     )
     labels: Text | None = key(None, "File of the labels, if `data.path` is an `.npy` of features.")
     label_column: Text | None = key(None, "Column of the labels in a table. Null: `label`.")

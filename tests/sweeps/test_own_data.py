@@ -34,7 +34,7 @@ def own_file(folder: Path) -> Path:
     labels = random.integers(CLASSES, size=EXAMPLES)
     features = centers[labels] + random.normal(size=(EXAMPLES, 6))
     path = folder / "mine.npz"
-    np.savez(path, features=features, labels=labels, class_names=["low", "middle", "high"])
+    np.savez(path, features=features, labels=labels, num_classes=CLASSES)
     return path
 
 

@@ -3,6 +3,7 @@
 Numbers are standardized and text becomes one column per category, both as the training rows have
 them. A number that is missing becomes the median of its column; where training rows lack some, an
 indicator column marks them. Missing text is a category of its own. Dates are days since 1970.
+Text that is all numbers or dates of one form (`written`) is read so, and the form is kept.
 
 Their preparation is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
 prepares these rows, testing rows, and every row that a model predicts later.
@@ -19,6 +20,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING as REQUIRED
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -26,6 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.files import FileRefused, check_unpacked
+from labeldp.trainers.data.written import (
+    ISO,
+    MISSING,
+    form_of,
+    forms_in,
+    in_words,
+    of_dates,
+    values_in,
+)
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
@@ -36,7 +47,6 @@ _CHUNK_ROWS = 65_536
 _NUMBERS = "biuf"
 _AS_IN_TRAINING = "turn it into numbers or text first, as for the training rows"
 _DAY = np.timedelta64(1, "D")
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 
 #: Words for identifiers, at an end of a column's name.
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "identifier", "rowid", "ssn"})
@@ -73,10 +83,15 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     raise RowsRefused(f"column {name!r} holds {array.dtype}; {_AS_IN_TRAINING}")
 
 
-def learned_values(name: str, column: Any) -> NDArray[Any]:
-    """Return a column of training rows: as `column_values`, and text that is all dates as dates."""
+def learned_values(name: str, column: Any) -> tuple[NDArray[Any], str]:
+    """Return a column of training rows, and the form in which its text is read; "" for none.
+
+    As `column_values`, and text that is all numbers or dates of one form as these.
+    """
     values = column_values(name, column)
-    return _dates_in(values) if values.dtype.kind == "O" and _all_dates(values) else values
+    text = values.dtype.kind == "O"
+    form = form_of([each for each in values if each is not None]) if text else ""
+    return (values_in(values.tolist(), form), form) if form else (values, "")
 
 
 def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -102,6 +117,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
                 f"of {MOST_CHARACTERS:,} characters at most: leave the column out "
                 f"(data.drop={name}), or turn its text into numbers first"
             )
+        if words := {text for text in set(present) if text.strip() in MISSING}:
+            missing |= np.array([text in words for text in array.tolist()])
         return _with_none(array, missing)
     if kind == "boolean":
         if not missing.any():
@@ -109,7 +126,9 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
         return _utc(array)
-    if kind not in ("decimal", "empty"):
+    if kind == "time":
+        present = np.array([at.hour + at.minute / 60 + at.second / 3600 for at in present])
+    elif kind not in ("decimal", "empty"):
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
@@ -134,38 +153,24 @@ def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnat(since), np.nan, since / _DAY)
 
 
-def _utc(dates: Any, **how: Any) -> NDArray[Any]:
+def _utc(dates: Any) -> NDArray[Any]:
     """Dates as `datetime64` [N], without their zone."""
     import pandas as pd
 
     series = pd.Series(dates, dtype=object)
-    times: NDArray[Any] = pd.to_datetime(series, utc=True, **how).dt.tz_localize(None).to_numpy()
+    times: NDArray[Any] = pd.to_datetime(series, utc=True).dt.tz_localize(None).to_numpy()
     return times
-
-
-def _dates_in(column: NDArray[Any]) -> NDArray[Any]:
-    """Text as dates [N]; NaT where it is not an ISO date."""
-    text = [each if each is not None and _ISO_DATE.fullmatch(each) else None for each in column]
-    # A month 13 has the form of a date.
-    return _utc(text, format="ISO8601", errors="coerce")
-
-
-def _all_dates(column: NDArray[Any]) -> bool:
-    missing = is_missing(column)
-    first = next((text for text in column if text is not None), "")
-    return bool(_ISO_DATE.fullmatch(first)) and bool((np.isnat(_dates_in(column)) <= missing).all())
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:
     """Return why a column seems to name single rows rather than describe them, or None."""
+    column, _ = learned_values(name, column)
     missing = is_missing(column)
     present = column[~missing]
-    text = column.dtype.kind == "O"
     if not len(present):
         return "it has no value in any training row"
+    text = column.dtype.kind == "O"
     if len(present) < 5 or column.dtype.kind not in "iufO":
-        return None
-    if text and _all_dates(column):
         return None
     if column.dtype.kind == "f" and not np.equal(np.floor(present), present).all():
         return None
@@ -178,8 +183,10 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
         return f"{said}, and its name looks like an identifier"
     if share <= (0.9 if text else 0.95):
         return None
-    if text and len(present) >= 20 and not len(slips(present)):
-        return f"{said}, all text"
+    if text and len(present) >= 20:
+        seems, places = slips(present)
+        if not len(places):
+            return f"{said}, {seems or 'all text'}"
     # In a table of some length, whole numbers without gaps number the rows.
     long = not text and len(present) >= 100
     if long and float(present.max()) - float(present.min()) < 2 * len(present):
@@ -187,10 +194,27 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     return None
 
 
-def slips(column: NDArray[Any]) -> NDArray[np.intp]:
-    """Return rows of text that keep a column from being numbers, where nine in ten are numbers."""
-    places = [row for row, text in enumerate(column) if text is not None and not is_number(text)]
-    return np.array(places if len(places) <= 0.1 * len(column) else [], dtype=np.intp)
+def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
+    """Return what text seems to be though it can't be read so, and the rows in the way.
+
+    Nothing ("") for other text; no rows where no form is that of nine rows in ten.
+    """
+    present = np.flatnonzero(~is_missing(column))
+    texts = column[present].tolist()
+    read = {form: values_in(texts, form) for form in forms_in(texts)}
+    fits = {form: values == values for form, values in read.items()}
+    if not fits or np.logical_or.reduce([*fits.values()]).mean() < 0.9:
+        return "", present[:0]
+    form, *others = sorted(fits, key=lambda each: -fits[each].sum())
+    share = fits[form].mean()
+    if share < 0.9:
+        several = " and ".join(map(in_words, [form, *others[:1]]))
+        said = f"values of several forms, {several}: write all in one"
+        return said, present[:0]
+    if share == 1:
+        said = "dates, and whether the day or the month is first is not clear: write 2026-12-31"
+        return said if of_dates(form) else "", present[:0]
+    return in_words(form), present[~fits[form]]
 
 
 def is_number(text: Any) -> bool:
@@ -352,6 +376,8 @@ class Stored:
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         given: dict[str, Any] = {}
         for each in fields(cls):  # type: ignore[arg-type]
+            if each.name not in {*arrays, *described} and each.default is not REQUIRED:
+                continue  # of a version before this field
             of = arrays[each.name] if each.name in arrays else described[each.name]
             if isinstance(of, list):
                 of = tuple(
@@ -406,6 +432,7 @@ class Numbers(Step):
         indicated: Places of columns whose missing numbers have an indicator column, after all
             others [I].
         dates: Whether it is one column of dates, taken as days.
+        form: Of the text of such a column, or of one of numbers (see `written`).
     """
 
     kind: ClassVar[str] = "numbers"
@@ -416,9 +443,12 @@ class Numbers(Step):
     indicated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     names: tuple[str, ...] | None = None
     dates: bool = False
+    form: str = ""
 
     @classmethod
-    def fit(cls, train: NDArray[Any], *, names: Sequence[str] | None = None) -> "Numbers":
+    def fit(
+        cls, train: NDArray[Any], *, names: Sequence[str] | None = None, form: str = ""
+    ) -> "Numbers":
         """Learn from the training rows: numbers [N, D], NaN where one is missing, or dates."""
         if dates := train.dtype.kind == "M":
             train = _days(train)
@@ -443,6 +473,7 @@ class Numbers(Step):
             indicated=np.flatnonzero((gaps > 0) & (gaps < len(train))),
             names=None if names is None else tuple(names),
             dates=dates,
+            form=form,
         )
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
@@ -450,8 +481,8 @@ class Numbers(Step):
 
         `what` is a noun for messages.
         """
-        if self.dates:
-            rows = {name: _as_days(name, column) for name, column in rows.items()}
+        if form := self.form or (ISO if self.dates else ""):
+            rows = {name: _as_written(name, column, form) for name, column in rows.items()}
         width = len(self.mean)
         matrix = matrix_of(rows, width=width, names=self.names)
         refuse_infinite(matrix, what=what, names=self.names)
@@ -485,19 +516,16 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
     return median, gaps
 
 
-def _as_days(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
-    missing = is_missing(column)
-    if missing.all():
-        return np.full(len(column), np.nan)
-    dates = _dates_in(column) if column.dtype.kind == "O" else column
-    if dates.dtype.kind != "M":
-        raise RowsRefused(f"column {name!r} holds numbers; the training rows had dates there")
-    if len(bad := np.flatnonzero(np.isnat(dates) & ~missing)):
-        raise RowsRefused(
-            f"row {bad[0]}, column {name!r} is not a date; the training rows had dates "
-            "there: write them as 2026-12-31"
-        )
-    return _days(dates)
+def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
+    missing, had = is_missing(column), f"the training rows had {in_words(form)} there"
+    if column.dtype.kind == "O":
+        values = values_in(column.tolist(), form)
+        if len(bad := np.flatnonzero((values != values) & ~missing)):
+            raise RowsRefused(f"row {bad[0]}, column {name!r} is {column[bad[0]]!r}; {had}")
+        column = values
+    elif of_dates(form) and column.dtype.kind != "M" and not missing.all():
+        raise RowsRefused(f"column {name!r} holds numbers; {had}")
+    return _days(column) if column.dtype.kind == "M" else column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -564,13 +592,13 @@ class Columns(Step):
         """Learn from training rows: column name -> values [N], as `column_values` takes them."""
         parts: list[Numbers | Categories] = []
         for name, given in train.items():
-            column = learned_values(name, given)
+            column, form = learned_values(name, given)
             if column.dtype.kind == "b":
                 column = column.astype(str).astype(object)
             if column.dtype.kind == "O":
                 parts.append(Categories.fit(column, name=name))
             else:
-                parts.append(Numbers.fit(column[:, None], names=[name]))
+                parts.append(Numbers.fit(column[:, None], names=[name], form=form))
         return cls(names=tuple(train), parts=tuple(parts))
 
     def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:

@@ -36,7 +36,6 @@ from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
     FeatureProvenance,
     Splits,
-    check_variety,
     checked_labels,
     checked_public,
     digest_of_images,
@@ -305,7 +304,6 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
         _validate.whole(limit=limit, minimum=1)
     public = public_part(name, splits)
     data = LabelledData(public=public, train_labels=splits.train_labels)
-    check_variety(data.train_labels, name=name)
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]

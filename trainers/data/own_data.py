@@ -8,7 +8,7 @@ and to count the classes would publish which there are.
 >>> splits = read_arrays([[1.0], [3.0]], ["no", "yes"], classes=["no", "yes"])
 >>> splits.train_features.tolist(), splits.train_labels.tolist(), splits.class_names
 ([[-1.0], [1.0]], [0, 1], ('no', 'yes'))
->>> label_numbers(np.array(["b", "a"]), ("a", "b"), where="mine.csv", column="column 'y'").tolist()
+>>> label_numbers(np.array([2.0, 1.0]), ("1", "2"), what="mine.csv column 'y'").tolist()
 [1, 0]
 """
 
@@ -37,7 +37,6 @@ from labeldp.trainers.data.columns import (
     by_name,
     column_values,
     identifier,
-    is_number,
     refuse_infinite,
     standardized,
 )
@@ -51,7 +50,6 @@ from labeldp.trainers.data.own_files import (
     OwnSource,
     RawFeatures,
     StatedClasses,
-    is_whole,
     npy_array,
     read_rows,
 )
@@ -69,6 +67,7 @@ from labeldp.trainers.data.splits import (
     images_of,
     of_amounts,
 )
+from labeldp.trainers.data.written import class_name, class_places, number_in
 
 
 def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
@@ -93,12 +92,13 @@ def _splits_of(
     if bounds is None:
         num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
 
-    def numbered(part: OwnRows, file: object) -> OwnRows:
+    def numbered(part: OwnRows, file: object, *, secret: bool = True) -> OwnRows:
         table = isinstance(part.features, dict)
-        column = f"column {source.label_column or LABEL!r}" if table else "array 'labels'"
+        what = f"{file} {f'column {source.label_column or LABEL!r}' if table else 'labels'}"
         if bounds is not None:
-            return replace(part, labels=_amounts(part.labels, bounds, what=f"{file} {column}"))
-        return replace(part, labels=label_numbers(part.labels, names, where=file, column=column))
+            return replace(part, labels=_amounts(part.labels, bounds, what=what))
+        classes = num_classes if names is None else names
+        return replace(part, labels=label_numbers(part.labels, classes, what=what, secret=secret))
 
     rows = numbered(rows, where)
     if rows.test is None and rows.split is None and rows.groups is not None:
@@ -111,14 +111,11 @@ def _splits_of(
                 refuse_infinite(column[:, None], what=f"{where}", names=[name])
         elif isinstance(matrix, np.ndarray) and type(matrix) is not np.memmap and matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
-        if bounds is None:
-            name = f"{where}: labels"
-            _validate.labels(rows.labels, num_classes=num_classes, name=name, secret=True)
         chosen = _rows_for_testing(rows, source, where)
         train, test = rows.only(~chosen), rows.only(chosen)
     else:
         _refuse_hold_out(where, source.hold_out)
-        test = numbered(rows.test, source.test_path or where)
+        test = numbered(rows.test, source.test_path or where, secret=False)
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
     if train.groups is not None and test.groups is not None:
         train = _one_of_each(train, where, apart_from=test)
@@ -168,11 +165,16 @@ def _amounts(
     labels: NDArray[Any], bounds: tuple[float, float], *, what: str
 ) -> NDArray[np.float64]:
     """Return secret labels as amounts [N]; no message shows one."""
-    try:
+    if labels.dtype.kind in "iuf":
         amounts = labels.astype(np.float64)
-    except ValueError:
-        row = next(row for row, label in enumerate(labels.tolist()) if not is_number(label))
-        raise DataFileError(f"{what} row {row} is not a number; amounts are numbers") from None
+    else:
+        read = [number_in(str(label)) for label in labels.tolist()]
+        amounts = np.array([math.nan if found is None else found[0] for found in read])
+        if None in read:
+            raise DataFileError(
+                f"{what} row {read.index(None)} is not a number; amounts are numbers, written as "
+                "1234.5 or $1,234.50"
+            )
     try:
         to_levels(amounts, bounds=bounds)
     except ValueError as error:
@@ -186,7 +188,7 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
             f"{file} has a test split of its own, and data.test_path={source.test_path} is "
             "another; leave one of them out"
         )
-    other = read_rows(source, testing=True)
+    other = read_rows(source, first=rows)
     if other.split is not None or other.test is not None:
         raise DataFileError(
             f"{source.test_path} has a split of its own, but all of its rows are for testing "
@@ -264,7 +266,7 @@ def _stated_classes(
 
 
 def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
-    if len(set(classes)) < max(2, len(classes)):
+    if len(set(map(class_name, classes))) < max(2, len(classes)):
         raise ValueError(
             f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
             "each once"
@@ -272,60 +274,29 @@ def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
 
 
 def label_numbers(
-    labels: NDArray[Any], names: tuple[str, ...] | None, *, where: object, column: str
-) -> NDArray[Any]:
-    """Return labels as whole numbers: those that are text by their place among the stated names.
+    labels: NDArray[Any], classes: int | Sequence[Hashable], *, what: str, secret: bool = True
+) -> NDArray[np.int64]:
+    """Return labels [N] as places among the classes: by name, each whatever the others are.
 
-    Labels [N] are secret. Text that is whole numbers throughout counts as numbers, unless names say
-    otherwise. Labels of other types come back unchanged.
+    Numbers are names, too. K classes without names are called 0 to K-1.
     """
-    if labels.dtype.kind != "U":
-        return labels
-    text = labels.tolist()
-    places = _places(text, names or ())
-    if len(places) and (places >= 0).all():
-        return places
-    no_number = next((row for row, label in enumerate(text) if not is_whole(label)), None)
-    if no_number is None:
-        return np.char.strip(labels).astype(np.int64)
-    if names is None:
-        raise DataFileError(
-            f"{where} {column} holds names of classes, which are not read from secret "
-            f"labels (row {no_number} is the first that is not a whole number): set "
-            "data.classes=NAME,NAME,... in the order of the classes (or class_names in the file)"
-        )
-    raise DataFileError(_unknown_label(places, names, f"{where} {column}"))
-
-
-def places_among(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Return secret labels of any kind as their places among the ordered classes [N]."""
-    _refuse_equal_classes(classes)
-    places = _places(labels, classes)
-    if (places < 0).any():
-        raise ValueError(_unknown_label(places, classes, "y"))
-    return places
-
-
-def _places(labels: Sequence[Any], classes: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Places of labels among classes [N], -1 for none."""
-    known = {value: number for number, value in enumerate(classes)}
-
-    def place(label: Any) -> int:
-        try:
-            return known.get(label, -1)
-        except TypeError:  # not hashable, and so none of them
-            return -1
-
-    return np.fromiter(map(place, labels), np.int64, len(labels))
-
-
-def _unknown_label(places: NDArray[np.int64], classes: Sequence[Hashable], what: str) -> str:
+    names = range(classes) if isinstance(classes, int) else classes
+    _refuse_equal_classes(names)
+    if labels.dtype.kind in "biuf":
+        distinct, inverse = np.unique(labels, return_inverse=True)
+        places = class_places(distinct.tolist(), names)[inverse]
+    else:
+        places = class_places(labels.tolist(), names)
     unknown = np.flatnonzero(places < 0)
-    return (
-        f"{what} row {unknown[0]} is not one of the stated classes {', '.join(map(str, classes))} "
-        f"({len(unknown)} of {len(places)} rows; labels are secret and not shown): correct the "
-        "rows, or state all classes (data.classes)"
-    )
+    if len(unknown):
+        stated = f"0 to {classes - 1}" if isinstance(classes, int) else ", ".join(map(str, names))
+        shown = "labels are secret and not shown" if secret else f"it is {labels[unknown[0]]}"
+        raise DataFileError(
+            f"{what} row {unknown[0]} is not one of the stated classes {stated} ({len(unknown)} of "
+            f"{len(places)} rows; {shown}): correct the rows, or state all classes by the names "
+            "that labels have (data.classes=NAME,NAME,...)"
+        )
+    return places
 
 
 def read_arrays(
@@ -349,7 +320,8 @@ def read_arrays(
         drop: Columns of a DataFrame that are left out.
         keep: Columns of a DataFrame that are features although they look like identifiers.
     """
-    names = None if isinstance(classes, int | np.integer) else [str(each) for each in classes]
+    classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
+    names = None if isinstance(classes, int) else tuple(map(str, classes))
     places = _labels(labels, classes)
     rows = OwnRows(features=_features(features, drop), labels=places)
     if len(rows) != len(places):
@@ -359,12 +331,10 @@ def read_arrays(
     for name in keep:
         if not isinstance(rows.features, dict) or name not in rows.features:
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
-    source = OwnSource(
-        keep=tuple(keep),
-        hold_out=HoldOut.NONE,
-        classes=int(classes) if names is None else names,  # type: ignore[arg-type]
-    )
-    return _splits_of(rows, source, where="X")
+    # The labels are places by now.
+    count = classes if isinstance(classes, int) else len(classes)
+    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=count)
+    return replace(_splits_of(rows, source, where="X"), class_names=names)
 
 
 def own_rows(rows: Any, *, num_classes: int, keep: Sequence[str]) -> Splits:
@@ -417,14 +387,15 @@ def _matrix(values: Any) -> NDArray[Any]:
 
 def _labels(labels: Any, classes: int | Sequence[Hashable]) -> NDArray[np.int64]:
     """Labels as whole numbers [N]; no message shows one."""
-    array = array_of(labels, what="y")
+    # A list as it is: as an array, one text would make texts of all.
+    array = array_of(
+        np.array(labels, dtype=object) if isinstance(labels, list) else labels, what="y"
+    )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
-    if isinstance(classes, int | np.integer):
-        return _validate.labels(array, num_classes=int(classes), name="y", secret=True)
-    return places_among(array.tolist(), list(classes))
+    return label_numbers(array, classes, what="y")
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)

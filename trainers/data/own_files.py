@@ -2,13 +2,12 @@
 
 | file | holds |
 |---|---|
-| `.csv` | a line of names, then a line per row; a column of labels |
+| `.csv`, `.xlsx` | a line of names, then a line per row; a column of labels |
 | `.parquet` | the same; its metadata may state the classes |
 | `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
 | `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
 
-pyarrow reads tables and finds types over the whole file. No message of Arrow's is passed on, for it
-quotes what it can't convert. Labels are turned into classes in `own_data`.
+Labels are turned into classes in `own_data`, each by itself.
 
 >>> OwnSource(path="mine.csv", label_column="bought", drop=("note",), classes=("no", "yes")).classes
 ('no', 'yes')
@@ -21,7 +20,6 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 import difflib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +37,6 @@ from labeldp.trainers.data.columns import (
     column_values,
     identifier,
     is_missing,
-    is_number,
     learned_values,
     slips,
 )
@@ -51,9 +48,11 @@ from labeldp.trainers.data.files import (
     first_line,
     open_regular,
 )
+from labeldp.trainers.data.tables import csv_table, refuse_twice
+from labeldp.trainers.data.written import example
 
 #: Distinguishes a user's file from the name of a data set.
-OWN_FILES = (".csv", ".npy", ".npz", ".parquet")
+OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
@@ -61,27 +60,12 @@ SPLIT = "split"
 MAPPED_BYTES = 1 << 28
 #: A mapped array may be larger than memory.
 _MOST_BYTES = 1 << 62
-#: Types are found within a block of a `.csv`; Arrow takes no larger ones.
-_LARGEST_BLOCK = 1 << 30
-#: A first line that is longer is not taken for names of columns.
-_LONGEST_HEADER = 1 << 20
 #: Rows of a Parquet file that are read together.
 _PART_BATCH = 1 << 16
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
 _ALONE: Any = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
-#: Fields of a `.csv` that stand for a missing value: those that pandas takes for one.
-_MISSING = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-)
-#: Arrow's messages that quote nothing of the file.
-_WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-_REASONS = ("Empty CSV file", "invalid UTF8 data", "straddling object")
-#: As many digits as fit into 64 bits.
-_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
-
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
 PathLike = str | os.PathLike[str]
@@ -108,6 +92,7 @@ class OwnSource:
         test_labels: The labels that go with it, where it is an `.npy`; public as well.
         hold_out_seed: Public, chooses the rows that PUBLIC holds out.
         bounds: The least and the largest amount, where labels are amounts; public.
+        encoding: Of a `.csv`, as Python names it; None for UTF-8, and UTF-16 with a mark.
     """
 
     path: PathLike | None = None
@@ -123,6 +108,7 @@ class OwnSource:
     hold_out_seed: int = 0
     classes: StatedClasses | None = None
     bounds: tuple[float, float] | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         _validate.whole(hold_out_seed=self.hold_out_seed)
@@ -193,7 +179,7 @@ class OwnRows:
     """A user's rows as they are read, before anything is decided about them.
 
     Attributes:
-        labels: Whole numbers, or text [N]; never shown.
+        labels: Of any kind [N]; never shown.
         split: `train` or `test` [N], if it is stated.
         test: Rows for testing where they are kept apart, with public labels.
         groups: The person of each row [N], where persons have several rows.
@@ -225,16 +211,22 @@ class OwnRows:
         return OwnRows(features=features, labels=labels, stated=self.stated, groups=groups)
 
 
-def read_rows(source: OwnSource, *, testing: bool = False) -> OwnRows:
-    """Return what a file holds as it is, before anything is decided about it."""
+def read_rows(source: OwnSource, *, first: OwnRows | None = None) -> OwnRows:
+    """Return what a file holds as it is, before anything is decided about it.
+
+    With the rows of the first file it is the second one, whose columns of text are the same.
+    """
     path, labels, prefix = source.path, source.labels, "data."
-    if testing:
+    text: list[str] = []
+    if first is not None:
         path, labels, prefix = source.test_path, source.test_labels, "data.test_"
+        if isinstance(first.features, dict):
+            text = [name for name, column in first.features.items() if column.dtype == object]
     assert path is not None
     file = existing(path, key=f"{prefix}path")
     match file.suffix.lower():
-        case ".csv" | ".parquet":
-            return _rows_of_table(_read_table(file, source), file, source)
+        case ".csv" | ".parquet" | ".xlsx":
+            return _rows_of_table(_read_table(file, source, text=text), file, source)
         case ".npz":
             return _read_npz(file, source)
         case ".npy":
@@ -253,24 +245,18 @@ def existing(path: PathLike, *, key: str) -> Path:
     return file
 
 
-def _read_table(file: Path, source: OwnSource) -> Any:
+def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> Any:
     if file.suffix.lower() == ".parquet":
         return parquet_table(file)
     names = [source.label_column or LABEL, source.split_column or SPLIT, source.group_column]
-    return csv_table(file, as_written=[name for name in names if name is not None])
+    as_written = [name for name in names if name is not None]
+    return csv_table(file, text=text, as_written=as_written, encoding=source.encoding)
 
 
 def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     """Columns of features, one of labels, and one of a split."""
     label_column, split_column = source.label_column or LABEL, source.split_column
     names = [str(name) for name in table.column_names]
-    # A message must not quote a first line that looks like a row: a label is in it.
-    numbers = file.suffix.lower() == ".csv" and any(is_number(name) for name in names)
-    if label_column not in names and numbers:
-        raise DataFileError(
-            f"{file}: the first line holds numbers, not column names; write a first line with the "
-            "names of all columns"
-        )
     for key, wanted in source.named_columns.items():
         for name in wanted:
             _refuse_unknown_column(name, names, where=file, key=key)
@@ -290,11 +276,18 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
         columns = {
             name: column_values(name, table.column(place))
             for place, name in enumerate(names)
-            if name not in source.drop
+            if name not in (*source.drop, label_column)
         }
     except (RowsRefused, FileRefused) as error:
         raise type(error)(f"{file} {error}") from None
-    labels = _plain_labels(columns.pop(label_column), f"{file} column {label_column!r}")
+    column = table.column(label_column)
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise DataFileError(
+            f"{file} column {label_column!r} has no value in row {row} ({column.null_count} of "
+            f"{len(column)} rows); drop such rows, or fill them in"
+        )
+    labels = column.to_pandas(date_as_object=True).to_numpy()
     split = columns.get(split_column or SPLIT)
     # A feature may be called that, too.
     if split is not None and (split_column or set(split) <= {"train", "test"}):
@@ -311,82 +304,10 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
 def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key: str) -> None:
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"set {key}"
+        hint = f"did you mean {close[0]!r}?" if close else f"set {key}, or add a header"
         # Without a column of labels the first line may be a row, and not a header: it has a label.
         listed = "" if key == "data.label_column" else f" (columns: {', '.join(names)})"
         raise DataFileError(f"{where} has no column {name!r}; {hint}{listed}")
-
-
-def _plain_labels(labels: NDArray[Any], what: str) -> NDArray[Any]:
-    """Labels as numbers, or as NumPy's strings; no message shows one."""
-    missing = is_missing(labels)
-    if missing.any():
-        raise DataFileError(
-            f"{what} has no value in row {missing.argmax()} ({missing.sum()} of {len(labels)} "
-            "rows); drop such rows, or fill them in"
-        )
-    if labels.dtype.kind == "M":
-        raise DataFileError(f"{what} holds dates, and labels are whole numbers or text")
-    return labels.astype(str) if labels.dtype.kind in "Ob" else labels
-
-
-def csv_table(file: Path, *, text: Sequence[str] = (), as_written: Sequence[str] = ()) -> Any:
-    """Return a `pyarrow.Table` of a `.csv`; columns `as_written` have no missing values.
-
-    `true` and `false` stay text: two categories, written as the file has them.
-    """
-    from pyarrow import compute, csv, lib, types
-
-    with open_regular(file) as opened:
-        size = opened.seek(0, 2)
-        opened.seek(0)
-        header = opened.readline(_LONGEST_HEADER)
-        opened.seek(0)
-        delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
-        try:
-            table = csv.read_csv(
-                opened,
-                # On one thread, which alone numbers the lines.
-                csv.ReadOptions(use_threads=False, block_size=min(size + 1, _LARGEST_BLOCK)),
-                csv.ParseOptions(delimiter=delimiter),
-                csv.ConvertOptions(
-                    column_types={name: lib.string() for name in (*text, *as_written)},
-                    null_values=_MISSING,
-                    true_values=[],
-                    false_values=[],
-                ),
-            )
-        except (lib.ArrowException, OSError, MemoryError, UnicodeError) as error:
-            # Not chained: Arrow's message quotes the line.
-            raise DataFileError(_explained(file, size, error)) from None
-    _refuse_twice(table.column_names, file)
-    for place, name in enumerate(table.column_names):
-        column = table.column(place)
-        if types.is_string(column.type) and name not in as_written:
-            missing = compute.is_in(column, value_set=lib.array(_MISSING))
-            table = table.set_column(place, name, compute.if_else(missing, None, column))
-    return table
-
-
-def _refuse_twice(names: Sequence[str], file: Path) -> None:
-    """Refuse two columns of one name, unnamed: without a header they are a row with a label."""
-    if len(set(names)) < len(names):
-        raise DataFileError(f"{file} has two columns of one name; give each column its own name")
-
-
-def _explained(file: Path, size: int, error: Exception) -> str:
-    said = str(error)
-    if (found := _WRONG_WIDTH.search(said)) is not None:
-        line, expected, actual = found.groups()
-        return (
-            f"{file} line {line} has {actual} fields, but the first line names {expected} "
-            "columns; quote what holds the delimiter, or correct the line"
-        )
-    known = [reason for reason in _REASONS if reason in said]
-    return (
-        f"{file} ({size:,} bytes) can't be read as CSV ({(known or [type(error).__name__])[0]}); "
-        "write it as UTF-8 text with a first line of names"
-    )
 
 
 def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
@@ -396,7 +317,7 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
     """
     with _opened_parquet(file, most_bytes=None) as opened:
         footer, names = opened.metadata, opened.schema_arrow.names
-        _refuse_twice(names, file)
+        refuse_twice(names, file)
         if columns is not None:
             kept = [name for name in names if name in columns]
             return opened.read(kept, use_threads=False)
@@ -593,11 +514,6 @@ _LEFT_OUT, _DATE = "left out", "date, as days"
 _FEATURES = ("number", "text", _DATE)
 
 
-def is_whole(text: str) -> bool:
-    """Whether text is a whole number."""
-    return _WHOLE.fullmatch(text) is not None
-
-
 @dataclass(frozen=True, kw_only=True)
 class ColumnSeen:
     """A column, or an array."""
@@ -642,7 +558,7 @@ def describe(source: OwnSource) -> FileSeen:
     """Look into a file."""
     assert source.path is not None
     file = existing(source.path, key="data.path")
-    if file.suffix.lower() in (".csv", ".parquet"):
+    if file.suffix.lower() in (".csv", ".parquet", ".xlsx"):
         return _table_seen(_read_table(file, source), file, source)
     rows = read_rows(source)
     assert isinstance(rows.features, np.ndarray)
@@ -650,16 +566,15 @@ def describe(source: OwnSource) -> FileSeen:
     what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
     if isinstance(rows.features, np.memmap):
         what += ", too large for memory: it stays on disk"
-    kind = "text" if rows.labels.dtype.kind == "U" else str(rows.labels.dtype)
     own_split = "" if rows.split is None and rows.test is None else "the file's own"
     return FileSeen(
         rows=len(rows) + (0 if rows.test is None else len(rows.test)),
         features=f"{what}, {rows.features.dtype}",
-        labels=f"one per row, {kind}",
+        labels="one per row",
         split=_where_split(source, own_split),
         classes=rows.stated if source.classes is None else source.classes,
         bounds=source.bounds,
-        missing=tuple(_unsaid(source, rows.stated, own_split, names=kind == "text")),
+        missing=tuple(_unsaid(source, rows.stated, own_split)),
     )
 
 
@@ -672,10 +587,10 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
     )
     labels, missing = "", []
     if known:
-        kind = "amounts" if source.bounds else _kind_of_labels(table.column(label_column))
+        kind = "amounts" if source.bounds else "each one of the stated classes"
         labels = f"column {label_column!r}, {kind}"
     else:
-        why = f"no column is named {label_column!r}: name the one with the labels"
+        why = f"no column is named {label_column!r} in the header: name the one with the labels"
         missing.append(Missing(key="data.label_column", value="NAME", why=why))
     for key, names in source.named_columns.items():
         if key == "data.label_column":
@@ -698,7 +613,7 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         split=_where_split(source, own_split),
         classes=stated if source.classes is None else source.classes,
         bounds=source.bounds,
-        missing=(*missing, *_unsaid(source, stated, own_split, names="whole" not in labels)),
+        missing=(*missing, *_unsaid(source, stated, own_split)),
     )
 
 
@@ -715,7 +630,7 @@ def _column_seen(
     if name == source.split_column or says_split:
         return ColumnSeen(name=name, kind="split")
     try:
-        values = learned_values(name, column)
+        values, form = learned_values(name, column)
     except ValueError as error:
         return ColumnSeen(name=name, kind=str(column.type), note=str(error), usable=False)
     kind = {"O": "text", "b": "text", "M": _DATE}.get(values.dtype.kind, "number")
@@ -725,38 +640,29 @@ def _column_seen(
         note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
-    count, categories, usable, note = int(missing.sum()), None, True, ""
+    count, categories, usable = int(missing.sum()), None, True
+    note = form and f"written as {example(form)}"
     if kind == "text":
         categories = len(set(values[~missing].tolist()))
         usable = categories <= MOST_CATEGORIES
-        if len(places := slips(values)):
+        note, places = slips(values)
+        if len(places):
             first = f"the first is row {places[0]}: {str(values[places[0]])!r}"
-            note = f"numbers but for {len(places)} rows; {first}"
-        elif not usable:
+            note += f" but for {len(places)} rows; {first}"
+        elif not usable and not note:
             note = f"more than {MOST_CATEGORIES} categories: it names single rows rather than kinds"
-        elif count:
+        elif count and not note:
             note = f"{count:,} missing (a category of their own)"
     elif kind == "number" and np.isinf(values).any():
         row, usable = int(np.isinf(values).argmax()), False
         note = f"row {row} is {values[row]}; features must be finite"
     elif count:
-        note = f"{count:,} missing (the median, and an indicator column)"
+        note = f"{note}; " * bool(note) + f"{count:,} missing (the median, and an indicator column)"
     elif len(values) and (values == values[0]).all():
         note = "never changes"
     return ColumnSeen(
         name=name, kind=kind, categories=categories, missing=count, note=note, usable=usable
     )
-
-
-def _kind_of_labels(column: Any) -> str:
-    """Names or numbers, as far as a column's type shows; the values stay secret."""
-    kind = str(column.type)
-    if kind.startswith(("int", "uint")):
-        return "whole numbers"
-    if kind in ("string", "large_string"):
-        whole = all(label is not None and is_whole(label) for label in column.to_pylist())
-        return "whole numbers" if whole else "text"
-    return "text" if kind.startswith("dictionary") else kind
 
 
 def _where_split(source: OwnSource, own: str) -> str:
@@ -769,16 +675,14 @@ def _where_split(source: OwnSource, own: str) -> str:
     return "no label is published" if source.hold_out is HoldOut.NONE else ""
 
 
-def _unsaid(
-    source: OwnSource, stated: StatedClasses | None, own_split: str, *, names: bool
-) -> Iterator[Missing]:
+def _unsaid(source: OwnSource, stated: StatedClasses | None, own_split: str) -> Iterator[Missing]:
     """Settings that are still open; they are never derived from labels."""
     if source.classes is None and stated is None and source.bounds is None:
         yield Missing(
             key="data.classes",
-            value="NAME,NAME,..." if names else "K",
-            why="the classes are public, and must not be read from secret labels (of amounts "
-            "state data.bounds=LOW,HIGH instead)",
+            value="NAME,NAME,...",
+            why="the classes are public, and must not be read from secret labels (K stands for "
+            "0,1,...,K-1; of amounts state data.bounds=LOW,HIGH instead)",
         )
     if not own_split and source.test_path is None and source.hold_out is None:
         yield Missing(

@@ -330,7 +330,6 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
     labels = checked_labels(
         splits.train_labels, splits.train_features, classes, name=name, part="train"
     )
-    check_variety(labels, name=name)
     return DataSize(
         num_classes=classes,
         num_labels=len(labels) if limit is None else min(limit, len(labels)),
@@ -410,12 +409,3 @@ def _check_features(features: Any, *, name: str, may_be_empty: bool) -> None:
                 f"{name} row {start + row}, column {column} is {rows[row, column]}; features must "
                 "be finite, and identifiers are counted from 0: drop such rows or fill them in"
             )
-
-
-def check_variety(labels: NDArray[np.int64], *, name: str) -> None:
-    """Refuse labels to train on that are all the same."""
-    if (labels == labels[0]).all():
-        raise ValueError(
-            f"{name}: all {len(labels)} training labels are the same; there is nothing to learn, "
-            "and nothing to protect: check which column holds the labels"
-        )

@@ -89,7 +89,7 @@ def test_step_by_step_to_a_command_that_works(table: Path) -> None:
     assert all(column["categories"] is None for column in found["seen"]["columns"])
     said |= {"label_column": "result"}
     found = check_own(OwnSource(**said)).facts
-    assert found["seen"]["labels"] == "column 'result', text"
+    assert found["seen"]["labels"] == "column 'result', each one of the stated classes"
     kinds = {column["name"]: column["kind"] for column in found["seen"]["columns"]}
     assert kinds["age"] == "number" and kinds["city"] == "text" and kinds["id"] == "left out"
     (size,) = (column for column in found["seen"]["columns"] if not column["usable"])
@@ -130,7 +130,10 @@ def test_no_label_is_shown_or_counted(table: Path) -> None:
 
     assert "12x" not in said() and said(label_column="result", classes=("a", "b"))
     even = said(label_column="result")
-    table.write_text(table.read_text().replace(CLASSES[0], CLASSES[1]))
+    for other in (CLASSES[1], "1"):  # not even whether all are numbers
+        table.write_text(table.read_text().replace(CLASSES[0], other))
+        assert said(label_column="result") == even
+    table.write_text(table.read_text().replace(CLASSES[1], "1"))
     assert said(label_column="result") == even
 
 

@@ -112,7 +112,7 @@ def test_bad_input_is_refused_by_name(table: Model) -> None:
         ("empty.csv", "found.csv", "can't be read as CSV"),
         ("a_folder.csv", "found.csv", "a folder"),
         ("nowhere.csv", "found.csv", "nowhere.csv can't be read: No such file"),
-        ("rows.txt", "found.csv", "not a .parquet, .csv, .npy or .npz"),
+        ("rows.txt", "found.csv", "not a .parquet, .csv, .xlsx, .npy or .npz"),
         ("rows.csv", "found.xlsx", "ends in .parquet or .csv"),
     ):
         said = refusal("predict", str(folder), name, "-o", out)

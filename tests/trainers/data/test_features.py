@@ -147,7 +147,10 @@ def test_new_rows_may_lack_what_the_training_rows_had() -> None:
     date = fitted({"x": [1], "c": ["a"], "day": [datetime.date(2026, 1, 7)]})
     assert date[0, 3] == fitted(whole)[2, 3]
     for bad, message in (
-        ({"day": ["yesterday"]}, "row 0, column 'day' is not a date"),
+        (
+            {"day": ["yesterday"]},
+            "row 0, column 'day' is 'yesterday'; the training rows had dates as 2026-12-31",
+        ),
         ({"day": [7]}, "column 'day' holds numbers; the training rows had dates"),
         ({"x": pd.to_datetime(["2026-01-01"])}, "column 'x' holds dates"),
         ({"c": [3]}, "column 'c' holds numbers; the training rows had text"),
