@@ -374,7 +374,7 @@ def read_folder(
     ):
         if then != now:
             raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
-    arrays = npz_arrays(folder / _ARRAYS)
+    arrays = npz_arrays(folder / _ARRAYS, stored=True)
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
         raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")

@@ -26,10 +26,13 @@ from labeldp.trainers.data.splits import FeatureProvenance, checked_record
 from labeldp.trainers.models.trained_model import load_model
 
 
-def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Answer:
+def predict(
+    *, model: str, data: str, out: str, trial: str | None = None, allow_code: str | None = None
+) -> Answer:
     """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
     `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
+    `allow_code` is as of `load_model`.
     """
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
@@ -40,7 +43,7 @@ def predict(*, model: str, data: str, out: str, trial: str | None = None) -> Ans
             "another file"
         )
     folder = model_folder(Path(model), trial)
-    loaded = load_model(folder)
+    loaded = load_model(folder, allow_code=allow_code)
     _check_encoder(data, loaded.origin.provenance)
     rows = read_rows(data, loaded.preprocessing)
     with warnings.catch_warnings(record=True) as warned:

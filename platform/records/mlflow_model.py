@@ -50,7 +50,10 @@ class RowsModel:
 
 
 def _load_pyfunc(path: str) -> RowsModel:
-    """Return the model in a folder; MLflow calls it by this name."""
+    """Return the model in a folder; MLflow calls it by this name.
+
+    A user's own network is refused: MLflow would take a permission from the model's own files.
+    """
     from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
     return RowsModel(load_model(path))
