@@ -56,6 +56,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     accuracy_text,
     figure_text,
     is_rare,
+    share_text,
 )
 from labeldp.trainers.data.files import inner_folder, private_folder
 
@@ -227,7 +228,8 @@ def _measured(point: Point) -> Cell:
 def _estimated(point: Point) -> Cell:
     if point.estimate is None:
         return Cell("")
-    return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
+    shown, _, beyond = share_text(point.estimate.accuracy, digits=2).partition("%")
+    return Cell(shown, f"error {100 * point.estimate.error:.2f}{beyond}")
 
 
 def _attack(point: Point) -> Cell:
