@@ -53,7 +53,7 @@ from labeldp.platform.api.party_files import (
 )
 from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.platform.vault.signing import sign_folder
+from labeldp.platform.vault.signing import is_unsigned, sign_folder
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.any_model import (
@@ -320,6 +320,7 @@ def answer(
         known = {charge.key for charge in own.charges()}
         planned, isolated = list[Charge](), 0.0
         cut_off = of_parts and to is not None and not (folders[-1] / RELEASE).exists()
+        cut_off |= to is not None and is_unsigned(Path(to))
         answered = set[Path]()  # folders of parts that a cut off answer finished
         for number, (part, indices) in enumerate(progress(parts, "prices")):
             public, *_ = part.public(groups)
