@@ -25,7 +25,7 @@ from labeldp.platform.api.label_release import (
     mechanism_for,
 )
 from labeldp.platform.api.process_ledger import PaidRelease
-from labeldp.trainers.data.files import open_regular, read_bytes
+from labeldp.trainers.data.files import make_folder, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
@@ -329,7 +329,7 @@ def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
     cut_off = unfinished is not None and names == {_ARRAYS}
     if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
         raise ValueError(f"{folder} exists already; name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from labeldp.platform.cli.array_files import ArrayFileError, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
-from labeldp.platform.records.results import DESCRIPTION, TrialRecord, prediction_columns
+from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -51,7 +51,7 @@ def predict(
         table = pd.DataFrame(prediction_columns(loaded, rows))
     with replacing(target) as file:
         if target.suffix == ".csv":
-            table.to_csv(file, index=False)
+            file.write(csv_text(table).encode())
         else:
             table.to_parquet(file, index=False)
     notes = [str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)]

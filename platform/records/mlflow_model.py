@@ -24,6 +24,7 @@ from safetensors import safe_open
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import ARRAYS, DESCRIPTION, prediction_columns
+from labeldp.trainers.data.files import make_folder
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel
@@ -86,7 +87,7 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     described.add_flavor(
         "python_function", loader_module=__name__, data=DATA, python_version=python_version()
     )
-    (folder / DATA).mkdir(parents=True)
+    make_folder(folder / DATA)
     described.save(str(folder / "MLmodel"))
     shutil.copy(kept / DESCRIPTION, folder / DATA)
     (folder / "input_example.json").write_text(json.dumps(example))

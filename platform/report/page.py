@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from labeldp.mechanisms.guess_risk import percent
-from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.records.results import TrialRecord, csv_text, write_text
 from labeldp.platform.report.card import (
     DAGGER,
     attack_of,
@@ -345,7 +345,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
         rows.append({**first, **own, **row_of(point)})
     # Nine digits, without those that sums of floats leave behind.
-    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
+    write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
 
 
 def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:

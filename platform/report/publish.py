@@ -65,6 +65,7 @@ from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.own_models import OwnModel
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
@@ -360,11 +361,10 @@ def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
     """Write all files, by their places in the folder, or nothing."""
     draft = to.with_name(f".{to.name}.{secrets.token_hex(8)}.draft")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
+        make_folder(draft)
         for name, content in files.items():
             path = draft / name
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path.parent)
             with open(path, "xb") as file:
                 file.write(content)
                 file.flush()

@@ -24,9 +24,11 @@ VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
 _PREFIX = b"labeldp signature 1\n"
 _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
-_RECORDS = ("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy")
-#: Of models, wherever they are: those of tracking, and any that were put there.
-_RECORDS += ("**/model.json", "**/model.safetensors", "**/MLmodel")
+#: Models are covered wherever they are: those of tracking, and any that were put there.
+_RECORDS = (
+    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy"),
+    *("**/model.json", "**/model.safetensors", "**/MLmodel"),
+)
 _LEDGERS = ("vault.db", "fits/*/vault.db")
 #: Of a released or published folder, whose signature covers every file.
 _HANDED_ON = ("release.json", "*/release.json", "run_card.md")

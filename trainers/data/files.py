@@ -12,6 +12,7 @@ writes to a place that another user chose.
 
 import errno
 import os
+import re
 import resource
 import secrets
 import stat
@@ -36,6 +37,8 @@ _KINDS = (
 
 
 _GROUPS = Path("/sys/fs/cgroup")
+#: Control characters but tab and end of line, and marks of the direction of writing.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class FileRefused(ValueError):
@@ -182,6 +185,17 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
+def visible(text: str) -> str:
+    """Return text for a terminal: what would move its cursor or turn its writing is spelled out."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those around it, that nobody but its owner writes to."""
+    with umask_of(0o022):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 class NotOurs(ValueError):
     """A file or folder of another user, a shared one, or a link; the message has the fix."""
 
@@ -189,7 +203,15 @@ class NotOurs(ValueError):
 @contextmanager
 def owner_only() -> Iterator[None]:
     """Create files for their owner alone, in this process and those that it starts."""
-    before = os.umask(0o077)
+    with umask_of(0o077):
+        yield
+
+
+@contextmanager
+def umask_of(mask: int) -> Iterator[None]:
+    """Create files without the rights in `mask`, beside those that the user leaves out."""
+    before = os.umask(mask)
+    os.umask(before | mask)
     try:
         yield
     finally:

@@ -23,7 +23,13 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.data.columns import RowsRefused, below
-from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import (
+    first_line,
+    make_folder,
+    open_regular,
+    read_bytes,
+    whole_file,
+)
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.estimators import AmountPredictor, EstimatorPredictor, Predictor
@@ -194,7 +200,7 @@ class TrainedModel:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model's two files, for their owner alone; the description last."""
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         for name, content in self.files().items():
             with whole_file(place / name) as file:
                 file.write(content)
