@@ -91,8 +91,9 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     described.save(str(folder / "MLmodel"))
     shutil.copy(kept / DESCRIPTION, folder / DATA)
     (folder / "input_example.json").write_text(json.dumps(example))
-    packages = {"labeldp": labeldp.__version__, **{name: version(name) for name in _PACKAGES}}
-    texts = [f"{name}=={number}\n" for name, number in packages.items()]
+    # On an index the name of this package may be a stranger's.
+    texts = [f"# labeldp {labeldp.__version__}: install its wheel, or a checkout\n"]
+    texts += [f"{name}=={version(name)}\n" for name in _PACKAGES]
     (folder / "requirements.txt").write_text("".join(texts))
 
 
