@@ -71,7 +71,7 @@ def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
 
 def test_nobody_is_sent_to_a_package_index_for_labeldp() -> None:
     """No index has it yet, so that a stranger may take the name."""
-    named = re.compile(r"pip install [^\n`]*?(?<![\w/.-])'?labeldp(?!-)\b")
+    named = re.compile(r"pip install (?:-\S+ )*'?labeldp\b(?!-)")
     folders = ("docs", "infra", "labeldp", "mechanisms", "platform", "sweeps", "trainers")
     files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     files += [path for folder in folders for path in (ROOT / folder).rglob("*.*")]

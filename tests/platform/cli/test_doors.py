@@ -94,7 +94,12 @@ def test_nobody_else_writes_to_a_folder(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         make_folder(tmp_path / "a" / "b")
-        perform(lambda: (tmp_path / "c").mkdir() or {"done": True}, json=True)
+
+        def write() -> dict[str, Any]:
+            (tmp_path / "c").mkdir()
+            return {"done": True}
+
+        perform(write, json=True)
         rows, given = np.arange(200.0).reshape(100, 2), dict[str, Any](epsilon=2, classes=2)
         learner = LabelPrivateClassifier("moment_labels", **given)
         learner.fit(rows, np.arange(100) // 50).save(tmp_path / "model")
