@@ -15,6 +15,7 @@ import pytest
 from labeldp import LabelPrivateClassifier
 from labeldp.platform.cli.command import ExitCode, perform, shown, table
 from labeldp.platform.records.results import csv_text
+from labeldp.platform.sweep import cluster
 from labeldp.trainers.data.files import make_folder, visible
 
 COMMAND = "from labeldp.platform.cli.command_line import main; raise SystemExit(main())"
@@ -108,3 +109,18 @@ def test_nobody_else_writes_to_a_folder(tmp_path: Path) -> None:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o022 for path in tmp_path.rglob("*")}
     assert len(modes) == 6 and not any(modes.values()), modes
+
+
+def test_a_folder_too_long_for_a_socket_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_long() -> None:
+        raise OSError("AF_UNIX path length cannot exceed 107 bytes: /a/long/TMPDIR/plasma_store")
+
+    monkeypatch.setattr(cluster, "start_private", too_long)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with (
+        pytest.raises(cluster.ClusterUnusable, match=r"107 bytes.*set RAY_TMPDIR=/tmp$"),
+        cluster.connected(None),
+    ):
+        pass
