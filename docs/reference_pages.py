@@ -35,6 +35,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Let links of a notebook lead to pages of the site, as those of other pages do."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'(href="(?!\w+:)[^"#]+)\.md(["#])', r"\1.html\2", html)
+
+
 def pages() -> dict[str, str]:
     """Return the pages by name, in Markdown."""
     return {

@@ -56,7 +56,10 @@ __all__ = ["__version__", *_WHERE]
 
 def install_hint(error: ModuleNotFoundError) -> str:
     """Return which package is missing, and the command that installs it."""
-    return f"package {error.name!r} is not installed, and this needs it: pip install labeldp"
+    return (
+        f"package {error.name!r} is not installed, and this needs it: run `make install` in a "
+        "checkout of labeldp, or `pip install WHEEL` of its wheel, with all that it needs"
+    )
 
 
 if not TYPE_CHECKING:  # type checkers would take every name for one of ours

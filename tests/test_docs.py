@@ -65,6 +65,19 @@ def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
     for name, page in pages.items():
         fetched = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page)
         assert not [address for address in fetched if "canonical" not in address], name
+        # Notebooks too link to pages, and not to the files that these are made of.
+        assert not re.findall(r'href="(?!\w+:)[^"]*\.md["#][^"]*"', page), name
+
+
+def test_nobody_is_sent_to_a_package_index_for_labeldp() -> None:
+    """No index has it yet, so that a stranger may take the name."""
+    named = re.compile(r"pip install (?:-\S+ )*'?labeldp\b(?!-)")
+    folders = ("docs", "infra", "labeldp", "mechanisms", "platform", "sweeps", "trainers")
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    files += [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    kinds = (".py", ".md", ".ipynb", ".jinja", ".txt")
+    found = [path for path in files if path.suffix in kinds and named.search(path.read_text())]
+    assert not found and named.search("pip install 'labeldp[search]'")
 
 
 def test_the_tutorial_runs(tmp_path: Path) -> None:

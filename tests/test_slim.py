@@ -66,7 +66,7 @@ def what_the_party_with_labels_does(folder: Path, *, python: str, before: str = 
         [python, "-c", before + PARTY], cwd=folder, capture_output=True, text=True, timeout=300
     )
     # Two commands are refused, and so is the method's own model.
-    missing = "is not installed, and this needs it: pip install labeldp"
+    missing = "is not installed, and this needs it: run `make install`"
     assert done.stderr.count(missing) == 3, done.stderr
     assert f"package 'torch' {missing}; or learn without it" in done.stderr.splitlines()[-1]
 

@@ -32,7 +32,7 @@ from labeldp.platform.api.label_release import (
 from labeldp.platform.api.process_ledger import PaidRelease
 from labeldp.platform.vault.signing import SIGNATURE, signing_key
 from labeldp.platform.vault.witness import Line
-from labeldp.trainers.data.files import DRAFT_ENDING, open_regular, read_bytes
+from labeldp.trainers.data.files import DRAFT_ENDING, make_folder, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
@@ -424,7 +424,7 @@ def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
     """Return a folder that `check_new` lets pass, made if need be."""
     folder = Path(to)
     check_new(folder, unfinished=unfinished)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 
@@ -471,7 +471,7 @@ def read_folder(
     ):
         if then != now:
             raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
-    arrays = npz_arrays(folder / _ARRAYS)
+    arrays = npz_arrays(folder / _ARRAYS, stored=True)
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest
         raise FileNotAsWritten(f"{folder} has an id of more than {_LONGEST_ID:,} bytes")

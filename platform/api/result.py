@@ -120,12 +120,16 @@ class Result:
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 
-    def model(self, trial: Any) -> "TrainedModel":
-        """Return the model of a trial, given by its hash, first digits of it, or a table row."""
+    def model(self, trial: Any, *, allow_code: str | None = None) -> "TrainedModel":
+        """Return the model of a trial, given by its hash, first digits of it, or a table row.
+
+        `allow_code` is as of `load_model`.
+        """
         from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
-        return load_model(self.folder / "models" / self._kept().trial(named).hash)
+        folder = self.folder / "models" / self._kept().trial(named).hash
+        return load_model(folder, allow_code=allow_code)
 
     def ledger(self) -> pd.DataFrame:
         """Return one row per release: mechanism, time, number of labels, price, readers."""

@@ -1,5 +1,6 @@
 """How a command ends: its result as text, tables or JSON, its errors in words, its exit code."""
 
+import errno
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from labeldp import install_hint
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.records.results import dumps
 from labeldp.platform.sweep.sweep import CannotFit, Unfinished
+from labeldp.trainers.data.files import umask_of, visible
 
 #: Rows shown of one table; `--json` prints all of them.
 MOST_ROWS = 50
@@ -73,6 +75,8 @@ def explained(error: BaseException) -> str:
     """Return an error in words, for a person."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if _disk_is_full(error):
+        return f"error: the disk is full ({error}); free some of it, and run the command again"
     if isinstance(error, MemoryError):
         return f"error: this machine has too little memory for that ({error})"
     if isinstance(error, ModuleNotFoundError):
@@ -80,6 +84,16 @@ def explained(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"error: {error.filename} does not exist; check the path"
     return f"error: {error}"
+
+
+def _disk_is_full(error: BaseException | None) -> bool:
+    """Whether a full disk, or share of one, is behind an error; SQLite has its own words."""
+    while error is not None:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full or "disk is full" in str(error) or "No space left on device" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
@@ -118,7 +132,7 @@ def perform(
     def as_note(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
-            return f"note: {message}\n"
+            return visible(f"note: {message}\n")
         return before(message, category, *place, **more)
 
     def ignored(error: Any) -> None:
@@ -130,12 +144,15 @@ def perform(
 
     warnings.formatwarning, sys.unraisablehook = as_note, ignored
     try:
-        result = run()
+        with umask_of(0o022):
+            result = run()
     except (Exception, KeyboardInterrupt) as error:
         ended = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
+        if ended is None and _disk_is_full(error):
+            ended = ExitCode.BAD_INPUT
         if ended is None:
             raise
-        print(explain(error), file=sys.stderr)
+        print(visible(explain(error)), file=sys.stderr)
         return ended
     finally:
         warnings.formatwarning, sys.unraisablehook = before, ignored_before
@@ -148,6 +165,10 @@ def perform(
     except BrokenPipeError:
         # `| head` has read enough. Python would complain once more as it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(explained(error), file=sys.stderr)
+        return ExitCode.BAD_INPUT
     if answer.code is not None:
         return answer.code
     return ExitCode.NOT_OK if facts.get("ok") is False else ExitCode.DONE
@@ -163,9 +184,9 @@ def table(
     """Return rows of texts under names of columns; `styles`: row -> style such as `bold red`."""
     drawing = Table(header_style="bold", pad_edge=False)
     for column in columns:  # texts, and no markup: brackets are shown as they are
-        drawing.add_column(Text(column), overflow="fold")
+        drawing.add_column(Text(visible(column)), overflow="fold")
     for number, row in enumerate(rows[:MOST_ROWS]):
-        drawing.add_row(*map(Text, row), style=(styles or {}).get(number))
+        drawing.add_row(*map(Text, map(visible, row)), style=(styles or {}).get(number))
     more = len(rows) - MOST_ROWS
     left_out = [f"... and {more} more; --json has them all"] if more > 0 else []
     return [*([title] if title else []), drawing, *left_out]
@@ -183,7 +204,7 @@ def shown(words: Words, *, stream: TextIO | None = None) -> str:
     lines: list[str] = []
     for part in [words] if isinstance(words, str) else words:
         if isinstance(part, str):
-            lines.append(part)
+            lines.append(visible(part))
             continue
         part.box, part.padding = (box.SIMPLE_HEAD, (0, 1)) if terminal else (None, (0, 2, 0, 0))
         with console.capture() as capture:

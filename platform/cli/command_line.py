@@ -47,6 +47,9 @@ _CHOOSE_BY = choice(
     "metric that compares trials: test or estimated accuracy, roc_auc, log_loss_estimated ...",
     metavar="METRIC",
 )
+_ALLOW_CODE = option(
+    "--allow-code", "module of a model's own network, which is imported and run", "MODULE"
+)
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
 _VOTES = _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes")
 _QUERIES = whole(
@@ -582,6 +585,7 @@ VERBS = (
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
         option("--trial", "first digits of the trial's hash", "HASH"),
         _ENCODING,
+        _ALLOW_CODE,
     ),
     Verb(
         "publish",
@@ -604,6 +608,7 @@ VERBS = (
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
+        _ALLOW_CODE,
     ),
     Verb(
         "report",

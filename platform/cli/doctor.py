@@ -82,7 +82,7 @@ def _packages() -> list[Check]:
         extras = [each for each in _EXTRAS if marker and marker.evaluate({"extra": each})]
         missing = "not installed"
         if extras:
-            missing += f"; optional: pip install 'labeldp[{extras[0]}]'"
+            missing += f"; optional ({extras[0]}): pip install '{needed.name}{needed.specifier}'"
         elif marker:
             continue
         elif found is None or not needed.specifier.contains(found, prereleases=True):

@@ -9,7 +9,7 @@ import pandas as pd
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.array_files import ArrayFileError, read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
-from labeldp.platform.records.results import DESCRIPTION, TrialRecord, prediction_columns
+from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
@@ -29,11 +29,18 @@ from labeldp.trainers.models.trained_model import load_model
 
 
 def predict(
-    *, model: str, data: str, out: str, trial: str | None = None, encoding: str | None = None
+    *,
+    model: str,
+    data: str,
+    out: str,
+    trial: str | None = None,
+    encoding: str | None = None,
+    allow_code: str | None = None,
 ) -> Answer:
     """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
     `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
+    `allow_code` is as of `load_model`.
     """
     target = Path(out)
     if target.suffix not in (".parquet", ".csv"):
@@ -44,7 +51,7 @@ def predict(
             "another file"
         )
     folder = model_folder(Path(model), trial)
-    loaded = load_model(folder)
+    loaded = load_model(folder, allow_code=allow_code)
     _check_encoder(data, loaded.origin.provenance)
     rows = read_rows(data, loaded.preprocessing, encoding)
     with warnings.catch_warnings(record=True) as warned:
@@ -52,7 +59,7 @@ def predict(
         table = pd.DataFrame(prediction_columns(loaded, rows))
     with replacing(target) as file:
         if target.suffix == ".csv":
-            table.to_csv(file, index=False)
+            file.write(csv_text(table).encode())
         else:
             table.to_parquet(file, index=False)
     notes = [str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)]

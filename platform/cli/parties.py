@@ -16,6 +16,7 @@ from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
+from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import parquet_count, parquet_rows, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
@@ -294,7 +295,7 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
         tables[f"{place}labels"] = known[columns].sort_values("id")
     for table, content in tables.items():
         path = folder / f"{table}.parquet"
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         content.to_parquet(path, index=False)
     share = float((log.bought == "yes").mean())
     facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}

@@ -24,7 +24,7 @@ from labeldp.platform.report.ledger import (
 from labeldp.platform.report.page import write_report
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
 from labeldp.platform.vault import signing
-from labeldp.trainers.data.files import FileRefused, open_regular, owner_only
+from labeldp.trainers.data.files import FileRefused, make_folder, open_regular, owner_only
 
 
 def ledger(*, folders: list[str], csv: str | None, delta: float | None) -> Answer:
@@ -168,7 +168,7 @@ def _beside_results(experiment: str) -> str:
 
 def _write(records: list[TrialRecord], *, folder: Path, **facts: Any) -> Answer:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         written = write_report(records, folder=folder, **facts)
     except OSError as error:
         raise ValueError(

@@ -128,4 +128,7 @@ def _free_port(port: int) -> int:
 
 def _command(uri: str, port: int) -> list[str]:
     where = ["--host", _HOST, "--port", str(port), "--backend-store-uri", uri]
+    # MLflow's own list has 10.*, and a stranger's page may be called 10.example.org. Any port: it
+    # is another one at the other end of a tunnel.
+    where += ["--allowed-hosts", ",".join(f"{host}:*" for host in (_HOST, "localhost"))]
     return [sys.executable, "-m", "mlflow", "server", "--workers", "1", *where]

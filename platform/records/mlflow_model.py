@@ -24,6 +24,7 @@ from safetensors import safe_open
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import ARRAYS, DESCRIPTION, prediction_columns
+from labeldp.trainers.data.files import make_folder
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel
@@ -50,7 +51,10 @@ class RowsModel:
 
 
 def _load_pyfunc(path: str) -> RowsModel:
-    """Return the model in a folder; MLflow calls it by this name."""
+    """Return the model in a folder; MLflow calls it by this name.
+
+    A user's own network is refused: MLflow would take a permission from the model's own files.
+    """
     from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
     return RowsModel(load_model(path))
@@ -83,12 +87,13 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     described.add_flavor(
         "python_function", loader_module=__name__, data=DATA, python_version=python_version()
     )
-    (folder / DATA).mkdir(parents=True)
+    make_folder(folder / DATA)
     described.save(str(folder / "MLmodel"))
     shutil.copy(kept / DESCRIPTION, folder / DATA)
     (folder / "input_example.json").write_text(json.dumps(example))
-    packages = {"labeldp": labeldp.__version__, **{name: version(name) for name in _PACKAGES}}
-    texts = [f"{name}=={number}\n" for name, number in packages.items()]
+    # On an index the name of this package may be a stranger's.
+    texts = [f"# labeldp {labeldp.__version__}: install its wheel, or a checkout\n"]
+    texts += [f"{name}=={version(name)}\n" for name in _PACKAGES]
     (folder / "requirements.txt").write_text("".join(texts))
 
 

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.sweep.accuracy_figures import accuracy_text
+from labeldp.trainers.data.files import visible
 
 #: A line on trials in training is printed at most this often.
 TELL_SECONDS = 60.0
@@ -30,7 +31,7 @@ class Steps:
     def say(self, text: str) -> None:
         """Print a line."""
         if not self._quiet:
-            print(text, file=self._stream or sys.stderr, flush=True)
+            print(visible(text), file=self._stream or sys.stderr, flush=True)
 
     @contextmanager
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
@@ -76,7 +77,9 @@ class SweepProgress(Steps):
         if not self._quiet or not record.finished:
             head = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
             line = f"{head} {trial_name(record.variant, record.point)}: {outcome(record)}"
-            print(f"{line}{self._time_left()}", file=self._stream or sys.stderr, flush=True)
+            print(
+                visible(f"{line}{self._time_left()}"), file=self._stream or sys.stderr, flush=True
+            )
 
     def _time_left(self) -> str:
         begun = sum(min(1.0, done / of) for _, done, of in self._training.values())

@@ -29,6 +29,7 @@ from pydantic_core import to_jsonable_python
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.trainers.data.columns import is_number
 from labeldp.trainers.data.files import (
     DRAFT_ENDING,
     NotOurs,
@@ -41,6 +42,8 @@ from labeldp.trainers.data.files import (
 from labeldp.trainers.data.splits import FeatureProvenance
 
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
+    import pandas as pd
+
     from labeldp.trainers.models.trained_model import TrainedModel
 
 #: Of results folders; see docs/upgrading.md.
@@ -437,6 +440,22 @@ def kept_model(models: Path, digest: str) -> Path | None:
     """Return the folder of a trial's model; None where none was kept."""
     folder = models / digest
     return folder if (folder / DESCRIPTION).is_file() else None
+
+
+def csv_text(table: "pd.DataFrame", **how: Any) -> str:
+    """Return a table as CSV in which no cell is a formula: such a text gets an apostrophe first.
+
+    Spreadsheets run text that begins like a formula, and strangers choose names of classes.
+    """
+
+    def cell(value: Any) -> Any:
+        risky = isinstance(value, str) and value.startswith(tuple("=+-@\t\r"))
+        return f"'{value}" if risky and not is_number(value) else value
+
+    plain = table.rename(columns=cell)
+    texts = plain.select_dtypes(exclude="number").columns
+    plain = plain.assign(**{name: plain[name].map(cell) for name in texts})
+    return str(plain.to_csv(index=False, **how))
 
 
 def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:

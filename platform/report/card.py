@@ -26,7 +26,9 @@ from labeldp.platform.report.wording import bound, counted, number, price
 from labeldp.platform.sweep.accuracy_figures import (
     SCORES,
     estimate_of,
+    figure_text,
     majority_text,
+    share_text,
 )
 from labeldp.platform.sweep.configuration import spoiled_text
 
@@ -153,8 +155,8 @@ def facts(
     if estimate is not None:
         low, high = (f"{end:.2%}" for end in estimate.interval())
         found["accuracy, estimated on held-out labels"] = (
-            f"{estimate.accuracy:.2%}, standard error {estimate.error:.2%}, 95% interval {low} to "
-            f"{high}"
+            f"{share_text(estimate.accuracy, digits=2)}, standard error {estimate.error:.2%}, 95% "
+            f"interval {low} to {high}"
         )
     found |= _scores(metrics)
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
@@ -199,9 +201,11 @@ def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
     words = {**SCORES, "positive_share": "share of the second class"}
     for name in words:
         if (estimated := f"{name}_estimated") in metrics:
-            value, low, high = (metrics[f"{estimated}{end}"] for end in ("", "_low", "_high"))
+            value, low, high = (
+                figure_text(name, metrics[f"{estimated}{end}"]) for end in ("", "_low", "_high")
+            )
             found[f"{words[name]}, estimated on held-out labels"] = (
-                f"{value:.4f}, 95% interval {low:.4f} to {high:.4f}"
+                f"{value}, 95% interval {low} to {high}"
             )
     if (threshold := metrics.get("threshold_estimated")) is not None:
         found["score that the estimated share of the second class exceeds"] = f"{threshold:.4g}"

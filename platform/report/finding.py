@@ -21,6 +21,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     ChooseBy,
     estimated_text,
     figure_text,
+    interval_text,
     is_rare,
     majority_text,
     scores_text,
@@ -116,7 +117,8 @@ def _quality(point: Point) -> str:
     seeds, by = len(point.hashes), point.accuracy_by
     if by.of_scores:
         spread = f" (standard deviation {figure_text(by, point.accuracy_std)}, {seeds} seeds)"
-        return f"has {by.words} {figure_text(by, point.accuracy)}{spread if seeds > 1 else ''}"
+        reach = spread if seeds > 1 else interval_text(by, point.scores)
+        return f"has {by.words} {figure_text(by, point.accuracy)}{reach}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
     text = f"{100 * point.accuracy:.1f}%" if not by.estimated else estimated_text(point.accuracy)
     text = f"is {text}{spread if seeds > 1 else ''} accurate"

@@ -41,6 +41,7 @@ from labeldp.platform.records.results import (
     KeptResults,
     SweepIdentity,
     TrialRecord,
+    csv_text,
     read_results,
     write_text,
 )
@@ -607,12 +608,10 @@ def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as a table for spreadsheets, in which no cell is a formula."""
 
     def cell(value: Any) -> Any:
-        plain = "; ".join(value) if isinstance(value, list) else value
-        # Spreadsheets run text that begins like a formula, and users choose names of sweeps.
-        return f"'{plain}" if str(plain).startswith(tuple("=+-@\t\r")) else plain
+        return "; ".join(value) if isinstance(value, list) else value
 
     plain = [{**row, "counted": int(row["counted"])} for row in found]
-    return str(pd.DataFrame(plain).map(cell).to_csv(index=False))
+    return csv_text(pd.DataFrame(plain).map(cell))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:

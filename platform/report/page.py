@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from labeldp.mechanisms.guess_risk import percent
-from labeldp.platform.records.results import TrialRecord, write_text
+from labeldp.platform.records.results import TrialRecord, csv_text, write_text
 from labeldp.platform.report.card import (
     DAGGER,
     attack_of,
@@ -56,6 +56,7 @@ from labeldp.platform.sweep.accuracy_figures import (
     accuracy_text,
     figure_text,
     is_rare,
+    share_text,
 )
 from labeldp.trainers.data.files import inner_folder, private_folder
 
@@ -227,7 +228,8 @@ def _measured(point: Point) -> Cell:
 def _estimated(point: Point) -> Cell:
     if point.estimate is None:
         return Cell("")
-    return Cell(f"{100 * point.estimate.accuracy:.2f}", f"error {100 * point.estimate.error:.2f}")
+    shown, _, beyond = share_text(point.estimate.accuracy, digits=2).partition("%")
+    return Cell(shown, f"error {100 * point.estimate.error:.2f}{beyond}")
 
 
 def _attack(point: Point) -> Cell:
@@ -343,7 +345,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
         rows.append({**first, **own, **row_of(point)})
     # Nine digits, without those that sums of floats leave behind.
-    write_text(path, pd.DataFrame(rows).to_csv(index=False, float_format="%.9g"))
+    write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
 
 
 def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:

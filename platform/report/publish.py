@@ -65,6 +65,7 @@ from labeldp.platform.sweep.accuracy_figures import PUBLIC
 from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.own_models import OwnModel
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
@@ -103,11 +104,18 @@ _NAME = re.compile(r"(setting|figure) [a-z][a-z0-9_./]{0,60}")
 
 
 def publish(
-    results: Path, *, trial: str, to: Path, with_model: bool = True, **choice: Any
+    results: Path,
+    *,
+    trial: str,
+    to: Path,
+    with_model: bool = True,
+    allow_code: str | None = None,
+    **choice: Any,
 ) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
-    `trial` begins its hash, or is `best`; `choice` is as of `selected`.
+    `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
+    `selected`.
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -123,7 +131,7 @@ def publish(
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
-    files = _files(folder, chosen, public, with_model=with_model)
+    files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
     search(files, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))
     stays = left_out(chosen.record, public)
@@ -145,7 +153,12 @@ def publish(
 
 
 def _files(
-    folder: FolderLedger, chosen: Selected, public: TrialRecord, *, with_model: bool
+    folder: FolderLedger,
+    chosen: Selected,
+    public: TrialRecord,
+    *,
+    with_model: bool,
+    allow_code: str | None,
 ) -> dict[str, bytes]:
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
@@ -159,6 +172,7 @@ def _files(
             fingerprint=fingerprint,
             cost=cost,
             own=cost_of(folder, [chosen.record]),
+            allow_code=allow_code,
         )
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
@@ -347,11 +361,10 @@ def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
     """Write all files, by their places in the folder, or nothing."""
     draft = to.with_name(f".{to.name}.{secrets.token_hex(8)}.draft")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
+        make_folder(draft)
         for name, content in files.items():
             path = draft / name
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path.parent)
             with open(path, "xb") as file:
                 file.write(content)
                 file.flush()
@@ -494,6 +507,7 @@ def public_model(
     fingerprint: str,
     cost: Total,
     own: Total,
+    allow_code: str | None = None,
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
@@ -504,7 +518,7 @@ def public_model(
         ModelFileError: It can't be read.
         NotPublishable: It is another trial's, or holds text where none belongs.
     """
-    model = load_model(folder)
+    model = load_model(folder, allow_code=allow_code)
     origin, config = model.origin, public.config
     facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),

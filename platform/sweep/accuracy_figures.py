@@ -58,6 +58,8 @@ PUBLIC = (
     *("majority_share_by_model", "epsilon", "delta", "gaussian_mu", "epsilon_sanitized"),
 )
 _ESTIMATED = "accuracy_estimated"
+#: Behind the end of a figure's range that noise took it over.
+BEYOND = " (noise reaches beyond)"
 #: A class with a smaller share, and a small one beside the largest class, is rare.
 _RARE, _BESIDE_LARGEST = 0.1, 0.25
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
@@ -250,8 +252,8 @@ def scores_text(figures: Mapping[str, float]) -> str:
         if name in figures:
             parts.append(f"{SCORES[name]} {figures[name]:.3f}")
         elif (estimated := f"{name}_estimated") in figures:
-            low, high = (figures[f"{estimated}_{end}"] for end in ("low", "high"))
-            parts.append(f"{SCORES[name]} about {figures[estimated]:.3f} ({low:.3f} to {high:.3f})")
+            value = figure_text(estimated, figures[estimated])
+            parts.append(f"{SCORES[name]} about {value}{interval_text(estimated, figures)}")
     return ", ".join(parts)
 
 
@@ -284,8 +286,9 @@ def estimate_of(figures: Mapping[str, float]) -> AccuracyEstimate | None:
 def majority_text(figures: Mapping[str, float]) -> str:
     """Report an accuracy that hardly beats the answer "largest class"; empty if it does.
 
-    It does by more than a point and more than twice its standard error. The share among secret
-    labels is private: without a public test split it is that of the model's own probabilities.
+    It does by more than a point and more than twice its standard error; if it is nearer, the two
+    can't be told apart. The share among secret labels is private: without a public test split it is
+    that of the model's own probabilities.
 
     >>> majority_text({"accuracy": 0.728, "majority_share": 0.771})
     'no better than always answering the largest class (77.1% of the public test split)'
@@ -300,9 +303,13 @@ def majority_text(figures: Mapping[str, float]) -> str:
     if share is None:
         where = "by the model's own probabilities"
         share = figures.get("majority_share_by_model", -math.inf)
-    if accuracy > share + max(0.01, 2 * error):
+    margin = max(0.01, 2 * error)
+    if accuracy > share + margin:
         return ""
-    return f"no better than always answering the largest class ({100 * share:.1f}% {where})"
+    answer = f"always answering the largest class ({100 * share:.1f}% {where})"
+    if accuracy <= share - margin:
+        return f"no better than {answer}"
+    return f"within {_points(margin)} of {answer}, so the two cannot be told apart"
 
 
 def figure_text(name: str, value: float) -> str:
@@ -310,15 +317,28 @@ def figure_text(name: str, value: float) -> str:
 
     >>> figure_text("roc_auc", 0.87432), figure_text("mean_squared_error_estimated", 1234567.8)
     ('0.874', '1.235e+06')
+    >>> figure_text("mean_squared_error_estimated", -1.6e8), figure_text("roc_auc_estimated", 1.2)
+    ('0 (noise reaches beyond)', '1.000 (noise reaches beyond)')
     """
-    digits = ".4g" if name.removesuffix("_estimated") in ERRORS else ".3f"
-    return format(value, digits)
+    base = name.removesuffix("_estimated")
+    most = math.inf if base in (*ERRORS, "lift", "log_loss") else 1.0
+    text = format(min(max(value, 0.0), most), ".4g" if base in ERRORS else ".3f")
+    return text + (BEYOND if value < 0 or value > most else "")
+
+
+def interval_text(name: str, figures: Mapping[str, float]) -> str:
+    """Return a figure's 95% interval in brackets; empty where it has none."""
+    keys = [key for key in (f"{name}_low", f"{name}_high") if key in figures]
+    return f" ({' to '.join(figure_text(name, figures[key]) for key in keys)})" if keys else ""
 
 
 def accuracy_text(figures: Mapping[str, float]) -> str:
     """Return a trial's accuracies, or errors of amounts, for a line of text."""
     if errors := [name for name in ChooseBy if name.of_amounts and name.value in figures]:
-        return ", ".join(f"{each.words} {figure_text(each, figures[each])}" for each in errors)
+        shown = {each: figure_text(each, figures[each]) for each in errors}
+        return ", ".join(
+            f"{each.words} {shown[each]}{interval_text(each, figures)}" for each in shown
+        )
     parts = []
     if "accuracy" in figures:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
@@ -333,15 +353,17 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
 def estimated_text(accuracy: float) -> str:
     """Return an estimated accuracy in words; noise may take it outside of 0 to 100%.
 
-    Records and tables keep it as it is: clipped estimates would be biased.
+    Records keep it as it is: clipped estimates would be biased.
 
     >>> estimated_text(0.81), estimated_text(1.06)
-    ('about 81.0%', 'about 100% (106.0% with its noise)')
+    ('about 81.0%', 'about 100.0% (noise reaches beyond)')
     """
-    nearest = min(1.0, max(0.0, accuracy))
-    if nearest == accuracy:
-        return f"about {100 * accuracy:.1f}%"
-    return f"about {100 * nearest:.0f}% ({100 * accuracy:.1f}% with its noise)"
+    return f"about {share_text(accuracy, digits=1)}"
+
+
+def share_text(share: float, *, digits: int) -> str:
+    """Return an estimated share in percent, at most 100."""
+    return f"{min(max(share, 0.0), 1.0):.{digits}%}{'' if 0 <= share <= 1 else BEYOND}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,6 +111,8 @@ def connected(address: str | None) -> Iterator[Capacity]:
             # The lines after the first name the versions that differ.
             lines = [line.strip() for line in str(error).strip().splitlines()[:6]]
             why = " ".join(lines)[:400] or type(error).__name__
+            if "AF_UNIX" in why:  # the address of a socket, which is short
+                why += "; the folder of temporary files has too long a name: set RAY_TMPDIR=/tmp"
             if named == "local":
                 raise ClusterUnusable(f"Ray can't be started on this machine: {why}") from error
             raise ClusterUnusable(

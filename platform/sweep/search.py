@@ -197,7 +197,7 @@ def check_installed() -> None:
     if find_spec("optuna") is None:
         raise ConfigurationError(
             "--search optuna needs the package optuna, which is not installed; install it with "
-            "`pip install 'labeldp[search]'`, or leave the search out for random draws"
+            "`pip install optuna`, or leave the search out for random draws"
         )
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,10 +24,19 @@ VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
 _PREFIX = b"labeldp signature 1\n"
 _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
-_RECORDS = ("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy")
+#: Models are covered wherever they are: those of tracking, and any that were put there.
+_RECORDS = (
+    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy"),
+    *("**/model.json", "**/model.safetensors", "**/MLmodel"),
+)
 _LEDGERS = ("vault.db", "fits/*/vault.db")
 #: Of a released or published folder, whose signature covers every file.
 _HANDED_ON = ("release.json", "*/release.json", "run_card.md")
+#: Prime of ed25519's field, and the second coordinates of its points of low order: under such a
+#: "public key" anybody can sign.
+_PRIME = 2**255 - 19
+_OF_EIGHT = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_LOW_ORDER = (0, 1, _PRIME - 1, _OF_EIGHT, _PRIME - _OF_EIGHT)
 
 
 class Signature(BaseModel):
@@ -52,10 +62,18 @@ class Signature(BaseModel):
 
         try:
             key = _keys().Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
+            if _anybody_signs(self.public_key):
+                return False
             key.verify(bytes.fromhex(self.signature), self.signed)
         except (InvalidSignature, ValueError):
             return False
         return True
+
+
+def _anybody_signs(key: str) -> bool:
+    """Whether a key, 64 hexadecimal digits, is a point of low order."""
+    coordinate = int.from_bytes(bytes.fromhex(key), "little") % 2**255  # without a sign
+    return coordinate % _PRIME in _LOW_ORDER
 
 
 def _keys() -> Any:
@@ -76,12 +94,18 @@ def signing_key() -> Any:
     """Return the private key in the file that `LABELDP_SIGNING_KEY` names; None where it is unset.
 
     Raises:
-        ValueError: It can't be read, before anything is released.
+        ValueError: It can't be read, or closed to other users, before anything is released.
     """
     place = os.environ.get(VARIABLE)
     if not place:
         return None
+    with suppress(OSError):  # a file that is not there is told below
+        mode = os.stat(place).st_mode
+        if mode & 0o077:
+            os.chmod(place, mode & 0o700)
     try:
+        if os.stat(place).st_mode & 0o007:
+            raise ValueError("other users can read it: chmod 600")
         key = _pem().load_pem_private_key(read_bytes(place), password=None)
         if not isinstance(key, _keys().Ed25519PrivateKey):
             raise ValueError(f"it is a {type(key).__name__}")
@@ -202,17 +226,21 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
 def public_key(key: str) -> str:
     """Return a public key as 64 hexadecimal digits, of these digits or a PEM file."""
     if len(key) == 64 and all(digit in "0123456789abcdef" for digit in key.lower()):
-        return key.lower()
-    try:
-        loaded = _pem().load_pem_public_key(read_bytes(key))
-        if not isinstance(loaded, _keys().Ed25519PublicKey):
-            raise ValueError(f"it is a {type(loaded).__name__}")
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--key is {key}, which is neither 64 hexadecimal digits nor a file with a public "
-            f"ed25519 key ({error}); openssl pkey -in PRIVATE.pem -pubout writes one"
-        ) from error
-    return str(loaded.public_bytes_raw().hex())
+        found = key.lower()
+    else:
+        try:
+            loaded = _pem().load_pem_public_key(read_bytes(key))
+            if not isinstance(loaded, _keys().Ed25519PublicKey):
+                raise ValueError(f"it is a {type(loaded).__name__}")
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"--key is {key}, which is neither 64 hexadecimal digits nor a file with a public "
+                f"ed25519 key ({error}); openssl pkey -in PRIVATE.pem -pubout writes one"
+            ) from error
+        found = loaded.public_bytes_raw().hex()
+    if _anybody_signs(found):
+        raise ValueError(f"--key is {key}, a point of low order, for which anybody can sign")
+    return found
 
 
 def _unfit(folder: Path, found: Signature) -> Iterator[str]:
@@ -233,7 +261,7 @@ def _unfit(folder: Path, found: Signature) -> Iterator[str]:
 
 def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:
     patterns = ("**/*",) if covers == "every file" else _RECORDS
-    for path in (path for pattern in patterns for path in folder.glob(pattern)):
+    for path in {path for pattern in patterns for path in folder.glob(pattern)}:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             yield name, "a link"

@@ -12,13 +12,16 @@ writes to a place that another user chose.
 
 import errno
 import os
+import re
+import resource
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import IO
+from zipfile import ZipFile
 
 #: A file of settings, or a record, has a few thousand bytes.
 SETTINGS_BYTES = 4_000_000
@@ -33,13 +36,35 @@ _KINDS = (
 )
 
 
+_GROUPS = Path("/sys/fs/cgroup")
+#: Control characters but tab and end of line, and marks of the direction of writing.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 class FileRefused(ValueError):
     """A path that is not a regular file, or a file too large to read."""
 
 
 def memory_bytes() -> int:
-    """Return how much memory this machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Return how much memory this process may have: the machine's, or less where it is limited."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_limits_of_groups()]
+    own = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return min([*limits, *(limit for limit in own if limit != resource.RLIM_INFINITY)])
+
+
+def _limits_of_groups() -> Iterator[int]:
+    """Yield the limits of this process's control groups, and of those around them."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            first = "memory" in controllers.split(",")
+            if not (first or not controllers):
+                continue
+            place = _GROUPS / ("memory" if first else "") / group.lstrip("/")
+            for folder in (place, *place.parents):
+                with suppress(OSError, ValueError):  # no such file, or "max"
+                    name = "memory.limit_in_bytes" if first else "memory.max"
+                    yield int((folder / name).read_text())
 
 
 def open_regular(path: str | Path, *, most_bytes: int | None = None) -> BufferedReader:
@@ -82,12 +107,28 @@ def whole_file(path: Path) -> Iterator[BufferedWriter]:
 
 
 def check_unpacked(path: str | Path, size: int) -> None:
-    """Refuse a file whose content needs `size` bytes, if this machine's memory has less."""
-    if size > (memory := memory_bytes()):
+    """Refuse a file whose content needs `size` bytes, if that is above half of the memory."""
+    if size > (most := memory_bytes() // 2):
         raise FileRefused(
-            f"{path} holds {size:,} bytes when unpacked, but this machine has {memory:,} bytes of "
-            "memory; keep fewer rows or columns, or take a larger machine"
+            f"{path} holds {size:,} bytes when unpacked, but this process may fill {most:,} bytes "
+            "with one file, half of its memory; keep fewer rows or columns, or give it more memory"
         )
+
+
+def check_archive(path: str | Path, archive: ZipFile, *, stored: int | None = None) -> int:
+    """Refuse an archive that holds more than fits into memory, and return how much it holds.
+
+    `stored` is the size of an archive that its writer does not compress.
+    """
+    members = archive.infolist()
+    size = sum(member.file_size for member in members)
+    if stored is not None and (size > stored or any(member.compress_type for member in members)):
+        raise FileRefused(
+            f"{path} holds {size:,} bytes in {stored:,}, and labeldp writes it uncompressed; "
+            "get it from its writer again"
+        )
+    check_unpacked(path, size)
+    return size
 
 
 def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> None:
@@ -102,8 +143,8 @@ def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
     if most_bytes is None:
         if size > (memory := memory_bytes()):
             raise FileRefused(
-                f"{path} has {size:,} bytes, but this machine has {memory:,} bytes of memory; keep "
-                "fewer rows, or take a larger machine"
+                f"{path} has {size:,} bytes, but this process may have {memory:,} bytes of memory; "
+                "keep fewer rows, or give it more memory"
             )
     elif size > most_bytes:
         raise FileRefused(
@@ -144,6 +185,17 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
+def visible(text: str) -> str:
+    """Return text for a terminal: what would move its cursor or turn its writing is spelled out."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those around it, that nobody but its owner writes to."""
+    with umask_of(0o022):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 class NotOurs(ValueError):
     """A file or folder of another user, a shared one, or a link; the message has the fix."""
 
@@ -151,7 +203,15 @@ class NotOurs(ValueError):
 @contextmanager
 def owner_only() -> Iterator[None]:
     """Create files for their owner alone, in this process and those that it starts."""
-    before = os.umask(0o077)
+    with umask_of(0o077):
+        yield
+
+
+@contextmanager
+def umask_of(mask: int) -> Iterator[None]:
+    """Create files without the rights in `mask`, beside those that the user leaves out."""
+    before = os.umask(mask)
+    os.umask(before | mask)
     try:
         yield
     finally:

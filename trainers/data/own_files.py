@@ -44,6 +44,7 @@ from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
     FileRefused,
+    check_archive,
     check_unpacked,
     first_line,
     open_regular,
@@ -318,14 +319,13 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
     with _opened_parquet(file, most_bytes=None) as opened:
         footer, names = opened.metadata, opened.schema_arrow.names
         refuse_twice(names, file)
-        if columns is not None:
-            kept = [name for name in names if name in columns]
-            return opened.read(kept, use_threads=False)
+        kept = [name for name in names if columns is None or name in columns]
         groups = (footer.row_group(place) for place in range(footer.num_row_groups))
         # A number takes 8 bytes when it is read, however few it takes in the file.
-        unpacked = 8 * footer.num_rows * footer.num_columns
+        widths = (opened.schema.column(place).length for place in range(footer.num_columns))
+        unpacked = footer.num_rows * sum(max(8, width) for width in widths)
         check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
-        return opened.read(use_threads=False)
+        return _texts(opened.read(kept, use_threads=False), file)
 
 
 def parquet_count(file: Path) -> int:
@@ -353,7 +353,7 @@ def parquet_rows(file: Path, first: int, count: int) -> Any:
             if begin < end:
                 kept.append(batch.slice(begin, end - begin))
             place += len(batch)
-        return Table.from_batches(kept, opened.schema_arrow)
+        return _texts(Table.from_batches(kept, opened.schema_arrow), file)
 
 
 @contextmanager
@@ -362,11 +362,37 @@ def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iter
 
     try:
         with open_regular(file, most_bytes=most_bytes) as opened:
-            yield parquet.ParquetFile(opened, **_ALONE)
+            stated = parquet.ParquetFile(opened, **_ALONE).schema
+            columns = (stated.column(place) for place in range(len(stated)))
+            # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
+            texts = [
+                column.path
+                for column in columns
+                if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
+            ]
+            yield parquet.ParquetFile(opened, **_ALONE, read_dictionary=texts)
     except (lib.ArrowException, OSError, MemoryError) as error:
         raise DataFileError(
             f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
         ) from error
+
+
+def _texts(table: Any, file: Path) -> Any:
+    """Return a table without dictionaries, if its texts fit into memory."""
+    from pyarrow import compute, types
+
+    size = 0
+    for place, held in enumerate(table.schema):
+        if not types.is_dictionary(held.type):
+            continue
+        column = table.column(place)
+        if not types.is_primitive(held.type.value_type):
+            for chunk in column.chunks:
+                lengths = compute.binary_length(chunk.dictionary).take(chunk.indices)
+                size += compute.sum(lengths).as_py() or 0
+            check_unpacked(f"{file}, column {held.name!r},", size)
+        table = table.set_column(place, held.name, column.cast(held.type.value_type))
+    return table
 
 
 def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
@@ -474,17 +500,23 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     return array
 
 
-def npz_arrays(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an `.npz` by name."""
+def npz_arrays(file: Path, *, stored: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an `.npz` by name; of one that is `stored`, nothing is compressed."""
     try:
         # Opened here, since NumPy leaves damaged files open.
         with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:
-            check_unpacked(file, sum(member.file_size for member in archive.zip.infolist()))
-            return {key: archive[key] for key in archive.files}
+            check_archive(file, archive.zip, stored=file.stat().st_size if stored else None)
+            arrays = {key: archive[key] for key in archive.files}
     except FileRefused:
         raise
     except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
         raise _damaged(file, error, "numpy.savez") from error
+    if empty := [key for key, array in arrays.items() if not array.dtype.itemsize]:
+        # Any number of them fits into no bytes.
+        raise DataFileError(
+            f"{file}: {empty[0]} holds {arrays[empty[0]].size:,} values of no bytes"
+        )
+    return arrays
 
 
 def _damaged(file: Path, error: Exception, writer: str) -> DataFileError:

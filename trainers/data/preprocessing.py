@@ -25,12 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.columns import RowsRefused, Step, Stored, matrix_of, refuse_infinite
+from labeldp.trainers.data.kept_objects import packed, unpacked
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
 
-#: Types in scikit-learn's transformers that skops does not trust by default.
-_HARMLESS = frozenset({"numpy.dtype", "sklearn.compose._column_transformer._RemainderColsList"})
 #: Place of an identifier that no training row has.
 UNKNOWN = 0
 
@@ -152,13 +151,7 @@ class SklearnStep(Step):
                     f"{type(part).__name__} learns from labels, and no release pays for that: the "
                     "model would not be private; take a transformer of features alone"
                 )
-        skops = skops_io()
-        unknown = set(skops.get_untrusted_types(data=skops.dumps(transformers))) - _HARMLESS
-        if unknown:
-            raise ValueError(
-                f"{', '.join(sorted(unknown))} can't be saved in a model, which holds no code; use "
-                "scikit-learn's own transformers, or prepare rows before the model"
-            )
+        packed(transformers)  # or refuse
         return cls(transformers=transformers)
 
     def __call__(self, rows: Any) -> Any:
@@ -179,20 +172,11 @@ class SklearnStep(Step):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the transformers' bytes."""
-        return {"skops": np.frombuffer(skops_io().dumps(self.transformers), dtype=np.uint8)}
+        return {"skops": packed(self.transformers)}
 
     @classmethod
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        # Types that skops distrusts are refused.
-        packed = np.asarray(arrays["skops"]).tobytes()
-        return cls(transformers=skops_io().loads(packed, trusted=list(_HARMLESS)))
-
-
-def skops_io() -> Any:
-    """Import what writes and reads scikit-learn's objects without code, which takes a second."""
-    import skops.io
-
-    return skops.io
+        return cls(transformers=unpacked(arrays["skops"]))
 
 
 def _parts(value: Any) -> list[Any]:

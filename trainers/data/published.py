@@ -11,7 +11,7 @@ import pickle
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,9 @@ from labeldp.trainers.data.columns import Columns, standardized
 from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
+    check_unpacked,
     file_size,
     first_line,
-    memory_bytes,
     open_regular,
 )
 from labeldp.trainers.data.preprocessing import Places
@@ -107,9 +107,11 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     size = file_size(path)
     try:
         with open_regular(path) as file:
-            content = _ArraysOnly(file, encoding="latin1").load()
-        pixels = np.ascontiguousarray(content["data"])
-        labels = np.asarray(content[label_key])
+            content = _ArraysOnly(file, size).load()
+        pixels, listed = np.array(content["data"].values, order="C"), content[label_key]
+        if not all(type(label) is int for label in listed):
+            raise DataFileError(f"its {label_key} are not whole numbers")
+        labels = np.array(listed, dtype=np.int64)
     except DataFileError as error:
         raise DataFileError(f"{path}: {error}") from error
     except Exception as error:  # damaged pickles raise nearly anything
@@ -125,18 +127,49 @@ def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
     return pixels.reshape(-1, 3, 32, 32), labels
 
 
-class _ArraysOnly(pickle.Unpickler):
+class _Type:
+    """A type of elements: bytes and no other, since NumPy believes what a file says of objects."""
+
+    def __init__(self, name: str, *_: object) -> None:
+        if name != "u1":
+            raise DataFileError(f"it holds an array of {name!r}, and pixels are bytes ('u1')")
+
+    def __setstate__(self, state: object) -> None:
+        """Ignore the order of bytes, of which there is one."""
+
+
+class _Bytes:
+    """An array of bytes, made of no more than its bytes and its shape."""
+
+    values: NDArray[np.uint8]
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_column, content = state
+        assert isinstance(kind, _Type)
+        content = content.encode("latin1") if isinstance(content, str) else content
+        bytes_of = np.frombuffer(content, np.uint8)
+        self.values = bytes_of.reshape(shape, order="F" if by_column else "C")
+
+
+# In Python, since places of the memo in C take memory that the file names.
+class _ArraysOnly(pickle._Unpickler):
     """Builds lists, dictionaries, strings and arrays, and refuses whatever else a pickle names."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        super().__init__(file, encoding="latin1")
+        self.left = size
 
     def find_class(self, module: str, name: str) -> Any:
         """Return one of four harmless things."""
         # NumPy 2 moved its internals; files of either age name the same function.
         module = module.replace("numpy._core", "numpy.core")
         allowed = {
-            ("numpy.core.multiarray", "_reconstruct"): _empty_array,
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-            ("_codecs", "encode"): _encode,
+            ("numpy.core.multiarray", "_reconstruct"): _Bytes,
+            ("numpy", "ndarray"): _Bytes,
+            ("numpy", "dtype"): _Type,
+            ("_codecs", "encode"): self._encode,
         }
         if (module, name) not in allowed:
             raise DataFileError(
@@ -145,14 +178,12 @@ class _ArraysOnly(pickle.Unpickler):
             )
         return allowed[module, name]
 
-
-def _empty_array(*_: object) -> NDArray[np.uint8]:
-    return np.empty(0, dtype=np.uint8)
-
-
-def _encode(text: str, encoding: str = "latin1") -> bytes:
-    assert encoding == "latin1"
-    return text.encode(encoding)
+    def _encode(self, text: str, encoding: str = "latin1") -> bytes:
+        assert encoding == "latin1"
+        self.left -= len(text)
+        if self.left < 0:
+            raise DataFileError("it repeats its content, to fill the memory")
+        return text.encode(encoding)
 
 
 def read_digits(_: Path) -> Splits:
@@ -275,10 +306,7 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
             pixels, labels = announced.get("X", ()), announced.get("y")
             if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
                 raise DataFileError(f"X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1)")
-            if pixels[3] * _PIXELS > memory_bytes():
-                raise DataFileError(
-                    f"it announces {pixels[3]:,} pictures, more than this machine's memory"
-                )
+            check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
             file.seek(0)
             content = loadmat(file, variable_names=["X", "y"])
     except Exception as error:  # damaged files raise nearly anything

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from labeldp.trainers.data.files import DataFileError, check_unpacked, first_line, open_regular
+from labeldp.trainers.data.files import DataFileError, check_archive, first_line, open_regular
 from labeldp.trainers.data.written import MISSING, MISSING_WORDS, forms_in, number_in
 
 #: Types are found within a block; Arrow takes no larger ones.
@@ -146,8 +146,7 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
         ) from None
     try:
         with zipfile.ZipFile(opened) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        check_unpacked(file, unpacked)
+            check_archive(file, archive)
         sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
         rows = [row for row in sheet.iter_rows(values_only=True) if set(row) - {None}]
     except Exception as error:  # openpyxl raises many kinds on damaged files

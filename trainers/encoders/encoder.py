@@ -603,7 +603,7 @@ def library(name: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f"encoders of {name} need the package, which can't be imported ({error}); install it: "
-            "pip install 'labeldp[encoders]'"
+            f"pip install {name.partition('.')[0]}"
         ) from error
 
 

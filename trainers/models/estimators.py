@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.trainers.data.columns import Stored
-from labeldp.trainers.data.preprocessing import skops_io
+from labeldp.trainers.data.kept_objects import packed, unpacked
 
-#: Libraries whose types a kept estimator may hold.
-_LIBRARIES = ("sklearn.", "numpy.", "lightgbm.", "xgboost.", "catboost.", "collections.")
 #: Of the levels around a predicted amount, between bounds 0 and 1.
 _DEVIATION = 0.1
 
@@ -38,17 +36,12 @@ class _Kept(Predictor):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the estimator as bytes."""
-        return {"skops": np.frombuffer(skops_io().dumps(self.estimator), dtype=np.uint8)}
+        return {"skops": packed(self.estimator)}
 
     @classmethod
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        data = arrays["skops"].tobytes()
-        unknown = skops_io().get_untrusted_types(data=data)
-        foreign = [name for name in unknown if not name.startswith(_LIBRARIES)]
-        if foreign:
-            raise ValueError(f"a model may not hold {', '.join(foreign)}, which are of no library")
         rest = {name: described[name] for name in cls.__annotations__ if name != "kind"}
-        return cls(estimator=skops_io().loads(data, trusted=unknown), **rest)
+        return cls(estimator=unpacked(arrays["skops"]), **rest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

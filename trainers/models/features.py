@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.data.columns import Step
-from labeldp.trainers.data.files import whole_file
+from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.performance import Precision
@@ -513,7 +513,7 @@ def made_once(
     # It is written last: where it is, all are.
     first = place / "00.npy"
     with suppress(OSError):  # `filelock.Timeout` is one
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         if not first.exists():
             lock.acquire()
     try:

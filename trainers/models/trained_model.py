@@ -23,7 +23,13 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.trainers.data.columns import RowsRefused, below
-from labeldp.trainers.data.files import first_line, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import (
+    first_line,
+    make_folder,
+    open_regular,
+    read_bytes,
+    whole_file,
+)
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.models.estimators import AmountPredictor, EstimatorPredictor, Predictor
@@ -32,8 +38,9 @@ from labeldp.trainers.models.own_models import OwnModuleMissing
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
-#: A description holds categories of text columns, a few megabytes at most.
-_MOST_BYTES = 100_000_000
+#: A description holds categories of text columns, a few megabytes at most. In memory each of its
+#: bytes takes up to 32.
+_MOST_BYTES = 16_000_000
 _MODEL, _PREPROCESSING = "model", "preprocessing"
 _REFUSED = (SafetensorError, ValueError)
 
@@ -193,14 +200,17 @@ class TrainedModel:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model's two files, for their owner alone; the description last."""
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         for name, content in self.files().items():
             with whole_file(place / name) as file:
                 file.write(content)
 
 
-def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
-    """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed."""
+def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None) -> TrainedModel:
+    """Return the model in `folder`, on the CPU; neither Ray nor MLflow is needed.
+
+    `allow_code` is the module of a user's own network, which is imported then and not otherwise.
+    """
     # They load torch, and have kinds of their own.
     from labeldp.trainers.models import features, predictors
 
@@ -209,6 +219,12 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
+    for module in _modules(facts.get("architecture")) - {allow_code}:
+        raise ModelFileError(
+            f"{description} names the module {module!r} as its network, and loading it would run "
+            f"that module's code; if you trust it, allow it by name: --allow-code {module}, or "
+            f"load_model(folder, allow_code={module!r})"
+        )
     path = place / ARRAYS
     try:
         with open_regular(path) as file:
@@ -233,11 +249,28 @@ def load_model(folder: str | os.PathLike[str]) -> TrainedModel:
             f"{description} was trained with a user's own network, whose module is needed to read "
             f"it: {error}"
         ) from error
-    except (OSError, AttributeError, LookupError, RuntimeError, TypeError, *_REFUSED) as error:
+    except (
+        OSError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        *_REFUSED,
+    ) as error:
         raise ModelFileError(
             f"{place} holds no complete model ({type(error).__name__}: {first_line(error)}); copy "
             f"both files again, or use labeldp {facts.get('labeldp')}, which wrote it"
         ) from error
+
+
+def _modules(described: Any) -> set[str]:
+    """Return the modules of networks of users' own in an architecture."""
+    if isinstance(described, Mapping):
+        model = described.get("model")
+        own = {model.partition(":")[0]} if isinstance(model, str) and ":" in model else set()
+        return own.union(*map(_modules, described.values()))
+    return set().union(*map(_modules, described)) if isinstance(described, list) else set()
 
 
 def _description(path: Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 // A link to a run card opens its fold, and the fold around it.
 const reveal = () => {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1));  // null without one
   for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   if (target) target.scrollIntoView();
 };

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.server.security_utils import is_allowed_host_header
 
 from labeldp.platform.cli import tracking_server
 from labeldp.platform.records.tracking import Tracker
@@ -102,3 +103,20 @@ def test_servers_that_can_not_start_are_refused(
         tracking_server.serve(results=str(results), port=70000)
     with pytest.raises(TrackingUnusable, match="has no tracking store"):
         tracking_server.serve(results=str(results.parent))
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("127.0.0.1:5000", True),
+        ("localhost:8080", True),  # the other end of a tunnel
+        ("10.attacker.example:5000", False),
+        ("192.168.attacker.example", False),
+        ("localhost.attacker.example:5000", False),
+    ],
+)
+def test_only_this_machine_s_names_are_answered(host: str, allowed: bool) -> None:
+    """A page of a stranger's may resolve its own name to this machine."""
+    command = tracking_server._command("sqlite:///x", 5000)
+    named = command[command.index("--allowed-hosts") + 1].split(",")
+    assert is_allowed_host_header(named, host) is allowed

@@ -1,6 +1,7 @@
 """files: nobody but the owner, nothing of others, and nothing that never ends or is too large."""
 
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import DESCRIPTION, write_model
 from labeldp.platform.report.page import write_report
 from labeldp.platform.vault.vote_store import VoteStore, VoteStoreUnusable
+from labeldp.trainers.data import files
 from labeldp.trainers.data.files import (
     FileRefused,
     NotOurs,
@@ -203,11 +205,34 @@ def test_sizes(tmp_path: Path) -> None:
         read_bytes(file, most_bytes=4)
     # A file of holes: no disk holds it, and no memory.
     os.truncate(file, memory_bytes() + 1)
-    with pytest.raises(FileRefused, match=r"this machine has [\d,]+ bytes of memory"):
+    with pytest.raises(FileRefused, match=r"this process may have [\d,]+ bytes of memory"):
         open_regular(file)
-    check_unpacked(file, memory_bytes())
+    check_unpacked(file, memory_bytes() // 2)
     with pytest.raises(FileRefused, match="when unpacked"):
-        check_unpacked(file, memory_bytes() + 1)
+        check_unpacked(file, memory_bytes() // 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("groups", "name"),
+    [("0::/a/b\n", "memory.max"), ("4:cpu,memory:/a/b\n1:cpu:/\n", "memory.limit_in_bytes")],
+)
+def test_memory_is_what_the_process_may_have(
+    groups: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least limit of its control groups and those around them, or its own."""
+    read = Path.read_text
+    monkeypatch.setattr(files, "_GROUPS", tmp_path)
+    monkeypatch.setattr(
+        Path, "read_text", lambda path: groups if str(path) == "/proc/self/cgroup" else read(path)
+    )
+    machine = memory_bytes()
+    inner = tmp_path / ("memory" if "limit" in name else "") / "a" / "b"
+    inner.mkdir(parents=True)
+    for folder, limit in ((inner, "3000000"), (inner.parent, "2000000"), (inner.parents[1], "max")):
+        (folder / name).write_text(f"{limit}\n")
+    assert memory_bytes() == 2_000_000 < machine
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1_000_000, resource.RLIM_INFINITY))
+    assert memory_bytes() == 1_000_000
 
 
 @pytest.mark.timeout(20)

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from matplotlib.image import imread
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.card import TEMPLATES
 from labeldp.platform.report.figures import Line, curves_of, png, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page
@@ -300,3 +303,28 @@ def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
     assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is not a line"
     _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
     assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
+
+
+#: A page without tables, with one folded run card; prints what the script shows.
+BROWSER = """
+const fold = {open: false, parentElement: {closest: () => null}};
+const card = {closest: () => fold, scrollIntoView: () => console.log("shown", fold.open)};
+globalThis.document = {
+  querySelectorAll: () => [],
+  getElementById: (id) => (id === "card" ? card : null),
+};
+globalThis.location = {hash: process.argv[1]};
+globalThis.addEventListener = () => {};
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script")
+@pytest.mark.parametrize(
+    ("address", "shown"), [("", ""), ("#nowhere", ""), ("#card", "shown true")]
+)
+def test_the_script_of_a_page_runs_to_its_end(address: str, shown: str) -> None:
+    script = BROWSER + (TEMPLATES / "page.js").read_text().replace('"use strict";', "")
+    done = subprocess.run(
+        ["node", "--use_strict", "-e", script, "--", address], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, shown, "")

@@ -16,13 +16,18 @@ from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
-from labeldp.platform.report.card import audits_of, public_card, run_card
+from labeldp.platform.report.card import audits_of, facts, public_card, run_card
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import Total, read_folder
-from labeldp.platform.report.page import Report, write_report
+from labeldp.platform.report.ledger import Audience, Total, read_folder
+from labeldp.platform.report.page import Report, page, write_report
 from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.selection import Reservation, Selected, selected
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.sweep.accuracy_figures import (
+    ChooseBy,
+    accuracy_text,
+    figures_of,
+    majority_text,
+)
 from tests.platform.report.folders import a_folder
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_charge, a_record, mode
@@ -383,10 +388,61 @@ def test_the_card_states_proven_and_trivial_bounds(record: TrialRecord, words: s
     assert words.lower() in sentence.lower()
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "words"),
+    [
+        (
+            0.765,
+            "within 1.0 points of always answering the largest class (77.1% of the public test",
+        ),
+        (0.775, "so the two cannot be told apart"),
+        (0.76, "no better than always answering"),
+    ],
+)
+def test_an_accuracy_near_the_largest_class_is_not_called_worse(
+    accuracy: float, words: str
+) -> None:
+    figures = {"majority_share": 0.771}
+    assert words in finding([a_record("a", accuracy=accuracy, figures=figures)]).sentences[0]
+    noisy = {**figures_of(AccuracyEstimate(accuracy=0.7, sampling_error=0.05)), **figures}
+    assert "within 10.0 points" in majority_text(noisy)
+
+
+def test_no_page_shows_a_figure_outside_of_its_range() -> None:
+    """Noise takes estimates over the end; the end is shown, and that it is one."""
+    figures = {
+        **figures_of(AccuracyEstimate(accuracy=1.0488, sampling_error=0.05)),
+        **{
+            f"roc_auc_estimated{end}": value
+            for end, value in zip(ENDS, (1.2, 0.9, 1.0), strict=True)
+        },
+        **{
+            f"mean_squared_error_estimated{end}": v
+            for end, v in zip(ENDS, (-1.6e8, 0, 3e8), strict=True)
+        },
+    }
+    record = a_record("a", accuracy=0.9, figures=figures)
+    found = facts(record, Audience.PUBLIC)
+    assert found["accuracy, estimated on held-out labels"].startswith(
+        "100.00% (noise reaches beyond), standard error 5.00%, 95% interval 95.0"
+    )
+    told = found["mean squared error, estimated on held-out labels"]
+    assert told == "0 (noise reaches beyond), 95% interval 0 to 3e+08"
+    assert found["ROC AUC, estimated on held-out labels"].startswith("1.000 (noise reaches")
+    assert accuracy_text(figures).endswith("error 0 (noise reaches beyond) (0 to 3e+08)")
+    shown = page([record], title="a", choose_by=ChooseBy.ESTIMATED)
+    assert "100.00" in shown and "104.88" not in shown
+    errors = finding([record], choose_by=ChooseBy.MEAN_SQUARED_ERROR_ESTIMATED).sentences[0]
+    assert "has estimated mean squared error 0 (noise reaches beyond) (0 to 3e+08)" in errors
+
+
+ENDS = ("", "_low", "_high")
+
+
 def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     loud = [estimated("b", "ALIBI", 1.06, 0.2), estimated("c", "AGIBI", 0.7, 0.2)]
     (sentence,) = finding(loud, choose_by=ChooseBy.ESTIMATED).sentences
-    assert "is about 100% (106.0% with its noise) accurate" in sentence
+    assert "is about 100.0% (noise reaches beyond) accurate" in sentence
     assert "Noise decides the order of these trials: " in sentence and "28.3 points" in sentence
     clear = [estimated("b", "ALIBI", 0.9, 0.02), estimated("c", "AGIBI", 0.7, 0.02)]
     (text,) = finding(clear, choose_by=ChooseBy.ESTIMATED).sentences

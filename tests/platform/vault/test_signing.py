@@ -19,6 +19,7 @@ from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.vault import signing
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key
 from tests.faults.without_cluster import without_cluster
@@ -249,3 +250,83 @@ def test_a_bad_key_is_refused_before_a_release(
     monkeypatch.delenv(VARIABLE)
     sign_folder(tmp_path / "results", records=True)
     assert not (tmp_path / "results" / SIGNATURE).exists()
+
+
+def test_a_stranger_s_model_in_a_signed_vault_is_found(tmp_path: Path, owner: str) -> None:
+    kept = results(tmp_path / "results")
+    for place in ("mine", "fits/0/model", "models/a", "artifacts/model/data"):
+        (kept / place).mkdir(parents=True)
+        for name in ("model.json", "MLmodel"):
+            (kept / place / name).write_text("{}")
+            told = words("verify", str(kept), "--key", owner, code=1)
+            assert f"{place}/{name} was added" in told
+        sign_folder_anew(kept)
+        assert ran("verify", str(kept), "--key", owner)["ok"]
+
+
+def sign_folder_anew(folder: Path) -> None:
+    (folder / SIGNATURE).unlink()
+    sign_folder(folder, records=True)
+
+
+#: Points of order 1, 2, 4 and 8, some with a sign, and one written as a number above the prime.
+LOW = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "00" * 31 + "80",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "ee" + "ff" * 30 + "7f",
+]
+
+
+@pytest.mark.parametrize("key", LOW)
+def test_a_key_under_which_anybody_signs_is_refused(key: str, tmp_path: Path, owner: str) -> None:
+    kept = results(tmp_path / "results")
+    facts = json.loads((kept / SIGNATURE).read_text())
+    # The identity and 0: a signature of anything under the identity, without a private key.
+    facts |= {"public_key": key, "signature": "01" + "00" * 63}
+    (kept / SIGNATURE).write_text(json.dumps(facts))
+    assert not ran("verify", str(kept), code=1)["ok"]
+    assert "a point of low order" in refusal("verify", str(kept), "--key", key)
+    assert not Signature(**facts).is_genuine() and Signature.model_validate(facts)
+    assert not signing._anybody_signs(owner)
+
+
+def test_a_key_that_others_can_read_is_closed(
+    tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "owner.pem"
+    path.chmod(0o644)
+    assert signing_key() is not None and path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.chmod", refused)
+    with pytest.raises(ValueError, match=r"owner\.pem.*other users can read it: chmod 600"):
+        signing_key()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_answer_that_was_killed_before_it_was_signed_is_finished(
+    parts: int, tmp_path: Path, owner: str
+) -> None:
+    features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
+    labels = features[["id"]].assign(bought=["no", "yes"] * 20)
+    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    folders = [tmp_path / "parts" / str(number) for number in range(parts)]
+    for number, folder in enumerate(folders):
+        write_request(features[number::parts], folder, **facts)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
+    answer(labels, folders, tmp_path / "out", **given)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.npz")}
+    (tmp_path / "out" / SIGNATURE).unlink()
+    found = answer(labels, folders, tmp_path / "out", **given)
+    assert not found.new and found.total_epsilon == 1.0
+    assert {path: path.read_bytes() for path in before} == before
+    assert ran("verify", str(tmp_path / "out"), "--key", owner)["ok"]
+    with pytest.raises(ValueError, match="exists already"):
+        answer(labels, folders, tmp_path / "out", **given)

@@ -17,10 +17,17 @@ import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
 from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, read_arrays
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, parquet_table
+from labeldp.trainers.data.own_files import (
+    HoldOut,
+    OwnSource,
+    describe,
+    npz_arrays,
+    parquet_rows,
+    parquet_table,
+)
 from labeldp.trainers.data.splits import held_out
 from labeldp.trainers.data.tables import csv_table
 from tests.trainers.data_samples import images
@@ -530,3 +537,42 @@ def test_a_process_ends_well_after_it_read_a_table(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path / "table.parquet")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_small_table_of_one_long_text_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parquet writes a text once for all rows; read as texts they would fill any memory."""
+    path = tmp_path / "table.parquet"
+    rows, long = 30_000, "x" * 100_000
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([long]))
+    parquet.write_table(pa.table({"text": texts}), path, store_schema=False)
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 2_000_000_000)
+    before = pa.total_allocated_bytes()
+    for read in (parquet_table, lambda file: parquet_rows(file, 0, rows)):
+        with pytest.raises(FileRefused, match=r"column 'text', holds 3,000,000,000 bytes"):
+            read(path)
+    assert pa.total_allocated_bytes() - before < 10_000_000
+    short = pa.table({"text": ["a", None, "b"], "number": [1, 2, 3]})
+    parquet.write_table(short, path)
+    assert parquet_table(path).equals(short) and parquet_rows(path, 1, 2).equals(short[1:])
+
+
+def test_values_of_no_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    np.savez(path, ids=np.zeros(10**9, dtype="V0"))
+    with pytest.raises(DataFileError, match="ids holds 1,000,000,000 values of no bytes"):
+        npz_arrays(path)
+
+
+def test_one_long_label_does_not_widen_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy's strings all have the length of the longest: 10 KB of a file would be 10 GB."""
+    path = tmp_path / "table.csv"
+    rows = "\n".join(f"{number},{'ab'[number % 2]}" for number in range(1000))
+    path.write_text(f"x,label\n{rows}\n1,{'c' * 9_000}\n")
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 50_000_000)
+    with pytest.raises(FileRefused, match=r"holds 36,036,000 bytes when unpacked"):
+        load_own(OwnSource(path=str(path), label_column="label"))

@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-from labeldp.trainers.data import published as module
 from labeldp.trainers.data.catalog import (
     DATASETS,
     FetchFailed,
@@ -132,6 +131,27 @@ def test_a_pickle_that_would_run_something_does_not(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=r"batch: it names \w+\.system"):
         read_cifar_pickle(tmp_path / "batch", label_key="labels")
     assert not (tmp_path / "ran").exists()
+    # Objects are pointers in memory, which a file must not write.
+    objects = {"data": np.array([[None] * 3072]), "labels": [1]}
+    write_pickle(tmp_path / "batch", objects)
+    with pytest.raises(DataFileError, match="holds an array of 'O8', and pixels are bytes"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
+    # One list in many places: a few bytes that are 10^9 labels as an array.
+    laughs: list[Any] = [1] * 10
+    for _ in range(8):
+        laughs = [laughs] * 10
+    write_pickle(tmp_path / "batch", {"data": np.zeros((1, 3072), np.uint8), "labels": laughs})
+    with pytest.raises(DataFileError, match="its labels are not whole numbers"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
+    # The same bytes once more for every six bytes of the file.
+    again = b"\x80\x02c_codecs\nencode\nq\x00X\x10\x27\x00\x00" + b"a" * 10_000 + b"q\x01\x85R"
+    (tmp_path / "batch").write_bytes(again + b"h\x00h\x01\x85R" * 5 + b".")
+    with pytest.raises(DataFileError, match="it repeats its content"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
+    # A place in the memo that C would make room for: 64 GB.
+    (tmp_path / "batch").write_bytes(b"\x80\x02}r\xff\xff\xff\xff.")
+    with pytest.raises(DataFileError, match="is not a batch of CIFAR"):
+        read_cifar_pickle(tmp_path / "batch", label_key="labels")
     memory = (  # more than there is
         b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
         b"\x8a\x06\xff\xff\xff\xff\xff\x7f\x85U\x01b\x87R."
@@ -152,7 +172,7 @@ def test_pickles_of_python_2_are_read_and_damaged_ones_named(tmp_path: Path) -> 
         read_cifar_pickle(path, label_key="fine_labels")
     for content in (b"", b"PK\x03\x04 something else", good[:-500], good[:40]):
         path.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"batch .*bytes\) is not a batch.*fetch it again"):
+        with pytest.raises(DataFileError, match=r"batch.*fetch it (again|from its authors)"):
             read_cifar_pickle(path, label_key="labels")
     write_pickle(path, {"data": np.zeros((4, 10), dtype=np.uint8), "labels": [1]})
     with pytest.raises(DataFileError, match=r"uint8 pixels of shape \(4, 10\)"):
@@ -211,8 +231,8 @@ def test_both_files_of_svhn_make_the_set(tmp_path: Path, monkeypatch: pytest.Mon
     assert torch.equal(data.public.train_features, torch.from_numpy(train))
     assert torch.equal(data.public.test_features, torch.from_numpy(test))
     assert data.train_labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 1]
-    monkeypatch.setattr(module, "memory_bytes", lambda: 3072 * 11)
-    with pytest.raises(DataFileError, match="12 pictures, more than this machine's memory"):
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 3072 * 23)
+    with pytest.raises(DataFileError, match=r"when unpacked, but this process may fill"):
         read_svhn(path)
     good = path.read_bytes()
     for content in (b"", b"PK\x03\x04 something else", good[:200], good[:-3000]):

@@ -1,5 +1,6 @@
 """A network of the user's in every trainer that has one: kept, sent, and refused."""
 
+import json
 import pickle
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from labeldp.platform.records.mlflow_model import _load_pyfunc
 from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from labeldp.trainers.settings.methods import AlibiConfig
@@ -86,7 +88,9 @@ def test_every_trainer_takes_it(kind: Any, changes: dict[str, Any], here: Path) 
     model = a_model(config)
     model.save(here / "model")
     rows = small_images(examples=200, side=8)[0].test_features.numpy()
-    assert (load_model(here / "model").predict_proba(rows) == model.predict_proba(rows)).all()
+    assert (
+        load_model(here / "model", allow_code=NAME).predict_proba(rows) == model.predict_proba(rows)
+    ).all()
 
 
 def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
@@ -95,15 +99,36 @@ def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
     del sys.modules[NAME]
     path.write_text(SOURCE.replace("UNITS = 6", "UNITS = 60"))
     with pytest.raises(ModelFileError, match="holds no complete model"):
-        load_model(here / "model")
+        load_model(here / "model", allow_code=NAME)
     del sys.modules[NAME]
     path.write_text(SOURCE.replace("self.head =", "self.more = self.head ="))
     with pytest.raises(ModelFileError, match=r"has more\.weight, more\.bias that the file lacks"):
-        load_model(here / "model")
+        load_model(here / "model", allow_code=NAME)
     del sys.modules[NAME]
     path.unlink()
     with pytest.raises(ModelFileError, match=f"is needed to read it: .*{OWN}.*install it"):
-        load_model(here / "model")
+        load_model(here / "model", allow_code=NAME)
+
+
+@pytest.mark.parametrize("allowed", [None, "another", f"{NAME}:Net", NAME[:-1]])
+def test_a_model_imports_no_module_that_is_not_allowed_by_name(
+    allowed: str | None, here: Path
+) -> None:
+    """Also where the network is a part of another, and where another program loads it."""
+    a_model(AlibiConfig(**QUICK)).save(here / "model")
+    del sys.modules[NAME]
+    path = here / "model" / "model.json"
+    facts = json.loads(path.read_text())
+    refused = pytest.raises(ModelFileError, match=f"--allow-code {NAME}, or .*'{NAME}'")
+    with refused:
+        load_model(here / "model", allow_code=allowed)
+    with refused:
+        _load_pyfunc(str(here / "model"))
+    mean = {"kind": "mean", "parts": [facts["architecture"]]}
+    path.write_text(json.dumps({**facts, "architecture": mean}))
+    with refused:
+        load_model(here / "model", allow_code=allowed)
+    assert NAME not in sys.modules
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,181 @@
+"""Fitted objects in a stranger's model: read if their types are named, and otherwise not run."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import skops.io
+from scipy.sparse import csr_matrix
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from labeldp.trainers.data.kept_objects import packed, unpacked
+from labeldp.trainers.data.preprocessing import SklearnStep
+from labeldp.trainers.models.estimators import AmountPredictor, EstimatorPredictor
+
+ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 4)))
+LABELS = (ROWS[:, 0] > 0.6).astype(int)
+SCHEMA = json.loads(zipfile.ZipFile(io.BytesIO(skops.io.dumps([1]))).read("schema.json"))
+
+
+def node(loader: str, name: str, content: Any = None, **more: Any) -> dict[str, Any]:
+    module, _, kind = name.rpartition(".")
+    found = {"__class__": kind, "__module__": module, "__loader__": loader, "__id__": next(NUMBERS)}
+    return {**found, "content": content, **more}
+
+
+NUMBERS = iter(range(1, 10**6))
+
+
+def text(value: Any) -> dict[str, Any]:
+    return node("JsonNode", "builtins.str", json.dumps(value), is_json=True)
+
+
+def listed(*parts: Any, kind: str = "Tuple") -> dict[str, Any]:
+    return node(f"{kind}Node", f"builtins.{kind.lower()}", list(parts))
+
+
+def mapping(**parts: Any) -> dict[str, Any]:
+    keys = node("ListNode", "builtins.list", [node("TypeNode", "builtins.str") for _ in parts])
+    return node("DictNode", "builtins.dict", parts, key_types=keys)
+
+
+def file_of(content: dict[str, Any], **changes: Any) -> Any:
+    facts = {**content, **{key: SCHEMA[key] for key in ("protocol", "_skops_version")}, **changes}
+    with zipfile.ZipFile(made := io.BytesIO(), "w") as archive:
+        archive.writestr("schema.json", json.dumps(facts))
+    return np.frombuffer(made.getvalue(), dtype=np.uint8)
+
+
+def write_a_file() -> dict[str, Any]:
+    return text("open('ran', 'w').close()")
+
+
+def hostile() -> dict[str, Any]:
+    """Name -> content of a file that runs code, or would with a list of libraries."""
+    measure = "numpy.testing.measure"
+    run = node("FunctionNode", measure)
+    partial = {
+        "func": run,
+        "args": listed(write_a_file()),
+        "kwds": mapping(),
+        "namespace": mapping(),
+    }
+    shell = node("FunctionNode", "os.system")
+    scaler = node("ObjectNode", "sklearn.preprocessing._data.StandardScaler", mapping())
+    method = {"obj": scaler, "func": "get_params"}
+    keys = node("ListNode", "builtins.list", [node("TypeNode", measure)])
+    old = {"module_path": "numpy.testing", "function": "measure"}
+    return {
+        "constructor": node("ConstructorFromReduceNode", measure, listed(write_a_file())),
+        "loadtxt": node("ConstructorFromReduceNode", "numpy.loadtxt", listed(text("/etc/hosts"))),
+        "fetch": node(
+            "ConstructorFromReduceNode", "sklearn.datasets._base.load_files", listed(text("."))
+        ),
+        "scipy": node("ConstructorFromReduceNode", "scipy.io.loadmat", listed(text("x.mat"))),
+        "f2py": node("ConstructorFromReduceNode", "numpy.f2py.compile", listed(text("x"))),
+        "list": node("ListNode", measure, [write_a_file()]),
+        "tuple": node("TupleNode", measure, [write_a_file()]),
+        "set": node("SetNode", measure, [write_a_file()]),
+        "keys": node("DictNode", "builtins.dict", {"open('ran','w')": text(1)}, key_types=keys),
+        "array": node("NdArrayNode", measure, [], type="json", shape=text([0])),
+        "partial": node("PartialNode", "functools.partial", partial),
+        "system": listed(shell),
+        "function": node("FunctionNode", measure),
+        "old function": {**node("FunctionNode", "builtins.function", old), "protocol": 0},
+        "method": node("MethodNode", "sklearn.preprocessing._data.StandardScaler", method),
+        "operator": node(
+            "OperatorFuncNode", "operator.methodcaller", attrs=listed(text("__init__"))
+        ),
+        "loss": node("LossNode", measure, mapping(), __reduce__={"args": listed(write_a_file())}),
+        "object": node("ObjectNode", "numpy.ctypeslib.ndpointer", mapping()),
+        "another loader": listed(node("ListNode", "sklearn.tree._tree.Tree", [text(1)])),
+        "generator": node(
+            "RandomGeneratorNode",
+            "numpy.random._generator.Generator",
+            {"bit_generator": mapping(bit_generator=text("seed")), "seed_seq": mapping()},
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", hostile())
+def test_a_stranger_s_object_runs_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever kind of model it is in."""
+    monkeypatch.chdir(tmp_path)
+    content = hostile()[name]
+    given = {"skops": file_of(content, **({"protocol": 0} if name == "old function" else {}))}
+    for kind, described in (
+        (EstimatorPredictor, {"kind": "estimator", "num_classes": 2}),
+        (AmountPredictor, {"kind": "amounts", "bounds": [0, 1]}),
+        (SklearnStep, {"kind": "sklearn"}),
+    ):
+        with pytest.raises(ValueError, match=r"can't be saved in a model or read|older format"):
+            kind.restored(described, given)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_refusal_names_the_type() -> None:
+    with pytest.raises(ValueError, match=r"^numpy\.testing\.measure \(ConstructorFromReduceNode\)"):
+        unpacked(file_of(hostile()["constructor"]))
+    for value in (FunctionTransformer(func=print), StandardScaler().fit_transform):
+        with pytest.raises(ValueError, match=r"can't be saved in a model"):
+            packed(value)
+
+
+def fitted(estimator: Any) -> Any:
+    return estimator.fit(ROWS, LABELS)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(3),
+        HistGradientBoostingClassifier(max_iter=3, max_features=0.5),
+        make_pipeline(StandardScaler(), SelectKBest(k=2), CalibratedClassifierCV(cv=2)),
+        GridSearchCV(LogisticRegression(), {"C": [1, 2]}, scoring="roc_auc", cv=2),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_fitted_estimators_come_back(estimator: Any) -> None:
+    fitted(estimator)
+    again = unpacked(packed(estimator))
+    np.testing.assert_array_equal(again.predict_proba(ROWS), estimator.predict_proba(ROWS))
+
+
+def test_an_object_larger_than_its_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = skops.io.dumps(np.zeros(10**6), compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match=r"holds 8,00.* labeldp writes it uncompressed"):
+        unpacked(np.frombuffer(zeros, dtype=np.uint8))
+    # One member in many places is read for each; a matrix is an archive of its own.
+    many = skops.io.dumps([np.zeros(1000)])
+    archive = zipfile.ZipFile(io.BytesIO(many))
+    facts = json.loads(archive.read("schema.json"))
+    array = facts["content"][0]
+    facts["content"] = [{**array, "__id__": number} for number in range(2000)]
+    with zipfile.ZipFile(made := io.BytesIO(), "w") as changed:
+        changed.writestr("schema.json", json.dumps(facts))
+        changed.writestr(array["file"], archive.read(array["file"]))
+    memory, ones = 2 * 15_000_000, np.ones(2_000_000)
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: memory)
+    sparse = skops.io.dumps(csr_matrix((ones, np.zeros(2_000_000, np.int32), [0, 2_000_000])))
+    assert max(len(made.getvalue()), len(sparse)) < 1_000_000
+    for data in (made.getvalue(), sparse):
+        with pytest.raises(ValueError, match=r"bytes when unpacked"):
+            unpacked(np.frombuffer(data, dtype=np.uint8))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 something else", b"x" * 200])
+def test_damaged_bytes_are_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="is damaged"):
+        unpacked(np.frombuffer(content, dtype=np.uint8))

@@ -1,0 +1,170 @@
+"""Fitted objects of scikit-learn as bytes in the format of skops, of exactly the types named here.
+
+A file of skops names types, and for each the loader that makes it. skops trusts a name in every
+loader, and some loaders call a function or a method. So a file is read here first: each loader
+makes the types named for it and those that skops trusts it with, and all of it fits into memory.
+"""
+
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.trainers.data.files import check_archive, check_unpacked, first_line
+
+#: Module of scikit-learn -> what fitted objects hold of it beside estimators.
+_SKLEARN = {
+    "_loss.loss": "HalfTweedieLoss HalfTweedieLossIdentity",
+    "calibration": "_CalibratedClassifier _SigmoidCalibration",
+    "compose._column_transformer": "_RemainderColsList",
+    "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "gaussian_process.kernels": "ConstantKernel DotProduct Matern Product RBF Sum WhiteKernel",
+    "metrics._dist_metrics": "EuclideanDistance64 ManhattanDistance64 MinkowskiDistance64",
+    "metrics._scorer": "_PassthroughScorer _Scorer",
+    "model_selection._split": "KFold StratifiedKFold",
+    "multiclass": "_ConstantPredictor",
+    "neighbors._ball_tree": "BallTree",
+    "neighbors._kd_tree": "KDTree",
+    "neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+}
+_FUNCTIONS = {
+    "feature_selection._univariate_selection": "chi2 f_classif f_regression",
+    "metrics._classification": "accuracy_score balanced_accuracy_score f1_score log_loss",
+    "metrics._ranking": "average_precision_score roc_auc_score",
+    "metrics._regression": "mean_absolute_error mean_squared_error r2_score",
+}
+_BOOSTING = {
+    "catboost.core": "CatBoostClassifier CatBoostRegressor",
+    "lightgbm.basic": "Booster",
+    "lightgbm.sklearn": "LGBMClassifier LGBMRegressor",
+    "xgboost.core": "Booster",
+    "xgboost.sklearn": "XGBClassifier XGBRegressor",
+}
+
+
+def _named(modules: dict[str, str], start: str = "") -> frozenset[str]:
+    names = ((module, name) for module, held in modules.items() for name in held.split())
+    return frozenset(f"{start}{module}.{name}" for module, name in names)
+
+
+#: Loader -> types that it may make beside those that skops trusts it with. Loaders that call what a
+#: file names are missing: methods, constructors, partial functions, operators.
+_LOADERS: dict[str, frozenset[str]] = {
+    "ObjectNode": _named(_SKLEARN, "sklearn.") | _named(_BOOSTING),
+    "FunctionNode": _named(_FUNCTIONS, "sklearn."),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
+    "DictNode": frozenset({"sklearn.utils._bunch.Bunch", "collections.OrderedDict"}),
+    "TypeNode": frozenset({"collections.OrderedDict"}),
+    "DTypeNode": frozenset({"numpy.dtype"}),
+    "SparseMatrixNode": _named(
+        {"_csr": "csr_array csr_matrix", "_csc": "csc_array csc_matrix"}, "scipy.sparse."
+    ),
+    **dict.fromkeys(
+        (
+            *("JsonNode", "ListNode", "TupleNode", "SetNode", "SliceNode", "DefaultDictNode"),
+            *("BytesNode", "BytearrayNode", "NdArrayNode", "MaskedArrayNode", "LossNode"),
+            *("RandomStateNode", "RandomGeneratorNode"),
+        ),
+        frozenset(),
+    ),
+}
+#: The first version of the format that this package wrote; loaders of older ones check less.
+_PROTOCOL = 2
+#: Bytes of memory that one byte of a file's description takes at most.
+_PER_BYTE = 32
+_WHAT = "a fitted object in the model"
+_DAMAGED = (
+    BadZipFile,
+    LookupError,
+    TypeError,
+    RuntimeError,
+    MemoryError,
+    AttributeError,
+    zlib.error,
+)
+
+
+def packed(value: Any) -> NDArray[np.uint8]:
+    """Return a fitted object as bytes [B]; a ValueError names what `unpacked` would refuse."""
+    import skops.io  # a second
+
+    try:
+        data = skops.io.dumps(value)
+    except TypeError as error:
+        raise ValueError(f"{type(value).__name__} can't be saved in a model: {error}") from error
+    _trusted(data)
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def unpacked(array: NDArray[np.uint8]) -> Any:
+    """Return the object whose bytes [B] these are, and run no code of theirs.
+
+    Raises:
+        ValueError: They hold other types than those named here, or more than fits into memory.
+    """
+    import skops.io
+
+    data = np.asarray(array, dtype=np.uint8).tobytes()
+    try:
+        return skops.io.loads(data, trusted=_trusted(data))
+    except _DAMAGED as error:
+        raise ValueError(f"{_WHAT} is damaged ({first_line(error)})") from error
+
+
+def _trusted(data: bytes) -> list[str]:
+    """Return the types that skops asks about, all of which are named here, or refuse."""
+    import skops.io
+
+    with ZipFile(io.BytesIO(data)) as archive:
+        check_archive(_WHAT, archive, stored=len(data))
+        check_unpacked(_WHAT, size := _PER_BYTE * archive.getinfo("schema.json").file_size)
+        described = json.loads(archive.read("schema.json"))
+        nodes = list(_nodes(described))
+        for name in (str(node["file"]) for node in nodes if "file" in node):
+            # One member may stand in many places, and is read for each.
+            check_unpacked(_WHAT, size := size + archive.getinfo(name).file_size)
+            if name.endswith(".npz"):
+                with archive.open(name) as member, ZipFile(member) as inner:
+                    size += check_archive(_WHAT, inner)
+    if type(described.get("protocol")) is not int or described["protocol"] < _PROTOCOL:
+        raise ValueError(f"{_WHAT} is in an older format than labeldp writes")
+    for node in nodes:
+        if (loader := node["__loader__"]) not in _LOADERS:
+            raise _foreign(node)
+        if loader == "RandomGeneratorNode":
+            state = node["content"]["bit_generator"]["content"]
+            if json.loads(state["bit_generator"]["content"]) != "PCG64":
+                raise _foreign(node)
+    asked = set(skops.io.get_untrusted_types(data=data))
+    for node in nodes:
+        if _name(node) in asked - _LOADERS[node["__loader__"]]:
+            raise _foreign(node)
+    return sorted(asked)
+
+
+def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        if "__loader__" in value:
+            yield value
+        value = list(value.values())
+    for part in value if isinstance(value, list) else ():
+        yield from _nodes(part)
+
+
+def _name(node: dict[str, Any]) -> str:
+    return f"{node['__module__']}.{node['__class__']}"
+
+
+def _foreign(node: dict[str, Any]) -> ValueError:
+    return ValueError(
+        f"{_name(node)} ({node['__loader__']}) can't be saved in a model or read from one, since "
+        "it is not on the list of types that run no code; use scikit-learn's own estimators and "
+        "transformers, LightGBM, XGBoost or CatBoost, or prepare rows before the model"
+    )
