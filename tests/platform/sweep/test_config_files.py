@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,7 @@ def test_a_value_that_is_a_list_stays_one(tmp_path: Path) -> None:
     }
 
 
+@hypothesis.settings(deadline=None, max_examples=60)
 @given(
     text=st.one_of(
         st.text(st.characters(exclude_categories=["Cs", "Cc"])),
@@ -242,9 +244,9 @@ def test_refusals_name_the_variable_and_not_its_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", str(tmp_path / "hunter2/"))
-    data = DataSettings(name="own", path="${oc.env:SECRET}/x.csv", hold_out="none", classes="2")
-    for making in (lambda: None, (tmp_path / "hunter2").mkdir):
-        making()
+    data = DataSettings(name="own", path="${oc.env:SECRET}/x.csv", classes="2")
+    for folder in ("another", "hunter2"):
+        (tmp_path / folder).mkdir()
         with pytest.raises(ValueError, match=r"\$\{oc\.env:SECRET\}/x\.csv") as refused:
             as_on_disk(data)
         assert "hunter2" not in str(refused.value)
