@@ -188,6 +188,8 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in _flat(values).items():
         value = each_text(value, partial(_plain, key))
+        if value == []:
+            raise ConfigurationError(f"{key} is an empty list; name at least one value")
         if isinstance(value, dict):
             (kind, inside), *others = value.items()
             if others or not isinstance(inside, list):
@@ -247,6 +249,9 @@ def sweep_of(file: str) -> Sweep:
                     "labeldp: a file runs no code of another one"
                 )
             sweep, base = load_sweep(base), {}
+        for name, value in (("base", base), ("changes", changes)):
+            if not isinstance(value, dict):
+                raise ConfigurationError(f"{name!r} is {value!r}; it must be a mapping of settings")
         config = with_changes(sweep.base, {**_settings(base), **changes})
         sweep = _checked({**vars(sweep), **content, "base": config})
         for size in (sweep, *(resized(sweep, p) for p in (sweep.smoke, *sweep.presets.values()))):
@@ -270,7 +275,9 @@ def _section(values: Any) -> Any:
             found[name] = _settings(value)
         elif name == "space" and isinstance(value, dict):
             found[name] = {
-                key: Grid(*each) if isinstance(each, list) else each
+                key: each
+                if isinstance(each, Axis)
+                else Grid(*(each if type(each) is list else [each]))
                 for key, each in _settings(value).items()
             }
         elif isinstance(value, dict):

@@ -280,7 +280,7 @@ base: {data: {name: digits}, trainer: {epochs: 9}, audit.canaries: 0}
 changes: {trainer.batch_size: '${base.trainer.epochs}'}
 lines:
   - {name: a, changes: {trainer.noise: gaussian}, space: {trainer: {epsilon: [1, 2]}}}
-  - {name: b}
+  - {name: b, space: {trainer.epsilon: 4}}
 space: {trainer.learning_rate: {loguniform: [.01, 1]}}
 samples: 3
 presets:
@@ -309,7 +309,7 @@ def test_a_sweep_has_everything_that_one_in_python_has(tmp_path: Path) -> None:
                 changes={"trainer.noise": "gaussian"},
                 space={"trainer.epsilon": Grid(1, 2)},
             ),
-            Variant(name="b"),
+            Variant(name="b", space={"trainer.epsilon": Grid(4)}),
         ],
         space={"trainer.learning_rate": LogUniform(0.01, 1)},
         samples=3,
@@ -363,6 +363,10 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
         ("name: x\nbase: evil.py", "line 2: 'base' is 'evil.py'"),
         ("name: x\nbase: ../evil", "line 2: 'base' is '../evil'"),
         ("name: x\nbase: quikstart", "did you mean quickstart"),
+        ("name: x\nbase: [1]", "line 2: 'base' is [1]"),
+        ("name: x\nchanges: 5", "line 2: 'changes' is 5"),
+        ("name: x\nspace: {\n trainer.epsilon: []}", "line 3: trainer.epsilon is an empty list"),
+        ("name: x\nsmoke: {changes: 5}", "line 2: 'smoke.changes' is 5"),
         ("name: ../x", "a sweep can't be called '../x'"),
         ("name: '${oc.env:HOME}'", "name is ${oc.env:HOME}"),
         ("trainer: {epochs: 3}", "names no sweep"),
