@@ -65,7 +65,8 @@ def _configuration() -> str:
         "# Configuration keys",
         "",
         "Every key of a trial: `key=value` on the command line of a sweep fixes it, `key=[a,b]` "
-        "makes it an axis. `labeldp config METHOD` prints the same tables.",
+        "makes it an axis; a [file](../sweeps.md#files-of-settings) (`--config FILE.yaml`) sets "
+        "many. `labeldp config METHOD` prints the same tables.",
         "",
         "## Of every trial",
         "",

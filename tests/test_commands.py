@@ -101,7 +101,8 @@ def inline_commands() -> list[str]:
 
 def workshop(folder: Path) -> None:
     """Put into a folder what the commands name: tables, arrays, results, models, the sweeps."""
-    (folder / "sweeps").symlink_to(ROOT / "sweeps")
+    for name in ("sweeps", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     (folder / "empty").mkdir()
     _tables(folder)
     _audit_files(folder)

@@ -78,11 +78,28 @@ _OUT = option("-o --out out", "new folder to write", "DIR", required=True)
 _ENCODING = option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME")
 
 JSON = flag("--json", "print one JSON object")
+CONFIG = option(
+    "--config",
+    "YAML file of settings, or a trial's config.yaml; can be repeated, later files win, then "
+    "key=value",
+    "FILE.yaml",
+    multiple=True,
+)
+_OVERRIDES = argument(
+    "overrides",
+    "[key=value]...",
+    "settings (`labeldp config` lists them); key=[a,b] makes a grid; 'key=loguniform(a,b)', "
+    "uniform(a,b) and choice(a,b) draw values at random, or let --search choose them",
+    nargs=-1,
+)
+_SMOKE = flag("--smoke", "run a small version: minutes on two cores")
+_PRESET = option("--preset", "run another version, such as home: full data on two cores", "NAME")
 
 #: Options that decide which trials a sweep has, and what they may cost.
 PLAN_OPTIONS = (
-    flag("--smoke", "run a small version: minutes on two cores"),
-    option("--preset", "run another version, such as home: full data on two cores", "NAME"),
+    CONFIG,
+    _SMOKE,
+    _PRESET,
     option(
         "--only",
         "run only methods whose names begin with NAME; can be repeated",
@@ -107,13 +124,7 @@ PLAN_OPTIONS = (
     whole("--trials", "number of trials of each search; 40 by default"),
     whole("--search-seed", "seed of the search; 0 by default"),
     choice("--stop", ("asha",), "stop the worse trials early (docs/search.md)"),
-    argument(
-        "overrides",
-        "[key=value]...",
-        "settings (`labeldp config` lists them); key=[a,b] makes a grid; 'key=loguniform(a,b)', "
-        "uniform(a,b) and choice(a,b) draw values at random, or let --search choose them",
-        nargs=-1,
-    ),
+    _OVERRIDES,
 )
 
 
@@ -142,6 +153,12 @@ class Verb(click.Command):
             # A sweep's own options follow its name.
             context_settings={"allow_interspersed_args": words != "sweep"},
         )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave options of a sweep that is made of files to the sweep: they have no name before."""
+        given = any(each.partition("=")[0] == "--config" for each in args)
+        ctx.ignore_unknown_options = self.words == "sweep" and given
+        return super().parse_args(ctx, args)
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -285,10 +302,20 @@ VERBS = (
     Verb(
         "config",
         "config_keys:config",
-        "list configuration keys: type, default, bounds, meaning",
+        "list configuration keys: type, default, bounds, meaning; or print a sweep's configuration",
         "alibi --match epsilon",
-        argument("method", "[METHOD]", "only keys of this method, such as alibi", required=False),
+        argument(
+            "of",
+            "[METHOD|SWEEP]",
+            "keys of a method, such as alibi; or the values of a sweep, as YAML",
+            required=False,
+        ),
         option("--match", "only keys whose name or meaning contains this text"),
+        option("--line", "line of the sweep, by the beginning of its name", "NAME"),
+        CONFIG,
+        _SMOKE,
+        _PRESET,
+        _OVERRIDES,
     ),
     Verb(
         "data check",
@@ -475,7 +502,9 @@ VERBS = (
         "sweep_command:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        argument("sweep", "SWEEP", "name in `labeldp sweep`, or your own file"),
+        argument(
+            "sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml", required=False
+        ),
         *PLAN_OPTIONS,
     ),
     Verb(
@@ -661,7 +690,7 @@ VERBS = (
         "sweep_command:by_name",
         "list sweeps, or run one: `labeldp sweep quickstart --smoke`",
         "",
-        argument("name", "[SWEEP]", "name, or your own file", required=False),
+        argument("name", "[SWEEP]", "name, or your own .py or .yaml", required=False),
         argument("arguments", "[OPTION]...", "options of the sweep; --help lists them", nargs=-1),
     ),
     Verb(

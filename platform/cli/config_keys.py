@@ -1,4 +1,4 @@
-"""`labeldp config [METHOD]`: every configuration key with type, default, bounds and meaning.
+"""`labeldp config`: every key with type, default, bounds and meaning; or a sweep's values.
 
 >>> facts = {each.key: each for each in keys_of("alibi")}
 >>> facts["trainer.epsilon"].default, facts["trainer.epsilon"].bounds
@@ -7,22 +7,32 @@
 'laplace, gaussian, randomized_response, subset, optimal or none'
 """
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import reduce
+from operator import getitem
+from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Any
 
-import yaml
 from pydantic_core import to_jsonable_python
 
 from labeldp.platform.cli.command import Answer
+from labeldp.platform.cli.sweep_command import asked, settings_of
+from labeldp.platform.sweep.config_files import naming, written
 from labeldp.platform.sweep.configuration import (
     METHODS,
     ConfigurationError,
     TrialConfig,
+    to_yaml,
     with_changes,
 )
+from labeldp.platform.sweep.overrides import SWEEPS
+from labeldp.platform.sweep.space import points
+from labeldp.platform.sweep.sweep import SweepOptions, sized_sweep, variants_of
 from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.settings.base import allowed, fields_of, near_miss, one_of
 
@@ -45,8 +55,14 @@ class KeyFacts:
     methods: tuple[str, ...] = ()
 
 
-def config(*, method: str | None, match: str | None) -> Answer:
-    """Return the keys of a method, or of all, whose name or meaning holds a text."""
+def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
+    """Return the keys of a method or of all, or the configuration of a sweep.
+
+    `match` chooses keys by a text in their names or meanings; `given` are options of a sweep.
+    """
+    if any(given.values()) or (of is not None and of not in METHODS):
+        return configuration_of(of, given)
+    method = of
     found = all_keys() if method is None else keys_of(method)
     text = (match or "").lower()
     keys = [facts for facts in found if text in f"{facts.key} {facts.meaning}".lower()]
@@ -60,6 +76,52 @@ def config(*, method: str | None, match: str | None) -> Answer:
         for line in (f"{kind}.", facts.meaning + of):
             lines.append(fill(line, width, initial_indent="    ", subsequent_indent="    "))
     return Answer(facts={"keys": list(map(asdict, keys))}, words="\n".join(lines))
+
+
+def configuration_of(of: str | None, given: Mapping[str, Any]) -> Answer:
+    """Return the resolved configuration of a sweep's line, the first if `given` names none."""
+    if of is not None and re.fullmatch(r"\w+", of):
+        names = [*METHODS, *(file.stem for file in SWEEPS.glob("*.py"))]
+        if of not in names:
+            raise ConfigurationError(f"no method or sweep is called {of!r}; {near_miss(of, names)}")
+    sweep, given = asked(of, {"results": None, **given})
+    settings, places = settings_of(given)
+    options = SweepOptions(
+        results=Path("results"),
+        overrides=settings,
+        only=[given["line"]] if given["line"] else [],
+        **{name: given[name] for name in ("smoke", "preset")},
+    )
+    with naming(places):
+        sized = sized_sweep(sweep, options)
+        line, *others = variants_of(sized, settings)
+        resolved = line.config(sized.base, next(points(line.space, samples=1, seed=0)))
+    values: dict[str, Any] = to_jsonable_python(resolved)
+    for key, axis in line.space.items():
+        *sections, name = key.split(".")
+        section = reduce(getitem, sections, values)
+        section[name] = to_jsonable_python(written(axis))
+    title = f"# {sweep.name}, line {line.name!r}"
+    if others:
+        title += f"; --line NAME shows {', '.join(repr(each.name) for each in others)}"
+    facts = {each.key: each for each in keys_of(resolved.method)}
+    return Answer(facts=values, words="\n".join([title, *_commented(values, facts)]))
+
+
+def _commented(
+    values: Mapping[str, Any], facts: Mapping[str, KeyFacts], prefix: str = ""
+) -> Iterator[str]:
+    margin = "  " * prefix.count(".")
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and key not in facts:
+            yield f"{margin}{name}:"
+            yield from _commented(value, facts, f"{key}.")
+            continue
+        if key in facts:
+            start = f"{margin}# "
+            yield fill(facts[key].meaning, 100, initial_indent=start, subsequent_indent=start)
+        yield indent(to_yaml({name: value}, prefix.rstrip(".")), margin).rstrip()
 
 
 def keys_of(method: str) -> list[KeyFacts]:
@@ -107,5 +169,5 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
 
 
 def _written(value: Any) -> str:
-    text: str = yaml.safe_dump(to_jsonable_python(value), default_flow_style=True)
-    return text.removesuffix("\n").removesuffix("...").strip()
+    plain = to_jsonable_python(value)
+    return plain if isinstance(plain, str) else json.dumps(plain)

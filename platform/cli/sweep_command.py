@@ -6,22 +6,23 @@ Exit codes are those of `labeldp`: 0 every trial finished, 1 some failed, 2 bad 
 
 import ast
 import os
+import re
 import runpy
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from rich.table import Table
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import (
     Answer,
     ExitCode,
-    Words,
     explained,
     interrupt,
     perform,
@@ -36,9 +37,17 @@ from labeldp.platform.cli.command_line import (
     option,
     run_command,
 )
+from labeldp.platform.records.results import identity_of
 from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
-from labeldp.platform.sweep.overrides import SWEEPS, load_sweep, parse_overrides, sweep_file
+from labeldp.platform.sweep.config_files import merged, naming
+from labeldp.platform.sweep.configuration import (
+    AshaStop,
+    ConfigurationError,
+    OptunaSearch,
+    TrialConfig,
+    flatten,
+)
+from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
@@ -66,8 +75,15 @@ def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
     sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
 
 
-def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> int:
-    """Run `sweep` and return the exit code; `runner` takes the driver's place."""
+def run(
+    sweep: Sweep, arguments: list[str], *, runner: Runner | None = None, command: str = ""
+) -> int:
+    """Run `sweep` and return the exit code.
+
+    `runner` takes the driver's place. `command` precedes the arguments where that is not
+    `python FILE`.
+    """
+    started = command or f"python {shlex.quote(os.path.relpath(sys.argv[0]))}"
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
         # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
@@ -75,13 +91,14 @@ def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> 
         results = results_of(sweep, given)
 
         def outcome() -> Answer:
-            options = replace(
-                plan_options(sweep, given),
-                resume=Resume(given["resume"]),
-                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
-                **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
-            )
-            ended = (runner or _run)(sweep, options)
+            with naming(settings_of(given)[1]):
+                options = replace(
+                    plan_options(sweep, given),
+                    resume=Resume(given["resume"]),
+                    tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+                    **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
+                )
+                ended = (runner or _run)(sweep, options)
             whole = ended.finished + ended.skipped == ended.trials
             code = ExitCode.DONE if whole else ExitCode.NOT_OK
             return Answer(
@@ -93,12 +110,14 @@ def run(sweep: Sweep, arguments: list[str], *, runner: Runner | None = None) -> 
         return perform(
             outcome,
             json=json,
-            explain=lambda error: _explained(error, results=results, arguments=arguments),
+            explain=lambda error: _explained(
+                error, results=results, again=f"{started} {shlex.join(arguments)}"
+            ),
         )
 
-    command = command_of(sweep)
-    command.callback = carry_out
-    return run_command(command, arguments, program=os.path.relpath(sys.argv[0]))
+    reader = command_of(sweep)
+    reader.callback = carry_out
+    return run_command(reader, arguments, program=started.removeprefix("python "))
 
 
 def _run(sweep: Sweep, options: SweepOptions) -> Any:
@@ -110,10 +129,19 @@ def _run(sweep: Sweep, options: SweepOptions) -> Any:
 
 def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
     """List the sweeps that come with labeldp, or run one and exit: `labeldp sweep`."""
+    if name is not None and name.startswith("--"):
+        words = [name, *arguments]
+        reader = command_of(Sweep(name="sweep", base=TrialConfig()))
+        sweep, given = asked(None, reader.make_context("labeldp sweep", [*words]).params)
+        where = ["--results", str(given["results"])] if given["results"] else []
+        sys.exit(run(sweep, words + where, command="labeldp sweep"))
     if name is not None:
-        file = os.fspath(sweep_file(name))
-        sys.argv = [file, *arguments]
-        runpy.run_path(file, run_name="__main__")
+        file = sweep_file(name)
+        if file.suffix in YAML:
+            again = f"labeldp sweep {shlex.quote(name)}"
+            sys.exit(run(load_sweep(name), [*arguments], command=again))
+        sys.argv = [os.fspath(file), *arguments]
+        runpy.run_path(os.fspath(file), run_name="__main__")
     found = {file.stem: _first_line(file) for file in sorted(SWEEPS.glob("*.py"))}
     return Answer(facts={"sweeps": found}, words=table(("sweep", "shows"), [*found.items()]))
 
@@ -135,6 +163,35 @@ def command_of(sweep: Sweep) -> click.Command:
     )
 
 
+def asked(name: str | None, given: Mapping[str, Any]) -> tuple[Sweep, dict[str, Any]]:
+    """Return the sweep that a command names, or one of its settings alone; and its options.
+
+    A trial's config.yaml belongs to the sweep of its results folder: its releases are there.
+    """
+    given = dict(given)
+    if name is not None and "=" in name and not Path(name).exists():
+        name, given["overrides"] = None, (name, *given["overrides"])
+    if name is not None:
+        return load_sweep(name), given
+    if not given["config"]:
+        raise ConfigurationError(
+            "no sweep is named; `labeldp sweep` lists those that come with labeldp, and --config "
+            "FILE.yaml makes one of settings"
+        )
+    file = Path(given["config"][0]).absolute()
+    for folder in file.parents:
+        if own := identity_of(folder / "sweep.json").sweep:
+            given["results"] = given["results"] or os.path.relpath(folder)
+            return Sweep(name=own, base=TrialConfig()), given
+    own = re.sub(r"[^\w.-]", "_", file.stem).lstrip(".-") or "settings"
+    return Sweep(name=own, base=TrialConfig()), given
+
+
+def settings_of(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return settings of `--config` files and over them the command line's; and their places."""
+    return merged(given["config"], parse_overrides(list(given["overrides"])))
+
+
 def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
     """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults."""
     searched = {"trials": given["trials"], "seed": given["search_seed"]}
@@ -149,7 +206,7 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
         search = replace(sweep.search or OptunaSearch(), **changes)
     return SweepOptions(
         results=results_of(sweep, given),
-        overrides=parse_overrides(list(given["overrides"])),
+        overrides=settings_of(given)[0],
         choose_by=ChooseBy(given["choose_by"]) if given["choose_by"] else None,
         search=search,
         stop=sweep.stop or AshaStop() if given["stop"] else None,
@@ -174,9 +231,8 @@ def results_of(sweep: Sweep, given: Mapping[str, Any]) -> Path:
     return root / "results" / "-".join([sweep.name, *known, *["smoke"] * given["smoke"]])
 
 
-def _explained(error: BaseException, *, results: Path, arguments: list[str]) -> str:
+def _explained(error: BaseException, *, results: Path, again: str) -> str:
     if isinstance(error, KeyboardInterrupt):
-        again = shlex.join(["python", os.path.relpath(sys.argv[0]), *arguments])
         return (
             f"interrupted; finished trials are kept in {results}, run the same command again to "
             f"finish the rest: {again}"
@@ -214,15 +270,35 @@ def summary(outcome: Any) -> str:
     return "\n".join(lines)
 
 
-def plan(*, sweep: str, **given: Any) -> Answer:
+def plan(*, sweep: str | None, **given: Any) -> Answer:
     """List the trials of a sweep file and their cost; `given` are values of PLAN_OPTIONS."""
-    loaded = load_sweep(sweep)
-    found = plan_of(loaded, plan_options(loaded, given))
+    loaded, given = asked(sweep, given)
+    settings, places = settings_of(given)
+    with naming(places):
+        found = plan_of(loaded, plan_options(loaded, given))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
-    return Answer(facts=found, words=words(found), code=ExitCode.DONE if found.fits else code)
+    own = [
+        *loaded.space,
+        *(key for line in loaded.variants for key in (*line.changes, *line.space)),
+    ]
+    before = {key: value for key, value in flatten(loaded.base).items() if key not in own}
+    rows = [
+        {"key": key, "value": value, "set_by": places[key]}
+        for key, value in settings.items()
+        if key not in before or before[key] != value
+    ]
+    cells = [[str(cell) for cell in row.values()] for row in rows]
+    return Answer(
+        facts={**asdict(found), "changed": rows},
+        words=[
+            *(table(("key", "value", "set by"), cells) if given["config"] else []),
+            *words(found),
+        ],
+        code=ExitCode.DONE if found.fits else code,
+    )
 
 
-def words(plan: PlanResult) -> Words:
+def words(plan: PlanResult) -> Sequence[Table | str]:
     """Return a plan for a person."""
     spoiled = f"{plan.spoiled_labels:,} of {plan.labels:,}"
     facts = (

@@ -18,16 +18,18 @@ from labeldp.trainers.settings.base import near_miss
 
 #: The sweeps that come with labeldp.
 SWEEPS = Path(labeldp.__file__).with_name("sweeps")
-#: Axes of random draws, as they are written on the command line.
-_KINDS: Mapping[str, Callable[..., RandomAxis]] = {
+#: Endings of a sweep in YAML.
+YAML = (".yaml", ".yml")
+#: Axes of random draws, as they are written.
+AXES: Mapping[str, Callable[..., RandomAxis]] = {
     "loguniform": LogUniform,
     "uniform": Uniform,
     "choice": Choice,
 }
-_AXIS = re.compile(rf"({'|'.join(_KINDS)})\((.*)\)")
+_AXIS = re.compile(rf"({'|'.join(AXES)})\((.*)\)")
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class Loader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML of decimal numbers: 1e-3 is one, 010 and 1:30 are texts."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
@@ -42,8 +44,8 @@ _FLOAT = re.compile(
     r"([-+]?(\d+\.\d*|\.\d+)([eE][-+]?\d+)?|[-+]?\d+[eE][-+]?\d+|[-+]?\.inf|\.nan)$",
     re.ASCII | re.IGNORECASE,
 )
-_Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-0123456789"))
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-0123456789"))
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
 
 
 def parse_overrides(arguments: list[str]) -> dict[str, Any]:
@@ -58,22 +60,28 @@ def parse_overrides(arguments: list[str]) -> dict[str, Any]:
             raise ConfigurationError(f"{argument!r} is not of the form key=value")
         drawn = _AXIS.fullmatch(text.strip())
         if not drawn:
-            changes[key] = _value(text, argument)
+            changes[key] = value_of(text, argument)
             continue
         kind, inside = drawn.groups()
-        try:
-            changes[key] = _KINDS[kind](*_value(f"[{inside}]", argument))
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{argument!r} is not an axis: {error}; loguniform and uniform take two numbers, "
-                "choice any values"
-            ) from error
+        changes[key] = axis_of(kind, value_of(f"[{inside}]", argument), argument)
     return changes
 
 
-def _value(text: str, argument: str) -> Any:
+def axis_of(kind: str, values: list[Any], argument: str) -> RandomAxis:
+    """Return an axis of random draws; a refusal names the `argument` that it is written as."""
     try:
-        return yaml.load(text, _Loader)
+        return AXES[kind](*values)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{argument!r} is not an axis: {error}; loguniform and uniform take two numbers, "
+            "choice any values"
+        ) from error
+
+
+def value_of(text: str, argument: str) -> Any:
+    """Return the value that a text stands for; a refusal names the `argument` that it is in."""
+    try:
+        return yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"{argument!r} has a value that cannot be read") from error
 
@@ -89,11 +97,15 @@ def sweep_file(name: str) -> Path:
 
 
 def load_sweep(path: str) -> Sweep:
-    """Return the `SWEEP` of a sweep file, by its path or name."""
+    """Return the `SWEEP` of a sweep file, or the sweep in a YAML file, by its path or name."""
     file = sweep_file(path)
+    if file.suffix in YAML:
+        from labeldp.platform.sweep.config_files import sweep_of  # OmegaConf takes a quarter second
+
+        return sweep_of(path)
     try:
         if file.suffix != ".py":
-            raise ValueError("its name does not end in .py")
+            raise ValueError("its name does not end in .py or .yaml")
         read_bytes(file)
     except FileRefused as error:
         raise ConfigurationError(f"{error}, one of sweeps/*.py") from error

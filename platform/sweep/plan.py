@@ -460,6 +460,11 @@ def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
 
     `cache` takes features that are too large for memory; a temporary folder if None.
     """
+    with settings.looked_up() as known:
+        return _read(known, cache=cache)
+
+
+def _read(settings: DataSettings, *, cache: Path | None) -> Splits:
     if settings.name == "own":
         if settings.embeddings is not None:
             raise ValueError(

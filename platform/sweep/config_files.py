@@ -1,0 +1,310 @@
+"""YAML files of settings (`--config FILE`) and of whole sweeps (`labeldp plan FILE`).
+
+OmegaConf merges settings, resolves references between them, and writes them. A value means what it
+means on the command line (`overrides`): 1e-3 is a number, 007 and 1:30 are texts, no is false.
+
+Nothing in a file is run. `${trainer.epochs}` refers to another key and `${oc.env:NAME}` to a
+variable of the environment; other resolvers of OmegaConf are refused. A text of section `data`
+keeps its `${oc.env:NAME}` until files are read (`DataSettings.looked_up`), so that no hash and no
+record depends on the value. Any other key takes numbers from the environment, and no texts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+
+from labeldp.mechanisms.ledger import Budget
+from labeldp.platform.sweep.configuration import (
+    ENVIRONMENT,
+    KEPT_TEXTS,
+    METHODS,
+    ConfigurationError,
+    TrialConfig,
+    each_text,
+    with_changes,
+    with_environment,
+)
+from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep, value_of
+from labeldp.platform.sweep.space import Axis, Choice, Grid, points
+from labeldp.platform.sweep.sweep import (
+    Preset,
+    Resources,
+    Sweep,
+    Variant,
+    resized,
+    variants_of,
+)
+from labeldp.trainers.data.files import read_bytes
+from labeldp.trainers.settings.base import allowed, fields_of, near_miss
+
+#: Values in a file at most: aliases of aliases would fill the memory.
+MOST_VALUES = 10_000
+#: Keys whose values are lists.
+_LISTS = frozenset(
+    f"trainer.{name}"
+    for kind in METHODS.data.values()
+    for name, field in fields_of(kind).items()
+    if allowed(field).type.startswith("list")
+)
+#: An escaped ${, which is none, behind an odd number of backslashes; or a reference.
+_REFERENCE = re.compile(
+    r"(?<!\\)(?P<literal>(?:\\\\)*)\\\$\{|(?P<before>(?:\\\\)*)\$\{(?P<inside>[^${}]*)(?P<closed>\}?)"
+)
+_DECODED = re.compile(r"\$\{oc\.decode:\s*(\$\{oc\.env:[^${}]*\})\s*\}")
+#: In place of the $ of a literal ${, and of a variable, while OmegaConf reads.
+_LITERAL, _VARIABLE = "\0", "\0\0"
+_SECTIONS = (Sweep, Preset, Variant, Resources, Budget)
+for _section_kind in _SECTIONS:
+    with_config(ConfigDict(extra="forbid"))(_section_kind)
+
+
+def merged(
+    files: Sequence[str], overrides: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Merge files of settings, and over them those of the command line.
+
+    Returns dotted key -> value, without references, and dotted key -> where it is set.
+    """
+    given, places = dict[str, Any](), dict[str, str]()
+    for file in files:
+        tree, found = read(file)
+        own = _flat(tree)
+        given |= own
+        places |= {key: found.get(key, file) for key in own}
+    for key, value in overrides.items():
+        given.pop(key, None)
+        if not isinstance(value, Axis):
+            given[key] = each_text(value, lambda text, _: text.replace("${", f"{_LITERAL}{{"))
+    with naming(places):
+        values = _settings(_resolved(given, places)) if files else {}
+    for key in _LISTS & values.keys():
+        value = values[key]
+        if isinstance(value, list) and not any(isinstance(each, list) for each in value):
+            values[key] = Grid(value)  # one value, which is a list
+    return {**values, **overrides}, places | dict.fromkeys(overrides, "command line")
+
+
+def read(file: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the mapping in a YAML file, references checked, and path of a value -> its place."""
+    places: dict[str, str] = {}
+    try:
+        loader = Loader(read_bytes(file))
+        node = loader.get_single_node()
+        _walk(node, "", file, places)
+        content = {} if node is None else loader.construct_document(node)
+    except OSError as error:
+        raise ConfigurationError(f"{file} can't be read ({error.strerror}); check it") from error
+    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
+        why = f" ({type(error).__name__})"
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+            why = f", line {error.problem_mark.line + 1}: {error.problem}"
+        raise ConfigurationError(f"{file} is not YAML{why}") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(
+            f"{file} holds no mapping but {str(content)[:40]!r}; write keys and values, such as "
+            "`trainer: {epochs: 5}`"
+        )
+    return each_text(content, lambda text, path: _marked(text, places.get(path, file))), places
+
+
+def _walk(node: yaml.Node | None, path: str, file: str, places: dict[str, str]) -> None:
+    if len(places) > MOST_VALUES:
+        raise ConfigurationError(f"{file} holds more than {MOST_VALUES:,} values; leave some out")
+    if isinstance(node, yaml.SequenceNode):
+        for number, each in enumerate(node.value):
+            places[f"{path}[{number}]"] = f"{file}, line {each.start_mark.line + 1}"
+            _walk(each, f"{path}[{number}]", file, places)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            place = f"{file}, line {key.start_mark.line + 1}"
+            if key.tag.endswith(":merge"):
+                continue
+            if not key.tag.endswith(":str"):
+                raise ConfigurationError(f"{place}: the key {key.value!r} is no text; quote it")
+            name = f"{path}.{key.value}".lstrip(".")
+            if name in places:
+                raise ConfigurationError(f"{place}: {name} is set before, at {places[name]}")
+            places[name] = place
+            _walk(value, name, file, places)
+
+
+def _marked(text: str, place: str) -> str:
+    """Mark variables of the environment, and what is no reference; refuse everything else."""
+
+    def mark(found: re.Match[str]) -> str:
+        if found["literal"] is not None:
+            return f"{found['literal'][::2]}{_LITERAL}{{"
+        reference = f"${{{found['inside']}}}"
+        if found["closed"] and ENVIRONMENT.fullmatch(reference):
+            return f"{found['before'][::2]}{_VARIABLE}{reference[1:]}"
+        if found["closed"] and re.fullmatch(r"[\w.\[\]-]+", found["inside"]):
+            return found[0]
+        raise ConfigurationError(
+            f"{place}: {found[0]} is no reference; ${{trainer.epochs}} refers to another key and "
+            "${oc.env:NAME} to a variable of the environment, and nothing else is looked up. For "
+            r"the text itself write \${"
+        )
+
+    return _REFERENCE.sub(mark, _DECODED.sub(r"\1", text))
+
+
+def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """Return values by dotted key as a nested mapping, without references between them."""
+    from omegaconf import OmegaConf  # takes a quarter of a second, which --help does without
+    from omegaconf.errors import OmegaConfBaseException
+
+    tree, key = OmegaConf.create({}), ""
+    try:
+        for key, value in values.items():
+            OmegaConf.update(tree, key, value, merge=False)
+        found: Any = OmegaConf.to_container(tree, resolve=True)
+    except OmegaConfBaseException as error:
+        key = str(error.full_key or key)
+        why = str(error).partition("\n")[0]
+        if "ecursi" in why:
+            why = "its references go in a circle; write one of the values"
+        raise ConfigurationError(f"{places.get(key, 'settings')}: {key}: {why}") from error
+    return {str(name): value for name, value in found.items()}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict) and not value.keys() & AXES.keys():
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted key -> value as `parse_overrides` does: lists and axes are axes."""
+    found: dict[str, Any] = {}
+    for key, value in _flat(values).items():
+        value = each_text(value, partial(_plain, key))
+        if value == []:
+            raise ConfigurationError(f"{key} is an empty list; name at least one value")
+        if isinstance(value, dict):
+            (kind, inside), *others = value.items()
+            if others or not isinstance(inside, list):
+                raise ConfigurationError(f"{key} is {value}; an axis is {kind} of a list alone")
+            value = axis_of(kind, inside, f"{key}={value}")
+        found[key] = value
+    return found
+
+
+def _plain(key: str, text: str, path: str) -> Any:
+    plain = text.replace(_VARIABLE, "$").replace(_LITERAL, "$")
+    if _VARIABLE not in text or key in KEPT_TEXTS:
+        return plain
+    value = value_of(with_environment(plain), plain)
+    # Records hold it: a text might be a secret, and whoever knows the seed can remove the noise.
+    if isinstance(value, str) or key == "noise.seed":
+        raise ConfigurationError(
+            f"{key} is {plain}, and records would hold the variable's value; outside of `data` a "
+            f"variable gives a number, and never noise.seed. Give {key}=... on the command line"
+        )
+    return value
+
+
+@contextmanager
+def naming(places: Mapping[str, str]) -> Iterator[None]:
+    """Add to a refusal the line of the file that set the key which it names."""
+    try:
+        yield
+    except ConfigurationError as error:
+        for word in re.findall(r"^[\w.]+|'[^']+'|[\w\[\]-]+(?:\.[\w\[\]-]+)+", str(error)):
+            name = word.strip("'")
+            found = [places[path] for path in places if f".{path}".endswith(f".{name}")]
+            if found and found[0] != "command line":
+                raise ConfigurationError(f"{' or '.join(found)}: {error}") from error
+        raise
+
+
+def sweep_of(file: str) -> Sweep:
+    """Return the sweep that a YAML file describes: the fields of `Sweep`, with `lines`.
+
+    `base` is settings, or the name of a sweep that comes with labeldp; `changes` are made to it.
+    """
+    tree, places = read(file)
+    with naming(places):
+        content = _section(_resolved(tree, places))
+        base, changes = content.pop("base", {}), content.pop("changes", {})
+        if not isinstance(content.get("name"), str):
+            raise ConfigurationError(
+                f"{file} names no sweep; write `name: my_sweep`, since its results lie in a folder "
+                "of that name, or give a file of settings to --config"
+            )
+        sweep = Sweep(name=content["name"], base=TrialConfig())
+        if isinstance(base, str):
+            if not re.fullmatch(r"\w+", base):  # the file may be somebody else's
+                raise ConfigurationError(
+                    f"'base' is {base!r}; it is settings, or the name of a sweep that comes with "
+                    "labeldp: a file runs no code of another one"
+                )
+            sweep, base = load_sweep(base), {}
+        for name, value in (("base", base), ("changes", changes)):
+            if not isinstance(value, dict):
+                raise ConfigurationError(f"{name!r} is {value!r}; it must be a mapping of settings")
+        config = with_changes(sweep.base, {**_settings(base), **changes})
+        sweep = _checked({**vars(sweep), **content, "base": config})
+        for size in (sweep, *(resized(sweep, p) for p in (sweep.smoke, *sweep.presets.values()))):
+            for line in variants_of(size):
+                line.config(size.base, next(points(line.space, samples=1, seed=0)))
+    return sweep
+
+
+def _section(values: Any) -> Any:
+    """Return a section of a sweep's file as `Sweep` and `Preset` have it."""
+    if not isinstance(values, dict):
+        return values
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name == "lines":
+            lines = isinstance(value, list)
+            found["variants"] = [_section(each) for each in value] if lines else value
+        elif name == "presets" and isinstance(value, dict):
+            found[name] = {preset: _section(each) for preset, each in value.items()}
+        elif name == "changes" and isinstance(value, dict):
+            found[name] = _settings(value)
+        elif name == "space" and isinstance(value, dict):
+            found[name] = {
+                key: each
+                if isinstance(each, Axis)
+                else Grid(*(each if type(each) is list else [each]))
+                for key, each in _settings(value).items()
+            }
+        elif isinstance(value, dict):
+            found[name] = _section(value) if name != "base" else value
+        else:
+            found[name] = each_text(value, partial(_plain, name))
+    return found
+
+
+def _checked(values: Mapping[str, Any]) -> Sweep:
+    try:
+        return TypeAdapter(Sweep).validate_python(values)
+    except ValidationError as error:
+        unknown = "unexpected_keyword_argument"
+        first = min(error.errors(include_url=False), key=lambda each: each["type"] != unknown)
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        path = "".join(parts).lstrip(".").replace("variants", "lines")
+        if first["type"] == unknown:
+            known = {field.name for kind in _SECTIONS for field in fields(kind)}
+            hint = near_miss(path.rpartition(".")[2], {*known, "lines"} - {"variants"})
+            raise ConfigurationError(f"unknown key {path!r}; {hint}") from error
+        raise ConfigurationError(f"{path!r} is {first['input']!r}: {first['msg']}") from error
+
+
+def written(axis: Axis) -> Any:
+    """Return an axis as files write it."""
+    if isinstance(axis, Grid):
+        return list(axis.values)
+    kind = next(name for name, kind in AXES.items() if type(axis) is kind)
+    return {kind: list(axis.values) if isinstance(axis, Choice) else [axis.low, axis.high]}
