@@ -232,7 +232,7 @@ class Learner(Classifying):
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
         self.config, self._loss_of = config, loss
-        _check_fit(config, data)
+        check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
@@ -327,7 +327,8 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
     return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
 
 
-def _check_fit(config: LearnerConfig, data: PublicData) -> None:
+def check_fit(config: LearnerConfig, data: PublicData) -> None:
+    """Refuse augmentation of what are no images, and mixup of names."""
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(

@@ -56,7 +56,7 @@ def build_model(
     width = name.default_width if width is None else width
     if dropout and name is not ModelName.MLP:
         raise ValueError(f"dropout is {dropout} for {name}; it is for {ModelName.MLP} only")
-    _check_features(name, input_shape, cardinalities)
+    check_features(name, input_shape, cardinalities)
     with seeded(seed):
         match name:
             case ModelName.TWO_BRANCH:
@@ -77,9 +77,10 @@ def build_model(
                 )
 
 
-def _check_features(
+def check_features(
     name: ModelName, input_shape: tuple[int, ...], cardinalities: tuple[int, ...] | None
 ) -> None:
+    """Refuse a network that takes no examples of this shape; arguments as of `build_model`."""
     if name.needs_images and len(input_shape) != 3:
         raise ValueError(
             f"input_shape is {input_shape}, but {name} needs images (C, H, W); "

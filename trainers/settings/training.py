@@ -41,10 +41,14 @@ class _Trained:
     model: Model
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse a network of the user's that cannot be built for these data."""
+        """Refuse a network that cannot be built for these data."""
+        from labeldp.trainers.models.networks import check_features
+
+        shape = tuple(data.train_features.shape[1:])
         if isinstance(self.model, OwnModel):
-            shape = tuple(data.train_features.shape[1:])
             self.model.build(input_shape=shape, num_classes=data.num_classes, seed=0)
+        else:
+            check_features(ModelName(self.model), shape, data.cardinalities)
 
 
 @settings
@@ -80,8 +84,11 @@ class LearnerConfig(_Trained):
     )
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse an encoder of other images or another network, as well."""
+        """Refuse an encoder of other images or another network, and augmented tables, as well."""
+        from labeldp.trainers.models.learner import check_fit
+
         super().check_data(data)
+        check_fit(self, data)
         if self.encoder is not None:
             from labeldp.trainers.encoders.image_encoder import starting_encoder
 
