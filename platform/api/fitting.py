@@ -91,7 +91,7 @@ def readable(rows: Any) -> Any:
 
     A column of text needs a name to be found by, so that an array with text is refused.
     """
-    if isinstance(rows, Mapping):
+    if isinstance(rows, Mapping) and not hasattr(rows, "tocsr"):  # as sparse ones are
         rows = pd.DataFrame(rows)
     elif not hasattr(rows, "iloc") and (
         hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "to_pandas")
