@@ -214,7 +214,10 @@ def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
 def linear(**parameters: Any) -> LabelPrivateClassifier:
     """A fit of little time, at epsilon 1."""
     return quick(
-        epsilon=1.0, settings=None, estimator=LogisticRegression(max_iter=5000), **parameters
+        epsilon=1.0,
+        settings=None,
+        estimator=make_pipeline(StandardScaler(), LogisticRegression()),
+        **parameters,
     )
 
 
