@@ -40,9 +40,9 @@ from labeldp.platform.api.process_ledger import Total
 from labeldp.platform.sweep.accuracy_figures import is_owners
 from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
 from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 from labeldp.trainers.settings.methods import PriorSource
 
 
@@ -80,9 +80,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             the costs of all others add up. Without a vault, every fit draws and pays, and fits of
             this process add up by their rows. With the labels of a `SharedVault(labels=y)`, y are
             its tokens.
-        estimator: A classifier with `predict_proba` and `sample_weight` (scikit-learn, LightGBM,
-            XGBoost, CatBoost), or a pipeline that ends in one. It replaces the method's own model,
-            for moment_labels, subset, randomized_response and alibi.
+        estimator: A classifier with `predict_proba` (scikit-learn, LightGBM, XGBoost, CatBoost), or
+            a pipeline that ends in one. It replaces the method's own model, for moment_labels,
+            subset, randomized_response and alibi. Numbers reach it as they are.
         settings: Settings of the method's trainer, such as {"epochs": 20, "learning_rate": 0.5}.
             Those that do not change the noise are free for fits that share a vault.
         canaries: Number of wrong labels to plant for an attack on the model. Twice as many labels
@@ -203,6 +203,27 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 delta=self.delta / most,
                 num_classes=len(classes),
             )
+
+        def learn(near: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None) -> Any:
+            if self.estimator is None:
+                return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
+            predictor, figures = fitting.fit_estimator(
+                self.estimator,
+                method.name,
+                epsilon=self.epsilon / most,
+                delta=config.trainer.delta if not method.pure else 0.0,
+                data=some,
+                labels=near,
+                seed=config.seed,
+            )
+            return predictor, some.preprocessing, figures
+
+        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> None:
+            size: Any = {"rows": len(some), "shape": shape, "most": most}
+            few = self._configuration(method, **size, seed=config.seed)
+            learn(near, data.only(some), fitting.shortened(few), epochs=1)
+
+        fitting.rehearse(rehearse, data.train_features, classes=len(classes))
         near = self._labels(
             SecretLabels(training=places, num_classes=len(classes)),
             every,
@@ -217,22 +238,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         with self._paying(near):
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
-            if self.estimator is None:
-                predictor, preprocessing, figures = network_fits().fit(
-                    config, data=data, labels=near, tell=tell
-                )
-            else:
+            if self.estimator is not None:
                 tell(f"{method.name}: fitting {type(self.estimator).__name__}")
-                preprocessing = data.preprocessing
-                predictor, figures = fitting.fit_estimator(
-                    self.estimator,
-                    method.name,
-                    epsilon=self.epsilon / most,
-                    delta=config.trainer.delta if not method.pure else 0.0,
-                    data=data,
-                    labels=near,
-                    seed=config.seed,
-                )
+            predictor, preprocessing, figures = learn(near, data, config, epochs=None)
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self._paid(near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
@@ -250,7 +258,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 epsilon=self.epsilon_,
                 delta=self.delta_,
                 num_classes=len(classes),
-                classes=tuple(map(str, classes.tolist())),
+                **class_facts(classes),
                 data_name=data.name,
                 fingerprint=data.fingerprint,
                 trial="",
@@ -373,7 +381,13 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
 
     def _configuration(
-        self, method: NamedMethod, *, rows: int, shape: Sequence[int], most: int = 1
+        self,
+        method: NamedMethod,
+        *,
+        rows: int,
+        shape: Sequence[int],
+        most: int = 1,
+        seed: int | None = None,
     ) -> TrialConfig:
         changes = fitting.fit_changes(
             method,
@@ -384,5 +398,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             named_columns=bool(self._columns),
         )
         changes["performance.device"] = str(self.device).lower()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return fitting.configured(changes, seed=seed, settings=self.settings or {})

@@ -10,9 +10,11 @@ import hashlib
 import math
 import sys
 import time
+import warnings
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,15 +23,23 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
+from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.api.label_release import listed_classes, mechanism_for
 from labeldp.platform.api.methods import NamedMethod
+from labeldp.platform.api.process_ledger import all_numbers
 from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
-from labeldp.platform.vault.shared_vault import FitLabels
-from labeldp.trainers.data.columns import Columns, by_name, is_number
+from labeldp.platform.vault.label_home import SecretLabels
+from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
+from labeldp.trainers.data.columns import Columns, Numbers, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
-from labeldp.trainers.methods.any_model import fit_to_single_labels, fit_to_soft_labels, some_of
+from labeldp.trainers.methods.any_model import (
+    fit_to_single_labels,
+    fit_to_soft_labels,
+    rehearsed_rows,
+    some_of,
+)
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 
@@ -74,6 +84,39 @@ def refuse_mixed(labels: Any) -> None:
             "y holds values of several kinds, such as texts and numbers; give labels of one "
             "kind, y.astype(str), and the classes as texts"
         ) from None
+
+
+def readable(rows: Any) -> Any:
+    """Return X as scikit-learn checks it: tables of any library as DataFrames with text names.
+
+    A column of text needs a name to be found by, so that an array with text is refused.
+    """
+    if isinstance(rows, Mapping) and not hasattr(rows, "tocsr"):  # as sparse ones are
+        rows = pd.DataFrame(rows)
+    elif not hasattr(rows, "iloc") and (
+        hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "to_pandas")
+    ):
+        import pyarrow as pa
+
+        rows = pa.table(rows).to_pandas()
+    if hasattr(rows, "iloc") and hasattr(rows, "columns"):
+        plain = all(isinstance(name, str) for name in rows.columns)
+        # Numbers under numbers are a matrix to scikit-learn, which keeps no names then.
+        if not plain and (not all_numbers(rows) or any(type(x) is str for x in rows.columns)):
+            rows = rows.set_axis([str(name) for name in rows.columns], axis=1)
+        return rows
+    if isinstance(rows, list | tuple) or getattr(rows, "dtype", np.dtype(float)).kind in "OUS":
+        found: list[Any] = []
+        with suppress(TypeError, ValueError):  # of other shapes, which scikit-learn refuses
+            for name, column in pd.DataFrame(rows).select_dtypes(exclude="number").items():
+                texts = (each for each in column if isinstance(each, str | bytes))
+                found += [name] if not all(map(is_number, texts)) else []
+        if found:
+            raise ValueError(
+                f"X is a {type(rows).__name__} with text in column {found[0]}; give a DataFrame, "
+                "pandas.DataFrame(X).infer_objects(), whose columns of text become categories"
+            )
+    return rows
 
 
 def refuse_texts(amounts: Any) -> None:
@@ -196,6 +239,8 @@ def fit_changes(
         usual = {"trainer.epsilon": epsilon}
     if delta > 0:
         usual["trainer.delta"] = delta
+    if method.method in ("alibi", "consensus"):
+        usual["trainer.recipe.start_at_shares"] = True
     known = flatten(with_changes(TrialConfig(), {"method": method.method}))
     changes |= {key: value for key, value in usual.items() if key in known}
     if method.method == "consensus":
@@ -240,6 +285,13 @@ def configured(
     return with_changes(TrialConfig(), {**changes, "seed": seed, **own})
 
 
+def shortened(config: TrialConfig) -> TrialConfig:
+    """Return the configuration of a rehearsal: teachers and students train for an epoch."""
+    parts = ("trainer.ensemble.", "trainer.student.")
+    keys = [key for key in flatten(config) if key.endswith("epochs") and key.startswith(parts)]
+    return with_changes(config, dict.fromkeys(keys, 1))
+
+
 def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classes: int) -> None:
     """Refuse a fit that would cost more than its parameters allow, before anything is released."""
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
@@ -266,14 +318,26 @@ FOR_ESTIMATORS = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NumberRows:
-    """X as numbers [N, D], for estimators: in the units of its columns, and without torch."""
+    """X as numbers [N, D], for estimators and without torch.
+
+    Attributes:
+        train_features: In the units of the columns, as they came.
+        scaled: The same with variance 1, of which sums are requested.
+        preprocessing: Makes `train_features` of X.
+    """
 
     name: ClassVar[str] = "own"
 
     num_classes: int
-    train_features: NDArray[np.float32]
+    train_features: NDArray[np.floating]
+    scaled: NDArray[np.float32]
     preprocessing: Preprocessing
     fingerprint: str
+
+    def only(self, places: NDArray[np.intp]) -> "NumberRows":
+        """Return some of the rows [M]."""
+        rows, scaled = self.train_features[places], self.scaled[places]
+        return replace(self, train_features=rows, scaled=scaled)
 
 
 def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> NumberRows:
@@ -282,21 +346,59 @@ def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Num
         from labeldp.platform.api.network_fits import public_rows
 
         data = public_rows(rows, num_classes=num_classes, keep=keep)
-        numbers = data.train_features.flatten(1).float().numpy()
+        numbers = scaled = data.train_features.flatten(1).float().numpy()
         preprocessing, fingerprint = data.preprocessing, data.fingerprint
     else:
         splits = own_rows(rows, num_classes=num_classes, keep=keep)
-        assert splits.preprocessing is not None, "tables are prepared"
-        numbers, preprocessing = splits.train_features, Preprocessing(steps=(splits.preprocessing,))
-        parts = {"train": numbers, "test": splits.test_features}
+        fitted, scaled = splits.preprocessing, splits.train_features
+        assert isinstance(fitted, Columns | Numbers), "tables are prepared"
+        preprocessing = Preprocessing(steps=(fitted.as_they_are(),))
+        numbers = preprocessing.rows(used_columns(rows, preprocessing))
+        parts = {"train": scaled, "test": splits.test_features}
         checked_public("own", num_classes, parts, splits.test_labels)
         fingerprint = fingerprint_of(num_classes, parts.values(), splits.test_labels)
     return NumberRows(
         num_classes=num_classes,
         train_features=numbers,
+        scaled=scaled,
         preprocessing=preprocessing,
         fingerprint=fingerprint,
     )
+
+
+def rehearse(
+    learn: Callable[[FitLabels, NDArray[np.intp]], Any], rows: Any, *, classes: int
+) -> None:
+    """Let a model learn from labels drawn at random, so that what can't be fitted costs nothing.
+
+    `learn` is called with labels of no meaning and the places of their rows among rows [N, ...]:
+    of some, and of all where these are too few for it.
+
+    Raises:
+        ValueError: It fails for all rows.
+    """
+    some, problem = rehearsed_rows(rows), None
+    for places in [some, np.arange(len(rows))][: 1 if len(some) == len(rows) else 2]:
+        labels = np.random.default_rng(0).permutation(np.arange(len(places)) % classes)
+        near = FitLabels(
+            SecretLabels(training=labels, num_classes=classes),
+            side=PublicSide(rows="", classes="", num_labels=len(labels)),
+            shared=SharedVault(),
+            noise=SeededNoise(seed=0),
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                learn(near, places)
+            return
+        except Exception as error:  # any error of a user's estimator or network
+            problem = error
+        finally:
+            near.home.end()
+    raise ValueError(
+        f"the model can't learn from X ({type(problem).__name__}: {problem}); no label was "
+        "released for this"
+    ) from problem
 
 
 def fit_estimator(
@@ -316,8 +418,8 @@ def fit_estimator(
     )
     if isinstance(mechanism, LabelMoments):
         places = some_of(len(rows), seed=seed)
-        soft = labels_of_sums(rows, labels, mechanism=mechanism, seed=0, places=places)
-        fitted = fit_to_soft_labels(estimator, rows[places], soft)
+        soft = labels_of_sums(data.scaled, labels, mechanism=mechanism, seed=0, places=places)
+        fitted = fit_to_soft_labels(estimator, rows[places], soft, seed=seed)
     else:
         evidence = mechanism.log_likelihood(labels.release(mechanism).values)
         fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)

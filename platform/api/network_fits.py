@@ -53,9 +53,16 @@ def few_threads(data: PublicData) -> Iterator[None]:
 
 
 def fit(
-    config: TrialConfig, *, data: PublicData, labels: FitLabels, tell: Callable[[str], None]
+    config: TrialConfig,
+    *,
+    data: PublicData,
+    labels: FitLabels,
+    tell: Callable[[str], None],
+    epochs: int | None = None,
 ) -> tuple[Predictor, Preprocessing, Mapping[str, float]]:
     """Return a trained model, the preparation of its rows, and figures for the labels' owner.
+
+    `epochs` are those of a rehearsal, which ends early; None for all.
 
     Raises:
         TrainingDiverged: The loss is not finite any more.
@@ -73,7 +80,7 @@ def fit(
         trainer = settings.start(
             data=data, labels=labels, seed=config.seed, performance=config.performance
         )
-        for epoch in range(settings.epochs):
+        for epoch in range(epochs or settings.epochs):
             trainer.epoch()
             tell(f"epoch {epoch + 1} of {settings.epochs}")
         predictor = trainer.predictor()

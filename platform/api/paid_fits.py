@@ -97,6 +97,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self._handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
         refuse(y)
         fitting.refuse_unusable(y)
+        rows = fitting.readable(rows)
         self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
             checked, found = validate_data(self, rows, y, ensure_min_samples=2, **TAKEN, **how)
@@ -354,6 +355,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return state
 
     def _rows_to_predict(self, rows: Any, preprocessing: Preprocessing) -> Any:
+        rows = fitting.readable(rows)
         if self._id_column is not None and is_table(rows):
             rows = rows.drop(columns=self._id_column, errors="ignore")
         if not is_matrix(rows):

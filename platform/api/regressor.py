@@ -28,7 +28,7 @@ from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
-from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.methods.amounts import named_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.settings.base import near_miss
@@ -126,8 +126,23 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 self.loss, quantile=self.quantile, rows=len(numbers), seed=seed
             )
         of_mean = AmountLoss(self.loss).of_mean
-        if not of_mean:
-            check_learner(estimator, probabilities=False)
+        check_learner(estimator, kind="regressor")
+
+        def learn(labels: FitLabels, places: NDArray[np.intp]) -> Any:
+            some = data.only(places)
+            found = requested(
+                labels,
+                some.train_features,
+                release=method,
+                epsilon=self.epsilon / most,
+                delta=self.delta,
+                scaled=some.scaled,
+            )
+            fitted = found.fit(estimator, of_mean=of_mean, seed=seed)
+            fitted.predict(some.train_features[:1])
+            return fitted
+
+        fitting.rehearse(learn, numbers, classes=LEVELS)
         labels = self._labels(
             SecretLabels(training=levels, num_classes=LEVELS),
             every,
@@ -137,10 +152,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             groups=grouped,
         )
         with self._paying(labels):
-            found = requested(
-                labels, numbers, release=method, epsilon=self.epsilon / most, delta=self.delta
-            )
-            self.estimator_ = found.fit(estimator, of_mean=of_mean, seed=seed)
+            self.estimator_ = learn(labels, np.arange(len(numbers)))
         self._paid(labels, delta=self.delta)
         self.method_ = method.value
         self._preprocessing: Any = data.preprocessing
@@ -152,7 +164,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         check_is_fitted(self, "estimator_")
         numbers = self._preprocessing.rows(self._rows_to_predict(X, self._preprocessing))
         low, high = self._fitted_bounds
-        scaled = np.clip(self.estimator_.predict(np.asarray(numbers, np.float32)), 0, 1)
+        scaled = np.clip(self.estimator_.predict(np.asarray(numbers)), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

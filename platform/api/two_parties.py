@@ -676,13 +676,13 @@ def fit_evidence(
     count = sum(len(each.ids) for each in releases)
     model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
     if first.of_sums:
-        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence))
+        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence), seed=seed)
     else:
         fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
     classes = first.classes
     origin = Origin(
-        method=f"{type(fitted).__name__} on {first.ledger[0].mechanism}",
+        method=f"{type(model).__name__} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),

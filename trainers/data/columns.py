@@ -21,7 +21,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING as REQUIRED
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -433,6 +433,7 @@ class Numbers(Step):
             others [I].
         dates: Whether it is one column of dates, taken as days.
         form: Of the text of such a column, or of one of numbers (see `written`).
+        scaled: Whether features are in single precision. Numbers that stay as they are need double.
     """
 
     kind: ClassVar[str] = "numbers"
@@ -444,6 +445,7 @@ class Numbers(Step):
     names: tuple[str, ...] | None = None
     dates: bool = False
     form: str = ""
+    scaled: bool = True
 
     @classmethod
     def fit(
@@ -476,8 +478,8 @@ class Numbers(Step):
             form=form,
         )
 
-    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
-        """Return features, float32 [N, D + I], of rows [N, D] or of columns by name.
+    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.floating]:
+        """Return features [N, D + I] of rows [N, D] or of columns by name.
 
         `what` is a noun for messages.
         """
@@ -486,7 +488,7 @@ class Numbers(Step):
         width = len(self.mean)
         matrix = matrix_of(rows, width=width, names=self.names)
         refuse_infinite(matrix, what=what, names=self.names)
-        result = np.empty((len(matrix), *self.shape), dtype=np.float32)
+        result = np.empty((len(matrix), *self.shape), dtype=self.dtype)
         for some, target in zip(_chunks(matrix), _chunks(result), strict=True):
             gaps = np.isnan(some) if matrix.dtype.kind == "f" else None
             if gaps is not None and gaps.any():
@@ -499,6 +501,16 @@ class Numbers(Step):
     def shape(self) -> tuple[int, ...]:
         """Shape of one output row."""
         return (len(self.mean) + len(self.indicated),)
+
+    @property
+    def dtype(self) -> type[np.floating]:
+        """Type of an output number."""
+        return np.float32 if self.scaled else np.float64
+
+    def as_they_are(self) -> "Numbers":
+        """Return the same without a scale."""
+        nothing, one = np.zeros_like(self.mean), np.ones_like(self.std)
+        return replace(self, mean=nothing, std=one, scaled=False)
 
 
 def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -580,7 +592,7 @@ class Categories(Step):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Columns(Step):
-    """The columns of a table as features: numbers standardized, text one-hot."""
+    """The columns of a table as features: numbers (see `Numbers`), and text one-hot."""
 
     kind: ClassVar[str] = "columns"
 
@@ -601,14 +613,15 @@ class Columns(Step):
                 parts.append(Numbers.fit(column[:, None], names=[name], form=form))
         return cls(names=tuple(train), parts=tuple(parts))
 
-    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.float32]:
-        """Return features, float32 [N, D], of a DataFrame or of columns by name.
+    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.floating]:
+        """Return features [N, D] of a DataFrame or of columns by name.
 
         A category that no training row has is a row of zeros among its column's features.
         """
         found = named_columns(rows, names=self.names)
         count = len(next(iter(found.values()))) if found else 0
-        result = np.empty((count, *self.shape), dtype=np.float32)
+        kinds = {each.dtype for each in self.parts if isinstance(each, Numbers)}
+        result = np.empty((count, *self.shape), dtype=np.result_type(np.float32, *kinds))
         start = 0
         for name, encode in zip(self.names, self.parts, strict=True):
             (width,) = encode.shape
@@ -622,6 +635,11 @@ class Columns(Step):
     def shape(self) -> tuple[int, ...]:
         """Shape of one output row."""
         return (sum(each.shape[0] for each in self.parts),)
+
+    def as_they_are(self) -> "Columns":
+        """Return the same without a scale of numbers."""
+        parts = (each.as_they_are() if isinstance(each, Numbers) else each for each in self.parts)
+        return replace(self, parts=tuple(parts))
 
 
 def standardized(fitted: Columns | Numbers, train: Any, test: Any) -> dict[str, Any]:

@@ -140,6 +140,10 @@ class PublicData:
         files = {k: v.tensor() for k, v in state.items() if isinstance(v, FileOfFeatures)}
         self.__dict__.update({**state, **files}, test_labels=state["test_labels"].copy())
 
+    def only(self, places: NDArray[np.intp]) -> "PublicData":
+        """Return the data with some of the training rows [M]."""
+        return replace(self, train_features=take_rows(self.train_features, places))
+
     @property
     def kind(self) -> FeatureKind:
         """Images, a table or identifiers."""

@@ -83,6 +83,10 @@ def targets_of(
     return _single(soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood))
 
 
+#: Of expectation maximization.
+_ROUNDS = 100
+
+
 def gradient_scale(log_likelihood: Tensor) -> float:
     """Return the factor on the loss of a release [M, K] by which it pulls like true labels.
 
@@ -94,6 +98,20 @@ def gradient_scale(log_likelihood: Tensor) -> float:
     classes = log_likelihood.shape[1]
     squared = float(log_likelihood.double().softmax(1).square().sum(1).mean()) - 1 / classes
     return math.sqrt((1 - 1 / classes) / squared) if squared > 0 else 1.0
+
+
+def class_shares(log_likelihood: Tensor) -> Tensor:
+    """Return the shares of the classes [K] that make a release [N, K] likely.
+
+    None is below their error: a class that seems to be absent may occur. With its own prediction as
+    the prior, a network can unlearn a rare class in its first steps: no label outweighs that later.
+    With shares as the prior at first, it can't.
+    """
+    shares = torch.full_like(log_likelihood[0], 1 / log_likelihood.shape[1])
+    for _ in range(_ROUNDS):
+        shares = posterior(log_likelihood, shares.log()).mean(0)
+    shares = shares.clamp(min=0.5 / math.sqrt(len(log_likelihood)))
+    return shares / shares.sum()
 
 
 def _single(values: NDArray[Any]) -> Tensor:
@@ -118,6 +136,9 @@ class Alibi(Learner):
             smoothing=config.recipe.label_smoothing,
         ).to(self.device)
         self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
+        self._log_shares: Tensor | None = None
+        if self._bayes and config.recipe.start_at_shares:
+            self._log_shares = class_shares(self._rows).log()
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
@@ -125,7 +146,11 @@ class Alibi(Learner):
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
         log_probabilities, targets = logits.log_softmax(1), self._rows[rows]
         if self._bayes:
-            targets = posterior(targets, log_probabilities.detach())
+            prior = log_probabilities.detach()
+            if self._log_shares is not None:
+                weight = max(0.0, 1 - (self.epoch_number - 1) / (_FALLING * self.config.epochs))
+                prior = weight * self._log_shares + (1 - weight) * prior
+            targets = posterior(targets, prior)
         return self._scale * soft_cross_entropy(log_probabilities, targets)
 
 

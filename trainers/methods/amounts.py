@@ -31,7 +31,7 @@ from labeldp.mechanisms.amounts import (
     AmountSums,
     AmountTable,
 )
-from labeldp.trainers.methods.any_model import fit_weighted, some_of
+from labeldp.trainers.methods.any_model import drawn, some_of
 from labeldp.trainers.methods.smooth_sums import SumQuestion, requested_sums
 from labeldp.trainers.models.estimators import AmountPredictor
 from labeldp.trainers.settings.methods import AmountRelease, AmountsConfig
@@ -40,7 +40,6 @@ from labeldp.trainers.trainer import FittedAtOnce, Given, LabelSource
 Floats = NDArray[np.float64]
 
 _ROUNDS, _FOLDS = 2, 2
-_LEAST_WEIGHT = 1e-2
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 
@@ -78,10 +77,15 @@ def requested(
     release: AmountRelease,
     epsilon: float,
     delta: float,
+    scaled: NDArray[np.floating] | None = None,
 ) -> Requested:
-    """Request a release of the amounts of rows [N, D]; of the sums, `of_mean` is always true."""
+    """Request a release of the amounts of rows [N, D]; of the sums, `of_mean` is always true.
+
+    `scaled` are the rows that sums are requested of; None for those that a regressor sees.
+    """
     if release is AmountRelease.SUMS:
-        return _requested_sums(labels, rows, AmountSums.costing(epsilon=epsilon, delta=delta))
+        sums = AmountSums.costing(epsilon=epsilon, delta=delta)
+        return _requested_sums(labels, rows, sums, rows if scaled is None else scaled)
     counting, channel = AmountChannel.with_prior(epsilon=epsilon, kind=AmountNoise(release))
     counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
     prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
@@ -96,15 +100,18 @@ def requested(
 
 
 def _requested_sums(
-    labels: LabelSource, rows: NDArray[np.floating], mechanism: AmountSums
+    labels: LabelSource,
+    rows: NDArray[np.floating],
+    mechanism: AmountSums,
+    scaled: NDArray[np.floating],
 ) -> Requested:
-    question, sums, length, shares = requested_sums(rows, labels, mechanism=mechanism, seed=0)
+    question, sums, length, shares = requested_sums(scaled, labels, mechanism=mechanism, seed=0)
 
     def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
         some = some_of(len(rows), seed=seed)
         mean = mean_of_sums(
             question,
-            rows[some],
+            scaled[some],
             sums,
             noise_std=mechanism.noise_std,
             length=length,
@@ -128,8 +135,8 @@ def fit_to_outputs(
 ) -> Any:
     """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
 
-    `of_mean`: whether its loss estimates the mean; otherwise it takes `sample_weight`, and learns
-    from each row's likely amounts. `prior` [BINS] is a charged one.
+    `of_mean`: whether its loss estimates the mean; otherwise it learns from a likely amount of each
+    row. `prior` [BINS] is a charged one.
     """
     # One more output, which reveals nothing.
     likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
@@ -147,8 +154,7 @@ def fit_to_outputs(
         target = chances @ CENTERS
     if of_mean:
         return clone(estimator).fit(rows, target)
-    row, bins = np.nonzero(chances > _LEAST_WEIGHT)
-    return fit_weighted(estimator, rows[row], CENTERS[bins], chances[row, bins])
+    return clone(estimator).fit(rows, CENTERS[drawn(chances, seed=seed)])
 
 
 def mean_of_sums(

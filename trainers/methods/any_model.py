@@ -1,16 +1,17 @@
 """Any classifier of scikit-learn, LightGBM, XGBoost or CatBoost on released labels.
 
-A release gives each row a probability of every class. The model learns from each row once for every
-class that is likely, weighted by that probability (`sample_weight`). Where the probabilities come
-from depends on what was released:
+Every row reaches the model once and without a weight, so that inner splits, calibration and
+selection of columns work as on true labels. Its label is drawn from the probabilities that the
+release gives the row, evenly along rows of like probabilities, which has less noise than a draw row
+by row. Of few rows a mean over several draws has less still. Where the probabilities come from
+depends on what was released:
 
 * **Sums** (moment labels) give soft labels at once (`smooth_sums`), which are a smooth function of
-  the row; the model is fitted to that function. A sample of rows shows it as well as all of them.
+  the row. A sample of rows shows it as well as all of them.
 * **Single labels** have the model itself as their prior. A model that has seen a row's noisy label
-  agrees with it too readily, so the prior of a row comes from a model fitted to other rows. It
-  learns posteriors under a flat prior, which are known to be too flat, and is corrected for that:
-  plain expectation maximization would take many rounds at a small epsilon. Few leaves with many
-  rows each keep trees from learning the noise.
+  agrees with it too readily, so the prior of a row comes from models fitted to other rows. They
+  learn whether the release makes a class likelier, class by class, and these probabilities are
+  turned back through the channel. Few leaves with many rows each keep trees from learning noise.
 """
 
 import inspect
@@ -21,9 +22,17 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.posterior import posterior, project_to_simplex
 
-#: Rows, of all parts, that a model of soft labels is fitted to; smaller weights are left out.
-_MOST_ROWS, _LEAST_WEIGHT, _TINY_WEIGHT = 200_000, 1e-3, 1e-9
+#: Rows, of all parts, that a model is fitted to; smaller priors count as this one.
+_MOST_ROWS, _LEAST_PRIOR = 200_000, 1e-3
 _FOLDS = 2
+#: Rows of a rehearsal, at random and with extremes.
+_REHEARSED, _EXTREMES = 300, 20
+#: Rows of each class that a model gets at least; the next number if it can't learn from so few.
+_MEMBERS = (2, 5, 10, 30)
+#: Draws of labels where rows are few.
+_DRAWS, _FEW_ROWS = 4, 20_000
+#: Steps between draws that fill [0, 1) evenly, the golden ratio.
+_EVENLY = (5**0.5 - 1) / 2
 
 
 def named_estimator(name: str, *, rows: int, seed: int) -> Any:
@@ -49,31 +58,23 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
-def check_learner(estimator: Any, *, probabilities: bool = True) -> None:
-    """Refuse an estimator that can't learn from a release; call it before one is drawn and paid.
-
-    It takes `sample_weight`, in a pipeline its last step, and a classifier has `predict_proba`.
-    """
-    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    taken = inspect.signature(last.fit).parameters.values()
-    if not any(each.name == "sample_weight" or each.kind is each.VAR_KEYWORD for each in taken):
-        lacks = "takes no sample_weight, which weights a released label by its certainty"
-    elif probabilities and not hasattr(estimator, "predict_proba"):
-        lacks = "has no predict_proba, which gives the probabilities of the classes"
-    else:
-        return
-    raise ValueError(
-        f"{type(last).__name__} {lacks}; use an estimator that does, such as "
-        f"HistGradientBoosting{'Classifier' if probabilities else 'Regressor'}"
-    )
-
-
-def fit_weighted(estimator: Any, rows: NDArray[Any], targets: NDArray[Any], weights: Any) -> Any:
-    """Return a clone of the estimator fitted to rows [n, D] with targets and weights [n]."""
-    from sklearn.base import clone
-
-    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
-    return clone(estimator).fit(rows, targets, **{f"{step}sample_weight": weights})
+def check_learner(estimator: Any, *, kind: str = "classifier") -> None:
+    """Refuse what is no `kind` of estimator, "classifier" or "regressor"."""
+    named = "Classifier" if kind == "classifier" else "Regressor"
+    instead = f"give an instance of a {kind}, such as HistGradientBoosting{named}()"
+    if inspect.isclass(estimator):
+        raise ValueError(f"estimator is the class {estimator.__name__}; {instead}")
+    what = type(estimator).__name__
+    lacking = [name for name in ("fit", "get_params") if not hasattr(estimator, name)]
+    if lacking:
+        raise ValueError(f"{what} has no {lacking[0]}, and is no estimator; {instead}")
+    tags = estimator.__sklearn_tags__() if hasattr(estimator, "__sklearn_tags__") else None
+    if tags is not None and tags.estimator_type not in (kind, None):
+        raise ValueError(f"{what} is a {tags.estimator_type}; {instead}")
+    if kind == "classifier" and not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            f"{what} has no predict_proba, which gives the probabilities of the classes; {instead}"
+        )
 
 
 def some_of(count: int, *, parts: int = 1, seed: int) -> NDArray[np.intp]:
@@ -81,24 +82,86 @@ def some_of(count: int, *, parts: int = 1, seed: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).permutation(count)[: _MOST_ROWS // parts])
 
 
-def fit_to_soft_labels(estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating]) -> Any:
-    """Return a clone of the estimator fitted to rows [N, D], once for every likely class.
+def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
+    """Return places of rows [N, ...] for a rehearsal: some at random, and some with extremes."""
+    if len(rows) <= 2 * _REHEARSED:
+        return np.arange(len(rows))
+    chosen = np.random.default_rng(0).permutation(len(rows))[:_REHEARSED]
+    if rows.ndim == 2:  # such as the negative number that a model of counts refuses
+        numbers = np.asarray(rows)
+        lowest, highest = (
+            numbers.min(1).argsort()[:_EXTREMES],
+            numbers.max(1).argsort()[-_EXTREMES:],
+        )
+        chosen = np.concatenate([chosen, lowest, highest])
+    return np.unique(chosen)
 
-    `soft` [N, K] are the weights. Its classes are 0..K-1.
+
+def _fitted(estimator: Any, rows: NDArray[Any], labels: NDArray[np.integer[Any]]) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator).fit(rows, labels)
+
+
+def fit_to_soft_labels(
+    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> Any:
+    """Return a classifier of classes 0..K-1 that learned from rows [N, D] with drawn labels.
+
+    `soft` [N, K] has a row's probabilities. Of few rows it is the mean of some clones of the
+    estimator, each with a draw of its own, and otherwise a clone.
     """
-    check_learner(estimator)
-    likely = soft > _LEAST_WEIGHT
-    if likely.any(0).sum() < 2:  # estimators refuse a single class
-        likely[soft.argmax(0), np.arange(soft.shape[1])] = True
-        soft = np.maximum(soft, _TINY_WEIGHT)
-    kept = [np.flatnonzero(column) for column in likely.T]
-    repeated = np.concatenate(kept)
-    classes = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
-    return fit_weighted(estimator, rows[repeated], classes, soft[repeated, classes])
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.preprocessing import LabelEncoder
+
+    draws = range(seed, seed + (_DRAWS if len(rows) < _FEW_ROWS else 1))
+    fitted = [_fitted_to_draw(estimator, rows, soft, seed=draw) for draw in draws]
+    if len(fitted) == 1:
+        return fitted[0]
+    mean = VotingClassifier([(str(draw), each) for draw, each in enumerate(fitted)], voting="soft")
+    mean.estimators_, mean.classes_ = fitted, np.arange(soft.shape[1])
+    mean.le_ = LabelEncoder().fit(mean.classes_)
+    return mean
+
+
+def _fitted_to_draw(
+    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> Any:
+    for least in _MEMBERS[:-1]:
+        try:
+            return _fitted(estimator, rows, drawn(soft, seed=seed, least=least))
+        except ValueError:  # its own splits may need more rows of a rare class
+            continue
+    return _fitted(estimator, rows, drawn(soft, seed=seed, least=_MEMBERS[-1]))
+
+
+def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[np.int64]:
+    """Return a class for each row of probabilities [N, K], drawn.
+
+    Each class is that of `least` rows at least, the likeliest ones where too few have drawn it.
+
+    >>> shares = np.bincount(drawn(np.full((1000, 4), 0.25), seed=0))
+    >>> shares.tolist()
+    [250, 250, 250, 250]
+    """
+    count, classes = soft.shape
+    points = np.empty(count)
+    order = np.lexsort(soft.T[:-1])
+    points[order] = (np.random.default_rng(seed).random() + _EVENLY * np.arange(count)) % 1
+    labels = (points[:, None] >= np.cumsum(soft, axis=1)[:, :-1]).sum(1)
+    for rare in np.flatnonzero(np.bincount(labels, minlength=classes) < least):
+        common = np.bincount(labels, minlength=classes)[labels] > least
+        rank = np.where(labels == rare, np.inf, np.where(common, soft[:, rare], -np.inf))
+        labels[np.argsort(-rank, kind="stable")[:least]] = rare
+    return np.asarray(labels)
 
 
 def fit_to_single_labels(
-    estimator: Any, rows: NDArray[Any], log_likelihood: NDArray[np.floating], *, seed: int
+    estimator: Any,
+    rows: NDArray[Any],
+    log_likelihood: NDArray[np.floating],
+    *,
+    seed: int,
 ) -> Any:
     """Return a clone of the estimator fitted to released labels of rows [N, D].
 
@@ -109,27 +172,31 @@ def fit_to_single_labels(
     prior = np.empty(flat.shape)
     for fold in range(_FOLDS):
         inside = folds == fold
-        model = fit_to_soft_labels(estimator, rows[~inside], flat[~inside])
-        found = probabilities_of(model, rows[inside], num_classes=flat.shape[-1])
-        prior[inside] = _without_noise(found, flat)
-    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_WEIGHT)))
-    return fit_to_soft_labels(estimator, rows, refined)
+        prior[inside] = _prior(estimator, rows[~inside], flat[~inside], rows[inside])
+    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_PRIOR)))
+    return fit_to_soft_labels(estimator, rows, refined, seed=seed)
 
 
-def _without_noise(mean: NDArray[np.float64], flat: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities of classes [N, K] behind mean posteriors under a flat prior [N, K].
+def _prior(
+    estimator: Any, rows: NDArray[Any], flat: NDArray[np.float64], others: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Return probabilities of classes [M, K] of other rows, learned from rows [N, D].
 
-    Of a label that is c the posterior of c is d on average and that of each other class the same,
-    so that a mean posterior is a mixture. All mechanisms here treat classes alike, and then d is
-    the mean of the squared posteriors `flat` [M, K], summed over the classes.
+    `flat` [N, K] are posteriors under a flat prior. Whether one makes a class likelier is a label
+    for its row. All mechanisms here treat classes alike: such a label of a row's own class is true
+    with a probability that the release itself shows, and that of each other class with another.
     """
-    own = float(np.square(flat).sum(1).mean())
-    other = (1 - own) / (flat.shape[-1] - 1)
-    return np.asarray(project_to_simplex((mean - other) / max(own - other, 1e-9)))
-
-
-def probabilities_of(model: Any, rows: NDArray[Any], *, num_classes: int) -> NDArray[np.float64]:
-    """Return probabilities [N, K] of a model that may have seen some classes only."""
-    found = np.zeros((len(rows), num_classes))
-    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(rows)
-    return found
+    classes = flat.shape[1]
+    likelier = flat > (1 + 1e-9) / classes
+    own = float((flat * likelier).sum(1).mean())
+    other = (float(likelier.sum(1).mean()) - own) / (classes - 1)
+    found = np.empty((len(others), classes))
+    for each, labels in enumerate(likelier.T):
+        if each and classes == 2:
+            found[:, 1] = own + other - found[:, 0]
+        elif min(labels.sum(), (~labels).sum()) < _MEMBERS[-1]:
+            found[:, each] = labels.mean()
+        else:
+            model = _fitted(estimator, rows, labels.astype(np.int64))
+            found[:, each] = model.predict_proba(others)[:, 1]
+    return np.asarray(project_to_simplex((found - other) / max(own - other, 1e-9)))

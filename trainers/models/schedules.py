@@ -151,6 +151,11 @@ class Recipe:
         "Scale the loss so that the first gradient is as long as with true labels. For losses "
         "that are the likelihood of a release.",
     )
+    start_at_shares: Flag = key(
+        False,
+        "Let the classes' shares, which a release shows, be the prior at first, and the network's "
+        "own prediction later. For ALIBI on rare classes.",
+    )
 
     def refuse_smoothing(self, why: str) -> None:
         """Refuse smoothing of labels that are not right as they are; `why` describes them."""

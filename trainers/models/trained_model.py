@@ -55,7 +55,8 @@ class Origin:
 
     `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
     `fingerprint` that of the public data, `provenance` that of features which an encoder made,
-    `bounds` those of amounts.
+    `bounds` those of amounts. `class_type` is NumPy's name of the type of `classes`, which are
+    texts if None.
     """
 
     method: str
@@ -70,6 +71,7 @@ class Origin:
     noise: NoiseKind
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     bounds: tuple[float, float] | None = None
+    class_type: str | None = None
 
     def __post_init__(self) -> None:
         _validate.number(epsilon=self.epsilon, delta=self.delta)
@@ -86,6 +88,8 @@ class Origin:
             made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
         if self.bounds is not None:
             made_by["bounds"] = list(self.bounds)
+        if self.class_type is not None:
+            made_by["class_type"] = self.class_type
         return {
             "method": self.method,
             "classes": None if self.classes is None else list(self.classes),
@@ -113,7 +117,34 @@ class Origin:
             **{name: facts[name] for name in ("trial", "seed")},
             noise=NoiseKind.read(facts["noise"]),
             bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+            class_type=facts.get("class_type"),
         )
+
+    def class_values(self) -> NDArray[Any]:
+        """Return the classes [K], of the type that they had in the training."""
+        if self.classes is None:
+            return np.arange(self.num_classes)
+        return _of_type(self.classes, self.class_type)
+
+
+def class_facts(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return classes [K] as `Origin` keeps them: texts, and the type that they are read back as."""
+    texts = classes.astype(str) if classes.dtype.kind in "biufMS" else classes
+    kind = classes.dtype.kind
+    named = "S" if kind == "S" else classes.dtype.str if kind in "biufM" else None
+    return {"classes": tuple(map(str, texts.tolist())), "class_type": named}
+
+
+def _of_type(texts: tuple[str, ...], named: str | None) -> NDArray[Any]:
+    if named is None:
+        return np.array(texts)
+    kind = np.dtype(named).kind
+    # A size of texts in a file would be believed, and be memory.
+    if kind not in "biufM" and named != "S":
+        raise ValueError(f"class_type is {named!r}; it must be of truth values, numbers or dates")
+    if kind == "b":
+        return np.array([text == "True" for text in texts])
+    return np.array(texts).astype(named)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,9 +162,8 @@ class TrainedModel:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """The classes of `predict` [K]: their names, or their numbers."""
-        names = self.origin.classes
-        return np.arange(self.origin.num_classes) if names is None else np.array(names)
+        """The classes of `predict` [K]: their values as in the training, or their numbers."""
+        return self.origin.class_values()
 
     def predict_proba(self, rows: Any) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].

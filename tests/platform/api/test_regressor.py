@@ -95,7 +95,7 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
         ({"delta": "1e-5"}, r"delta is '1e-5'; it must be a number"),
         ({"loss": None}, r"loss is None; known are squared"),
         ({"method": 3}, r"method is 3; known are auto"),
-        ({"loss": "absolute", "estimator": KNeighborsRegressor()}, r"takes no sample_weight"),
+        ({"loss": "absolute", "estimator": KNeighborsRegressor}, r"is the class KNeighborsRegr"),
     ],
 )
 def test_bad_settings_are_refused_before_a_release(given: dict[str, Any], message: str) -> None:

@@ -1,0 +1,191 @@
+"""Fits of any X and any estimator: each row once, in its own units, and refused before a charge."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_selection import SelectKBest, f_classif
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
+from labeldp.trainers.methods.any_model import drawn
+from labeldp.trainers.models.trained_model import load_model
+
+GENERATOR = np.random.default_rng(0)
+Y = np.sort(GENERATOR.integers(3, size=240))
+X = GENERATOR.normal(size=(240, 8)) + 4 * np.outer(Y, np.arange(8) == 7)
+
+
+class Remembers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Keeps the rows that it saw."""
+
+    seen: list[NDArray[Any]]
+
+    def fit(self, rows: NDArray[Any], labels: NDArray[Any]) -> "Remembers":
+        self.classes_ = np.unique(labels)
+        type(self).seen = [*getattr(type(self), "seen", []), rows]
+        return self
+
+    def predict_proba(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        return np.full((len(rows), len(self.classes_)), 1 / len(self.classes_))
+
+
+@pytest.mark.parametrize("method", ["moment_labels", "subset"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CalibratedClassifierCV(SVC(), ensemble=False),
+        CalibratedClassifierCV(GaussianNB()),
+        make_pipeline(SelectKBest(f_classif, k=1), LogisticRegression()),
+        HistGradientBoostingClassifier(early_stopping=True, max_iter=20, random_state=0),
+        KNeighborsClassifier(20),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_learners_with_inner_splits_and_selections_learn_the_law(
+    estimator: Any, method: str
+) -> None:
+    model = LabelPrivateClassifier(
+        method, epsilon=20.0, classes=3, estimator=estimator, random_state=0, vault=SharedVault()
+    )
+    assert model.fit(X, Y).score(X, Y) > 0.7
+
+
+def test_each_row_is_seen_once_and_as_it_is() -> None:
+    rows = X * 1e6 + 1e9
+    model = LabelPrivateClassifier("subset", epsilon=1.0, classes=3, estimator=Remembers())
+    model.fit(rows, Y)
+    assert all(len(np.unique(seen, axis=0)) == len(seen) for seen in Remembers.seen)
+    assert any(np.array_equal(seen, rows) for seen in Remembers.seen)
+
+
+def test_draws_have_the_shares_of_the_probabilities_and_every_class() -> None:
+    soft = np.random.default_rng(0).dirichlet([5, 3, 0.01], size=2000)
+    shares = np.bincount(drawn(soft, seed=0)) / 2000
+    assert shares == pytest.approx(soft.mean(0), abs=0.005)
+    absent = np.column_stack([soft[:, :2] / soft[:, :2].sum(1, keepdims=True), np.zeros(2000)])
+    assert np.bincount(drawn(absent, seed=0, least=5)).min() == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("subset", {"estimator": LogisticRegression}),
+        ("subset", {"estimator": MultinomialNB()}),
+        ("moment_labels", {"estimator": SVC()}),
+        ("moment_labels", {"estimator": KNeighborsClassifier(500)}),
+        ("alibi", {"settings": {"model": "small_cnn", "dropout": 0.0, "epochs": 1}}),
+        ("alibi", {"settings": {"augment": True, "epochs": 1}}),
+        ("pate", {"settings": {"ensemble.kind": "network", "ensemble.network.model": "small_cnn"}}),
+    ],
+)
+@pytest.mark.parametrize("classes", [3, "publish"])
+def test_what_cannot_learn_is_refused_before_a_charge(
+    method: str, given: dict[str, Any], classes: Any
+) -> None:
+    vault = SharedVault()
+    with pytest.raises(ValueError):
+        LabelPrivateClassifier(method, epsilon=1.0, classes=classes, vault=vault, **given).fit(X, Y)
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize("method", ["sums", "randomized_response"])
+def test_a_classifier_for_amounts_is_refused_before_a_charge(method: str) -> None:
+    vault = SharedVault()
+    with pytest.raises(ValueError, match="is a classifier"):
+        LabelPrivateRegressor(
+            bounds=(-9, 9), method=method, estimator=LogisticRegression(), vault=vault
+        ).fit(X, X[:, 0])
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize("shares", [(0.97,), (0.5, 0.99)])
+@pytest.mark.parametrize("method", ["subset", "alibi"])
+def test_a_rare_class_is_ranked_whatever_the_epsilon(
+    method: str, shares: tuple[float, ...]
+) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(5000, 6))
+    score = rows[:, 0] + rows[:, 1] + 0.5 * generator.normal(size=5000)
+    labels = np.digitize(score, np.quantile(score, shares))
+    model = LabelPrivateClassifier(
+        method, epsilon=4.0, classes=len(shares) + 1, random_state=0, vault=SharedVault()
+    ).fit(rows[:3500], labels[:3500])
+    rare = model.predict_proba(rows[3500:])[:, -1]
+    assert roc_auc_score(labels[3500:] == len(shares), rare) > 0.93
+
+
+TEXT, NUMBER = ["a", "b"] * 60, [0.5, 7.0, 7.0] * 40
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({0: TEXT, 1: NUMBER}),
+        pd.DataFrame({0: TEXT, "n": NUMBER}),
+        pd.DataFrame({("a", 1): TEXT, ("b", 2): NUMBER}),
+        pa.table({"t": TEXT, "n": NUMBER}),
+        pa.record_batch({"t": TEXT, "n": NUMBER}),
+        {"t": TEXT, "n": NUMBER},
+    ],
+    ids=["numbered", "mixed", "pairs", "arrow", "batch", "mapping"],
+)
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_tables_of_any_library_and_names_are_features(table: Any) -> None:
+    labels = np.array([0, 1] * 60)
+    given: dict[str, Any] = {"epsilon": 20.0, "random_state": 0}
+    for model in (
+        LabelPrivateClassifier("subset", classes=2, estimator=LogisticRegression(), **given),
+        LabelPrivateClassifier("subset", classes=2, settings={"epochs": 1}, **given),
+        LabelPrivateRegressor(bounds=(0, 1), **given),
+    ):
+        assert len(model.set_params(vault=SharedVault()).fit(table, labels).predict(table)) == 120
+
+
+@pytest.mark.parametrize("rows", [np.array([TEXT, NUMBER], object).T, [["a", 1.0], ["b", 2.0]]])
+def test_text_in_an_array_is_named(rows: Any) -> None:
+    with pytest.raises(ValueError, match="with text in column 0; give a DataFrame"):
+        LabelPrivateClassifier("subset", classes=2).fit(rows, np.arange(len(rows)) % 2)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array([0, 1]),
+        np.array([-1, 1], np.int8),
+        np.array([3, 200], np.uint8),
+        np.array([False, True]),
+        np.array([1.0, 2.0]),
+        np.array([1.0, 2.0], np.float32),
+        np.array(["no", "yes"]),
+    ],
+    ids=lambda each: str(each.dtype),
+)
+def test_a_saved_model_predicts_classes_of_their_own_type(
+    classes: NDArray[Any], tmp_path: Path
+) -> None:
+    labels = classes[(X[:, 7] > 4).astype(int)]
+    model = LabelPrivateClassifier(
+        "subset", epsilon=20.0, classes=classes, estimator=GaussianNB(), vault=SharedVault()
+    ).fit(X, labels)
+    model.save(tmp_path)
+    predicted, kept = model.predict(X), load_model(tmp_path).predict(X)
+    assert kept.dtype == predicted.dtype and np.array_equal(kept, predicted)
+    file = tmp_path / "model.json"
+    facts = json.loads(file.read_text())
+    facts.pop("class_type", None)  # as earlier versions wrote it
+    file.write_text(json.dumps(facts))
+    assert load_model(tmp_path).predict(X).dtype.kind == "U"
