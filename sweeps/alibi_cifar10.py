@@ -15,12 +15,12 @@ seven minutes a trial.
 """
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import SMALL_CNN, network_preset
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 

@@ -8,12 +8,12 @@ Hardware: two cores; each trial takes minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
-from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.base import ModelName
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from labeldp.trainers.settings.schedules import Schedule
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

@@ -14,14 +14,14 @@ Hardware: a GPU, about 3 hours a trial (an estimate); at home 7 minutes a stage 
 """
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Choice, Grid, Uniform
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Choice, Grid, Uniform
-from labeldp.platform.sweep.sweep import Preset, Resources, Sweep, Variant
-from labeldp.trainers.models.schedules import Schedule
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import LpMstConfig
+from labeldp.trainers.settings.schedules import Schedule
 
 
 def stages(epochs: int) -> tuple[Variant, ...]:

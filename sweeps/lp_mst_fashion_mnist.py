@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.settings.methods import LpMstConfig, Randomizer
+from labeldp.trainers.settings.schedules import Schedule
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {

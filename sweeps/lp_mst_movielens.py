@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Sweep
 from labeldp.trainers.settings.methods import RecommenderConfig, RobustLoss
 
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}

@@ -12,10 +12,10 @@ Hardware: two cores; 33 trials of minutes each, about three hours.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
-from labeldp.trainers.settings.base import ModelName
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 SWEEP = Sweep(

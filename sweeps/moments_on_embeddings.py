@@ -11,11 +11,11 @@ Hardware: two cores; 60,000 vectors of 768 numbers take under three minutes in a
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
-from labeldp.trainers.models.schedules import Schedule
+from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSource
+from labeldp.trainers.settings.schedules import Schedule
 
 SWEEP = Sweep(
     name="moments_on_embeddings",

@@ -5,11 +5,11 @@ As `pate_mnist`, on clothes. Mark: linear probes like these, 77.9% at a (vote-de
 """
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.presets import VARIANTS, smoke
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
 
 SWEEP = Sweep(

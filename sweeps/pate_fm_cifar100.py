@@ -14,9 +14,9 @@ GPU-hours for both ensembles (medium and low share votes), and 6 for a trial's s
 """
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.sweep import Resources, Sweep
 from labeldp.platform.studies.presets import FIXMATCH_SMOKE, level, pate_preset
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.sweep import Resources, Sweep
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,

@@ -11,10 +11,10 @@ Hardware: two cores, three minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.presets import VARIANTS, smoke
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.sweep import Sweep
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
 
 SWEEP = Sweep(

@@ -11,9 +11,9 @@ memorized after 80 epochs, not after 30; they cost some accuracy on every line (
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0, 8.0)}

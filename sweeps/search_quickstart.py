@@ -10,15 +10,15 @@ labels serves every rung, and costs them 4 once.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     AuditSettings,
     DataSettings,
     EvaluationSettings,
     OptunaSearch,
     TrialConfig,
 )
-from labeldp.platform.sweep.space import Choice, LogUniform
-from labeldp.platform.sweep.sweep import Preset, Sweep
+from labeldp.platform.settings.space import Choice, LogUniform
+from labeldp.platform.settings.sweep import Preset, Sweep
 from labeldp.trainers.settings.methods import AlibiConfig
 
 SWEEP = Sweep(

@@ -27,7 +27,7 @@ import ray
 
 import labeldp
 from labeldp.platform.records import tracking
-from labeldp.platform.sweep.accuracy_figures import SCORES
+from labeldp.platform.settings.metrics import SCORES
 from labeldp.platform.sweep.overrides import load_sweep
 from tests.faults.sweep_runs import run_here
 from tests.faults.without_cluster import without_cluster

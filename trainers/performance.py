@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from labeldp.trainers.settings.base import Count, Flag, key, settings
+from labeldp.trainers.base import Count, Flag, key, settings
 
 if TYPE_CHECKING:  # settings are read without it
     import torch

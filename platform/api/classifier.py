@@ -33,12 +33,12 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.api.process_ledger import Total
-from labeldp.platform.sweep.accuracy_figures import is_owners
-from labeldp.platform.sweep.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.methods import AUTO, NamedMethod, choose, named
+from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.methods.any_model import check_learner

@@ -25,9 +25,9 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.api.label_release import listed_classes, mechanism_for
-from labeldp.platform.api.methods import NamedMethod
 from labeldp.platform.api.process_ledger import all_numbers
-from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.settings.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.columns import Columns, Numbers, by_name, is_number
@@ -41,7 +41,7 @@ from labeldp.trainers.methods.any_model import (
     some_of,
 )
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
-from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"

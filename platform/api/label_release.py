@@ -23,8 +23,8 @@ from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.written import class_name, class_places
-from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource, label_mechanism
 
 #: Each label by itself, which needs no features.

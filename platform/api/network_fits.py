@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from labeldp.platform.sweep.configuration import TrialConfig
+from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
-from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.features import described_by_features
+from labeldp.trainers.settings.estimators import Predictor
 
 #: Images at least so high and wide are described by patches; smaller ones are taken as they are.
 SMALLEST_PATCHED = 16

@@ -13,7 +13,7 @@ import pandas as pd
 import ray
 import ray.data
 
-from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.cluster import connected
 
 logging.getLogger("ray.data").setLevel(logging.ERROR)  # its plans
 

@@ -32,7 +32,7 @@ from labeldp.platform.api.process_ledger import (
     row_digests,
 )
 from labeldp.platform.report.wording import concern_of_delta
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.preprocessing import Preprocessing

@@ -17,7 +17,7 @@ from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
-from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.base import near_miss
 
 
 @_validate.plain_numbers

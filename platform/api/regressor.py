@@ -29,9 +29,9 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.amounts import named_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget, shown
-from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import (
     KeptResults,
     ResultsFolderError,
@@ -28,16 +27,17 @@ from labeldp.platform.records.results import (
 from labeldp.platform.report.ledger import account_of, read_folder, rows
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.configuration import TrialConfig, with_changes
+from labeldp.platform.settings.methods import name_of
+from labeldp.platform.settings.metrics import (
     SCORES,
     ChooseBy,
     is_owners,
     refuse_lottery,
 )
-from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import PlanResult, plan_of
-from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
     from labeldp.trainers.models.trained_model import TrainedModel

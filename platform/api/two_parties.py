@@ -63,8 +63,8 @@ from labeldp.trainers.methods.any_model import (
     some_of,
 )
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
-from labeldp.trainers.models.estimators import EstimatorPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.settings.estimators import EstimatorPredictor
 
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1

@@ -19,7 +19,7 @@ from rich.text import Text
 from labeldp import install_hint
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.platform.records.results import dumps
-from labeldp.platform.sweep.sweep import CannotFit, Unfinished
+from labeldp.platform.settings.sweep import CannotFit, Unfinished
 from labeldp.trainers.data.files import umask_of, visible
 
 #: Rows shown of one table; `--json` prints all of them.

@@ -22,19 +22,19 @@ from pydantic_core import to_jsonable_python
 
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.cli.sweep_command import asked, settings_of
-from labeldp.platform.sweep.config_files import naming, written
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     METHODS,
     ConfigurationError,
     TrialConfig,
     to_yaml,
     with_changes,
 )
+from labeldp.platform.settings.space import points
+from labeldp.platform.settings.sweep import SweepOptions, sized_sweep, variants_of
+from labeldp.platform.sweep.config_files import naming, written
 from labeldp.platform.sweep.overrides import SWEEPS
-from labeldp.platform.sweep.space import points
-from labeldp.platform.sweep.sweep import SweepOptions, sized_sweep, variants_of
+from labeldp.trainers.base import allowed, fields_of, near_miss, one_of
 from labeldp.trainers.extensions import ExtensionError
-from labeldp.trainers.settings.base import allowed, fields_of, near_miss, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

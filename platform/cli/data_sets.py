@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.platform.cli.command import Answer, table
-from labeldp.platform.sweep.configuration import ConfigurationError, DataSettings
+from labeldp.platform.settings.configuration import ConfigurationError, DataSettings
 from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root

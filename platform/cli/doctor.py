@@ -14,10 +14,10 @@ from packaging.requirements import Requirement
 
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
+from labeldp.platform.cluster import ClusterUnusable, connected
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
-from labeldp.platform.sweep.cluster import ClusterUnusable, connected
-from labeldp.platform.sweep.configuration import METHODS
+from labeldp.platform.settings.configuration import METHODS
 from labeldp.trainers import performance
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.extensions import ExtensionError

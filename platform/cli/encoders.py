@@ -13,15 +13,15 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labeldp.platform.cli.command import Answer, plain_text
-from labeldp.platform.sweep.sweep import Unfinished
+from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
-from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Penalty of the probe, on standardized vectors.

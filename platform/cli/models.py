@@ -12,7 +12,7 @@ from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
 from labeldp.trainers.data.files import (
     DataFileError,

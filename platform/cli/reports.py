@@ -22,7 +22,7 @@ from labeldp.platform.report.ledger import (
     sweep_totals,
 )
 from labeldp.platform.report.page import write_report
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.vault import signing
 from labeldp.trainers.data.files import FileRefused, make_folder, open_regular, owner_only
 

@@ -38,18 +38,18 @@ from labeldp.platform.cli.command_line import (
     run_command,
 )
 from labeldp.platform.records.results import identity_of
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.config_files import merged, naming
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     AshaStop,
     ConfigurationError,
     OptunaSearch,
     TrialConfig,
     flatten,
 )
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
+from labeldp.platform.sweep.config_files import merged, naming
 from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
 from labeldp.platform.sweep.plan import PlanResult, plan_of
-from labeldp.platform.sweep.sweep import Resume, Sweep, SweepOptions
 
 #: Runs a sweep and returns its `SweepOutcome`, whose module loads torch.
 Runner = Callable[[Sweep, SweepOptions], Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 import ray
 
+from labeldp.platform.cluster import beside_driver
 from labeldp.platform.records.results import write_model
-from labeldp.platform.sweep.cluster import beside_driver
 from labeldp.trainers.data.files import inner_folder, replacing
 
 

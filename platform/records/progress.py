@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.sweep.accuracy_figures import accuracy_text
+from labeldp.platform.settings.metrics import accuracy_text
 from labeldp.trainers.data.files import visible
 
 #: A line on trials in training is printed at most this often.

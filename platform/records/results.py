@@ -28,7 +28,7 @@ from pydantic_core import to_jsonable_python
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.trainers.data.columns import is_number
 from labeldp.trainers.data.files import (
     DRAFT_ENDING,

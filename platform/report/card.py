@@ -18,19 +18,19 @@ from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.api.methods import name_of
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Audience, LedgerLine, sentences
 from labeldp.platform.report.selection import Selected
 from labeldp.platform.report.wording import bound, counted, number, price
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.configuration import spoiled_text
+from labeldp.platform.settings.methods import name_of
+from labeldp.platform.settings.metrics import (
     SCORES,
     estimate_of,
     figure_text,
     majority_text,
     share_text,
 )
-from labeldp.platform.sweep.configuration import spoiled_text
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon
 from labeldp.platform.report.wording import bound, number
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.trainers.data.files import replacing
 
 _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()

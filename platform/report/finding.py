@@ -17,7 +17,8 @@ from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
 from labeldp.platform.report.wording import counted
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.configuration import spoiled_text
+from labeldp.platform.settings.metrics import (
     ChooseBy,
     estimated_text,
     figure_text,
@@ -26,7 +27,6 @@ from labeldp.platform.sweep.accuracy_figures import (
     majority_text,
     scores_text,
 )
-from labeldp.platform.sweep.configuration import spoiled_text
 
 #: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
 #: label between two that are equally likely is right at most 73 times of a hundred.

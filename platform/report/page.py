@@ -50,7 +50,7 @@ from labeldp.platform.report.pareto import (
     settings_beside_epsilon,
 )
 from labeldp.platform.report.wording import bound, number
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.metrics import (
     SCORES,
     ChooseBy,
     accuracy_text,

@@ -12,14 +12,14 @@ from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord, dumps
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.metrics import (
     SCORE_FIGURES,
     ChoiceNoise,
     ChooseBy,
     chosen_by,
     estimate_of,
 )
-from labeldp.platform.sweep.space import without_seeds
+from labeldp.platform.settings.space import without_seeds
 from labeldp.trainers.data.splits import League
 
 

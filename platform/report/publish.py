@@ -61,15 +61,15 @@ from labeldp.platform.report.selection import (
     rivals_of,
     selected,
 )
-from labeldp.platform.sweep.accuracy_figures import PUBLIC
-from labeldp.platform.sweep.configuration import METHODS, EvaluationSettings
+from labeldp.platform.settings.configuration import METHODS, EvaluationSettings
+from labeldp.platform.settings.metrics import PUBLIC
 from labeldp.platform.vault.signing import with_signature
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import HoldOut
-from labeldp.trainers.models.own_models import OwnModel
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.own_models import OwnModel
 
 PAGE = "report.html"
 #: Text of the owner's that is shorter may stand in a card by chance.

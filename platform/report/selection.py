@@ -13,7 +13,7 @@ from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, chosen_by, doubt_of, refuse_lottery
+from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, refuse_lottery
 
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"

@@ -22,21 +22,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.presets import network_preset
-from labeldp.platform.sweep.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
-from labeldp.trainers.models.schedules import (
+from labeldp.trainers.base import FeatureSet
+from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
+from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
+from labeldp.trainers.settings.schedules import (
     FULL_WIDTH,
     HALF_WIDTH,
     LABEL_SMOOTHING,
     Flip,
     Schedule,
 )
-from labeldp.trainers.settings.base import FeatureSet
-from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
-from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 #: For photographs, which need more.

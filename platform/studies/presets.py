@@ -8,14 +8,14 @@ bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer
 from collections.abc import Mapping
 from typing import Any
 
-from labeldp.platform.sweep.space import Axis, Grid
-from labeldp.platform.sweep.sweep import Preset, Resources, Variant
+from labeldp.platform.settings.space import Axis, Grid
+from labeldp.platform.settings.sweep import Preset, Resources, Variant
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.models.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentKind, TeacherKind
+from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.settings.training import WeakBranch
 
 #: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.

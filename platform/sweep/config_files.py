@@ -20,7 +20,7 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     ENVIRONMENT,
     KEPT_TEXTS,
     METHODS,
@@ -30,9 +30,8 @@ from labeldp.platform.sweep.configuration import (
     with_changes,
     with_environment,
 )
-from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep, value_of
-from labeldp.platform.sweep.space import Axis, Choice, Grid, points
-from labeldp.platform.sweep.sweep import (
+from labeldp.platform.settings.space import Axis, Choice, Grid, points
+from labeldp.platform.settings.sweep import (
     Preset,
     Resources,
     Sweep,
@@ -40,8 +39,9 @@ from labeldp.platform.sweep.sweep import (
     resized,
     variants_of,
 )
+from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep, value_of
+from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import read_bytes
-from labeldp.trainers.settings.base import allowed, fields_of, near_miss
 
 #: Values in a file at most: aliases of aliases would fill the memory.
 MOST_VALUES = 10_000

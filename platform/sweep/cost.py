@@ -26,10 +26,10 @@ from labeldp.mechanisms.ledger import (
 from labeldp.mechanisms.release_store import describe
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.sweep.configuration import ConfigurationError, Estimate, TrialConfig
-from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.platform.settings.configuration import ConfigurationError, Estimate, TrialConfig
+from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.trainers.data.splits import DataSize
-from labeldp.trainers.trainer import PlannedCharge
+from labeldp.trainers.settings.trainer import PlannedCharge
 
 
 @dataclass(frozen=True, kw_only=True)

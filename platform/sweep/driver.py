@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from labeldp.platform.records.progress import Steps
 from labeldp.platform.records.tracking_address import check_file, default_uri
-from labeldp.platform.sweep.configuration import DataSettings, EvaluationSettings
+from labeldp.platform.settings.configuration import DataSettings, EvaluationSettings
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.plan import Plan, as_on_disk, plan_sweep, prepare
-from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.vault.signing import sign_folder, signing_key
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import owner_only
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_aside
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features
-from labeldp.trainers.settings.base import FeatureSet
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.sweep_report import SweepOutcome
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """Run a sweep's unfinished trials and report on all of them."""
     if sweep.blocks:
-        from labeldp.platform.studies.block_check import run_blocks
+        from labeldp.platform.sweep.block_check import run_blocks
 
         return run_blocks(sweep, options)
     steps = Steps(quiet=options.quiet)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
@@ -23,12 +24,11 @@ from labeldp.platform.records.results import (
     TrialRecord,
 )
 from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
-from labeldp.platform.sweep.cluster import Capacity, connected, place
-from labeldp.platform.sweep.configuration import spoiled_text
+from labeldp.platform.settings.configuration import spoiled_text
+from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan, check_processors
 from labeldp.platform.sweep.search import SearchBook
-from labeldp.platform.sweep.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.signing import refuse_changed

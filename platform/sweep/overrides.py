@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 import labeldp
-from labeldp.platform.sweep.configuration import ConfigurationError
-from labeldp.platform.sweep.space import Choice, LogUniform, RandomAxis, Uniform
-from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.settings.configuration import ConfigurationError
+from labeldp.platform.settings.space import Choice, LogUniform, RandomAxis, Uniform
+from labeldp.platform.settings.sweep import Sweep
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.files import FileRefused, read_bytes
-from labeldp.trainers.settings.base import near_miss
 
 #: The sweeps that come with labeldp.
 SWEEPS = Path(labeldp.__file__).with_name("sweeps")

@@ -23,8 +23,7 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, shown, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
-from labeldp.platform.sweep.accuracy_figures import ChoiceNoise, ChooseBy, resolve
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     OWN_KEYS,
     AuditSettings,
     ConfigurationError,
@@ -34,10 +33,9 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
     default_epsilon,
 )
-from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
-from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
-from labeldp.platform.sweep.space import without_seeds
-from labeldp.platform.sweep.sweep import (
+from labeldp.platform.settings.metrics import ChoiceNoise, ChooseBy, resolve
+from labeldp.platform.settings.space import without_seeds
+from labeldp.platform.settings.sweep import (
     CannotFit,
     PlannedTrial,
     Sweep,
@@ -48,14 +46,16 @@ from labeldp.platform.sweep.sweep import (
     plan_trials,
     sized_sweep,
 )
+from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
+from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.vault.audits import check_room
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own, with_embeddings
 from labeldp.trainers.data.splits import DataSize, Splits, held_out_count, size_of
 from labeldp.trainers.performance import Device
-from labeldp.trainers.settings.base import FeatureSet
-from labeldp.trainers.trainer import TrainerDefaults
+from labeldp.trainers.settings.trainer import TrainerDefaults
 
 _CANARIES = ("canaries", "coin_canaries")
 #: Hours of a core that stand for one of a GPU: a step of WRN-28-4 in bfloat16 took a busy core of a

@@ -28,16 +28,22 @@ from pydantic import ConfigDict, TypeAdapter
 from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
 from labeldp.mechanisms.ledger import all_pure, failure_of
 from labeldp.platform.records.results import ResultsFolderError, TrialRecord, read_json, write_json
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     ConfigurationError,
     Estimate,
     TrialConfig,
     config_hash,
 )
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Choice, Grid, LogUniform, RandomAxis, points
+from labeldp.platform.settings.sweep import (
+    PlannedTrial,
+    Sweep,
+    Variant,
+    check_one_vault,
+    variants_of,
+)
 from labeldp.platform.sweep.cost import planned_estimate, releases_of
-from labeldp.platform.sweep.space import Choice, Grid, LogUniform, RandomAxis, points
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, Variant, check_one_vault, variants_of
 from labeldp.trainers.data.splits import DataSize
 
 #: A search with at most this many settings is probed at all of them, a larger one at samples.

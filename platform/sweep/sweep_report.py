@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from labeldp.platform.records.recorder import Recorder, ledger_json
 from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
 from labeldp.platform.report.page import write_report
 from labeldp.platform.report.pareto import front_rows
 from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.recorder import Recorder, ledger_json
 
 
 @dataclass(frozen=True, kw_only=True)

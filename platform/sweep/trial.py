@@ -36,16 +36,16 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
-from labeldp.platform.sweep.configuration import AshaStop, TrialConfig
+from labeldp.platform.settings.configuration import AshaStop, TrialConfig
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
+from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
-from labeldp.platform.sweep.sweep import PlannedTrial
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.models.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.trainer import Trainer
+from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
+from labeldp.trainers.settings.trainer import Trainer
 
 #: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
 REPORT_SECONDS = 1.0

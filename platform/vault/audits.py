@@ -45,7 +45,7 @@ from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.release_store import is_of
 from labeldp.mechanisms.vault import Charge, ReleaseStore
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.trainers.data.files import inner_folder, replacing
 
 #: A mechanism that acted on each training label by itself, and its release [N] or [N, K].

@@ -8,8 +8,8 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from labeldp.platform.sweep.cluster import beside_driver
-from labeldp.platform.sweep.sweep import Unfinished
+from labeldp.platform.cluster import beside_driver
+from labeldp.platform.settings.sweep import Unfinished
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.witness import STATE, state_folder
 

@@ -48,8 +48,8 @@ from labeldp.mechanisms.vault import (
     Shard,
 )
 from labeldp.platform.records.results import write_json
-from labeldp.platform.sweep.accuracy_figures import PRIVATE_PREFIX
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.metrics import PRIVATE_PREFIX
 from labeldp.platform.vault.audits import (
     AttackEvidence,
     PlantedCanaries,

@@ -38,7 +38,7 @@ from labeldp.mechanisms.ledger import PrivacyLedger
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.signing import refuse_changed, sign_folder, signing_key
 from labeldp.platform.vault.vault_store import (

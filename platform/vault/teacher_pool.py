@@ -17,8 +17,8 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.sweep.cluster import Capacity, known_nodes
-from labeldp.platform.sweep.sweep import CannotFit, Resources, Unfinished
+from labeldp.platform.cluster import Capacity, known_nodes
+from labeldp.platform.settings.sweep import CannotFit, Resources, Unfinished
 from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.vote_store import VoteJournal
 

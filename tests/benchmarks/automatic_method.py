@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, make_classification
 
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.mechanisms.randomized_response import keep_probability
-from labeldp.platform.api.methods import choose
+from labeldp.platform.settings.methods import choose
 
 EPSILONS = (0.5, 1.0, 2.0)
 METHODS = ("moment_labels", "cluster_labels", "alibi", "alibi_randomized_response", "subset")

@@ -11,8 +11,8 @@ import torch
 
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
+from labeldp.trainers.settings.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.settings.training import LearnerConfig
 
 

@@ -31,20 +31,14 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import LabelVault, Mechanism, Release
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.files import DatasetMissing, private_folder, replacing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders.image_encoder import build
 from labeldp.trainers.encoders.pretraining import described, pretrain
 from labeldp.trainers.models.features import ScaledStep
-from labeldp.trainers.models.schedules import (
-    LABEL_SMOOTHING,
-    Flip,
-    Schedule,
-    fast_training,
-)
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -56,12 +50,18 @@ from labeldp.trainers.settings.methods import (
     Randomizer,
     StagedMomentsConfig,
 )
+from labeldp.trainers.settings.schedules import (
+    LABEL_SMOOTHING,
+    Flip,
+    Schedule,
+    fast_training,
+)
+from labeldp.trainers.settings.trainer import TrainerConfig
 from labeldp.trainers.settings.training import (
     LearnerConfig,
     PretrainingLoss,
     SelfSupervisedConfig,
 )
-from labeldp.trainers.trainer import TrainerConfig
 from tests.benchmarks.benchmark import commit, machine
 
 _SMALL_LIMIT = 100

@@ -21,11 +21,11 @@ from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import (
     AggregatorKind,
     EnsembleConfig,

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.platform.cli.encoders import ridge
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build
 from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 
 FAST = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)

@@ -14,7 +14,7 @@ import torch
 from sklearn.datasets import make_classification
 
 from labeldp.mechanisms.auditing import Canaries
-from labeldp.platform.sweep.configuration import LABELS_PER_CANARY
+from labeldp.platform.settings.configuration import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import AlibiConfig, Noise

@@ -13,12 +13,12 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount, MostCorrect
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.sweep.configuration import DEFAULT_SHARE, LEAST_EPSILON
+from labeldp.platform.settings.configuration import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.models.schedules import Schedule
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.settings.schedules import Schedule
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

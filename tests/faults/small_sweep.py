@@ -5,9 +5,9 @@ bit. Two learning rates share each release: a release that is drawn again would 
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.sweep.configuration import AuditSettings, NoiseSettings, TrialConfig
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.configuration import AuditSettings, NoiseSettings, TrialConfig
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20

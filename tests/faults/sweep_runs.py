@@ -20,7 +20,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.records import tracking
-from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.settings.sweep import Sweep
 from tests.faults.processes import alive, end_all, family, wait_until
 from tests.platform.sweep.stores import copy_store
 

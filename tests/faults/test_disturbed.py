@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from labeldp.platform.records import recorder
-from labeldp.platform.sweep import trial_runs
-from labeldp.platform.sweep.sweep import Resources
+from labeldp.platform.settings.sweep import Resources
+from labeldp.platform.sweep import recorder, trial_runs
 from tests.faults.processes import end_all, family, wait_until
 from tests.faults.small_sweep import SWEEP, TRIALS
 from tests.faults.sweep_runs import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from labeldp.platform.settings.sweep import Resources
 from labeldp.platform.sweep import open_sweep
-from labeldp.platform.sweep.sweep import Resources
 from tests.faults.ensemble_sweep import SWEEP
 from tests.faults.sweep_runs import records, run_here
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import ray
 
+from labeldp.platform.settings.configuration import with_changes
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Resources, Sweep
 from labeldp.platform.sweep import open_sweep, plan
-from labeldp.platform.sweep.configuration import with_changes
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Resources, Sweep
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
 from tests.faults.without_cluster import without_cluster

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from labeldp.platform import cluster
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.sweep import cluster
 from tests.faults.processes import alive, title, wait_until
 from tests.faults.small_sweep import TRIALS
 from tests.faults.sweep_runs import Driver, identity, records

@@ -14,11 +14,11 @@ import ray
 from ray import tune
 from ray._private.dict import flatten_dict
 
+from labeldp.platform.cluster import Capacity
 from labeldp.platform.records import checkpoints, tracking
-from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.sweep import open_sweep, trial_runs
-from labeldp.platform.sweep.cluster import Capacity
 from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import EarlyStops, tune_trial
 from labeldp.platform.sweep.trial_runs import HandOut
 from labeldp.platform.vault import home_proxy

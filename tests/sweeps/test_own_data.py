@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 import labeldp
 from labeldp.platform.records.results import ResultsFolder, read_results
 from labeldp.platform.report.publish import publish
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.sweep.trial import test_figures as figures_on_test_labels
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import answer, swept, words

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.vault import Shard
+from labeldp.platform.settings.sweep import SweepOptions
 from labeldp.platform.studies import block_check
 from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import plan_of
-from labeldp.platform.sweep.sweep import SweepOptions
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources

@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, kept_model
-from labeldp.platform.sweep.configuration import config_hash
+from labeldp.platform.settings.configuration import config_hash
 from tests.faults.processes import alive, wait_until
 from tests.faults.sweep_runs import Driver
 from tests.platform.sweep.examples import from_yaml

@@ -11,9 +11,9 @@ from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 ON_CPU = Performance(device=Device.CPU)

@@ -13,7 +13,7 @@ import pytest
 from labeldp.platform.cli.config_keys import all_keys
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cli.doctor import _extensions
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     METHODS,
     ConfigurationError,
     TrialConfig,
@@ -21,8 +21,8 @@ from labeldp.platform.sweep.configuration import (
     flatten,
     with_changes,
 )
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.settings.methods import AlibiConfig
@@ -47,8 +47,8 @@ OTHER_PACKAGE = '''\
 
 from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.data.catalog import DataSet, Layout
-from labeldp.trainers.settings.base import Count, settings
-from labeldp.trainers.trainer import TrainerDefaults
+from labeldp.trainers.base import Count, settings
+from labeldp.trainers.settings.trainer import TrainerDefaults
 
 
 @settings

@@ -17,9 +17,8 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.models.schedules import Recipe, TrainingDiverged
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -44,8 +43,9 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.settings.schedules import Recipe, TrainingDiverged
+from labeldp.trainers.settings.trainer import PlannedCharge, Trainer
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
-from labeldp.trainers.trainer import PlannedCharge, Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
 

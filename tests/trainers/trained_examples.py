@@ -10,13 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
 from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -37,8 +37,8 @@ from labeldp.trainers.settings.pate import (
     StudentConfig,
     StudentKind,
 )
+from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from labeldp.trainers.trainer import Trainer
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images, trained
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.data import published
 from labeldp.trainers.data.files import (
     DatasetMissing,
@@ -38,7 +39,6 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.settings.base import near_miss
 
 
 @dataclass(frozen=True, kw_only=True)

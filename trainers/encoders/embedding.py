@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
 from labeldp.trainers.data.splits import (
@@ -46,9 +47,8 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
 )
 from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
 from labeldp.trainers.settings.training import LearnerConfig
 
 #: Seconds between two lines of progress.

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.data.files import (
     DataFileError,
@@ -49,9 +50,8 @@ from labeldp.trainers.data.splits import (
     images_of,
 )
 from labeldp.trainers.models.networks import seeded
-from labeldp.trainers.models.own_models import OwnModel, OwnModuleMissing, own_module
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.base import near_miss
+from labeldp.trainers.settings.own_models import OwnModel, OwnModuleMissing, own_module
 
 #: The name of weights that were not trained.
 RANDOM = "random"

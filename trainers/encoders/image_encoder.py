@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.files import first_line, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, Pixels, PublicData, normalize
 from labeldp.trainers.data.own_files import existing
 from labeldp.trainers.encoders.encoder import WeightsRefused, read_saved
 from labeldp.trainers.models.networks import FastCnn, build_model, seeded
 from labeldp.trainers.models.predictors import fitting_images
-from labeldp.trainers.settings.base import ModelName
 
 #: Of the file.
 FORMAT = 1

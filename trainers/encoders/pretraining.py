@@ -37,8 +37,8 @@ from labeldp.trainers.models.learner import Training, seeds_of
 from labeldp.trainers.models.networks import seeded, smallest_view
 from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
-from labeldp.trainers.models.schedules import EpochMetrics, Schedule, rate_factor
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_factor
 from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
 
 #: Pull of weights to 0, and the fraction of the epochs in which the rate rises.

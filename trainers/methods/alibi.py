@@ -47,7 +47,7 @@ from labeldp.trainers.settings.methods import (
     Noise,
     PriorLabelsConfig,
 )
-from labeldp.trainers.trainer import Given, released, without_labels
+from labeldp.trainers.settings.trainer import Given, released, without_labels
 
 
 def targets_of(

@@ -33,9 +33,9 @@ from labeldp.mechanisms.amounts import (
 )
 from labeldp.trainers.methods.any_model import drawn, some_of
 from labeldp.trainers.methods.smooth_sums import SumQuestion, requested_sums
-from labeldp.trainers.models.estimators import AmountPredictor
+from labeldp.trainers.settings.estimators import AmountPredictor
 from labeldp.trainers.settings.methods import AmountRelease, AmountsConfig
-from labeldp.trainers.trainer import FittedAtOnce, Given, LabelSource
+from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 

@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import count_votes
+from labeldp.trainers.base import Count, Whole, key, settings
 from labeldp.trainers.data import columns as tables
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
-from labeldp.trainers.settings.base import Count, Whole, key, settings
 from labeldp.trainers.settings.pate import ForestSettings
 
 #: Columns that reveal the attacked attribute.

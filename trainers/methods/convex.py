@@ -23,9 +23,9 @@ from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
-from labeldp.trainers.trainer import Given, Trainer, released
+from labeldp.trainers.settings.schedules import EpochMetrics
+from labeldp.trainers.settings.trainer import Given, Trainer, released
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0

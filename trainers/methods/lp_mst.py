@@ -42,7 +42,6 @@ from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.settings.methods import (
     ConsensusConfig,
     LpMstConfig,
@@ -51,8 +50,9 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.settings.schedules import EpochMetrics
+from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
 from labeldp.trainers.settings.training import LearnerConfig
-from labeldp.trainers.trainer import Given, Trainer, without_labels
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].

@@ -34,11 +34,10 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch, Vat
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
-from labeldp.trainers.models.schedules import EpochMetrics
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.settings.methods import PriorSource
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,
@@ -48,7 +47,8 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
-from labeldp.trainers.trainer import FittedAtOnce, LabelSource, Trainer
+from labeldp.trainers.settings.schedules import EpochMetrics
+from labeldp.trainers.settings.trainer import FittedAtOnce, LabelSource, Trainer
 
 #: Teachers that are trained or vote at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100

@@ -36,6 +36,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
@@ -46,9 +47,8 @@ from labeldp.trainers.models.features import (
     made_once,
 )
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
-from labeldp.trainers.trainer import LabelSource
+from labeldp.trainers.settings.trainer import LabelSource
 
 #: Counted up when the same features and settings give other groups or directions, if only in a last
 #: digit, so that stale files are not read.

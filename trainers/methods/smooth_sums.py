@@ -36,7 +36,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
-from labeldp.trainers.trainer import LabelSource
+from labeldp.trainers.settings.trainer import LabelSource
 
 Floats = NDArray[np.float32]
 

@@ -30,12 +30,12 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.base import FeatureSet
 
 #: Counted up when the same settings give other features, so that stale files are not read.
 _VERSION = 4

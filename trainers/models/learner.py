@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,16 +23,19 @@ from torch.optim.swa_utils import AveragedModel
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
-from labeldp.trainers.models.schedules import (
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.schedules import (
     EpochMetrics,
     Flip,
     Schedule,
     TrainingDiverged,
     rate_factor,
 )
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig
-from labeldp.trainers.trainer import Trainer
+
+if TYPE_CHECKING:
+    from labeldp.trainers.encoders.image_encoder import ImageEncoder
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
@@ -180,11 +183,8 @@ class Classifying(Training):
         self._data = data
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)
-        encoder = config.encoder if isinstance(config, LearnerConfig) else None
-        if encoder is not None:
-            from labeldp.trainers.encoders.image_encoder import starting_encoder
-
-            found = starting_encoder(encoder, data, model=config.model, width=config.width)
+        found = _encoder_of(config, data) if isinstance(config, LearnerConfig) else None
+        if found is not None:
             network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
         self._forward = self.performance.compiled(self.network)
@@ -232,7 +232,7 @@ class Learner(Classifying):
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
         self.config, self._loss_of = config, loss
-        check_fit(config, data)
+        _check_views(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
@@ -327,8 +327,27 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
     return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
 
 
+def check_network(config: Any, data: PublicData) -> None:
+    """Refuse a network (`config.model`, `.width`, `.dropout`) that does not fit these data."""
+    network = NetworkSettings.for_data(data, model=config.model, width=config.width)
+    network.seeded(0, dropout=config.dropout)
+
+
+def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
+    if config.encoder is None:
+        return None
+    from labeldp.trainers.encoders.image_encoder import starting_encoder
+
+    return starting_encoder(config.encoder, data, model=config.model, width=config.width)
+
+
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
-    """Refuse views that these data do not have."""
+    """Refuse an encoder of other images or another network, and views that data do not have."""
+    _encoder_of(config, data)
+    _check_views(config, data)
+
+
+def _check_views(config: LearnerConfig, data: PublicData) -> None:
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import Tensor, nn
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import Pixels, PublicData
-from labeldp.trainers.models.estimators import Predictor
 from labeldp.trainers.models.networks import FastCnn, build_model
-from labeldp.trainers.models.own_models import OwnModel, chosen_model
-from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.estimators import Predictor
+from labeldp.trainers.settings.own_models import OwnModel, chosen_model
+from labeldp.trainers.settings.schedules import TrainingDiverged
 
 #: State that modules keep beside weights, such as a generator of dropout; predictions need none.
 _NO_WEIGHTS = "_extra_state"

@@ -17,9 +17,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.data.own_files import existing, npy_array
-from labeldp.trainers.models.schedules import Schedule
-from labeldp.trainers.settings.base import (
+from labeldp.trainers.base import (
     Count,
     FeatureSet,
     File,
@@ -34,8 +32,10 @@ from labeldp.trainers.settings.base import (
     key,
     settings,
 )
+from labeldp.trainers.data.own_files import existing, npy_array
+from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.trainer import PlannedCharge, StartedMethod
 from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model
-from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."

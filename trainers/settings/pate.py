@@ -22,7 +22,7 @@ from labeldp.mechanisms.pate.aggregators import (
 )
 from labeldp.mechanisms.pate.calibration import least_noise
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
-from labeldp.trainers.settings.base import (
+from labeldp.trainers.base import (
     Count,
     Flag,
     NonNegative,
@@ -34,8 +34,8 @@ from labeldp.trainers.settings.base import (
     settings,
 )
 from labeldp.trainers.settings.methods import PriorSettings
+from labeldp.trainers.settings.trainer import PlannedCharge, StartedMethod
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
-from labeldp.trainers.trainer import PlannedCharge, StartedMethod
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData

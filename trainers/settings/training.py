@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
 
-from labeldp.trainers.models.own_models import chosen_model
-from labeldp.trainers.models.schedules import WARMUP_FRACTION, Recipe, Schedule
-from labeldp.trainers.settings.base import (
+from labeldp.trainers.base import (
     Count,
     File,
     Flag,
@@ -22,6 +20,8 @@ from labeldp.trainers.settings.base import (
     key,
     settings,
 )
+from labeldp.trainers.settings.own_models import chosen_model
+from labeldp.trainers.settings.schedules import WARMUP_FRACTION, Recipe, Schedule
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
@@ -44,10 +44,9 @@ class _Trained:
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse a network that cannot be built for these data."""
-        from labeldp.trainers.models.predictors import NetworkSettings
+        from labeldp.trainers.models.learner import check_network
 
-        network = NetworkSettings.for_data(data, model=self.model, width=self.width)
-        network.seeded(0, dropout=self.dropout)
+        check_network(self, data)
 
 
 @settings
@@ -88,10 +87,6 @@ class LearnerConfig(_Trained):
 
         super().check_data(data)
         check_fit(self, data)
-        if self.encoder is not None:
-            from labeldp.trainers.encoders.image_encoder import starting_encoder
-
-            starting_encoder(self.encoder, data, model=self.model, width=self.width)
 
     def fits_all(self, *, images: bool) -> bool:
         """Whether `check_data` accepts all images, or all tables of numbers."""

@@ -30,12 +30,12 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.report.page import write_report
-from labeldp.platform.sweep.configuration import TrialConfig, config_hash, with_changes
+from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import PlannedTrial, Resume, Sweep, SweepOptions
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.plan import plan_of
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import PlannedTrial, Resume, Sweep, SweepOptions
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.benchmark import Work, benchmark, children_seconds
 from tests.platform.sweep.examples import a_record
@@ -339,7 +339,7 @@ import json, runpy, sys
 from pathlib import Path
 from typing import Any
 from labeldp.platform.sweep.driver import check, run_sweep
-from labeldp.platform.sweep.sweep import SweepOptions
+from labeldp.platform.settings.sweep import SweepOptions
 sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
 plan, _ = check(sweep, SweepOptions(results=Path(sys.argv[1])))
 print(json.dumps({"trials": len(plan.trials), "heavy": HEAVY}))

@@ -28,8 +28,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.platform.api import paid_fits
-from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
+from labeldp.platform.settings.methods import NAMED
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
 from labeldp.trainers.models.trained_model import load_model

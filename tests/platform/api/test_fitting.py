@@ -19,10 +19,10 @@ from labeldp.platform.api.fitting import (
     fit_changes,
     stated_classes,
 )
-from labeldp.platform.api.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.sweep.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.settings.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.settings.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from tests.platform.cli.asked import answer
 from tests.platform.sweep.examples import a_charge
 

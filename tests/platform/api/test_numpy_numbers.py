@@ -11,9 +11,9 @@ from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import privatize
 from labeldp.platform.api.prices import epsilon as price_of
 from labeldp.platform.api.regressor import LabelPrivateRegressor
-from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.space import Choice, Grid
-from labeldp.platform.sweep.sweep import Sweep, plan_trials
+from labeldp.platform.settings.configuration import TrialConfig
+from labeldp.platform.settings.space import Choice, Grid
+from labeldp.platform.settings.sweep import Sweep, plan_trials
 from labeldp.platform.vault.shared_vault import SharedVault
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))

@@ -28,9 +28,9 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
-from labeldp.platform.api.methods import NAMED
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
+from labeldp.platform.settings.methods import NAMED
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 

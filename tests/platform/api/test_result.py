@@ -21,10 +21,10 @@ from labeldp.platform.records.results import (
 )
 from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.report.selection import BEST, selected
+from labeldp.platform.settings.configuration import TrialConfig
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep import driver
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
-from labeldp.platform.sweep.configuration import TrialConfig
-from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.trainers.models.trained_model import ModelFileError
 from tests.platform.cli.asked import answer
 from tests.platform.report.folders import a_folder, keep_a_model

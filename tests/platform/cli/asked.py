@@ -9,7 +9,7 @@ from typing import Any
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.sweep.sweep import Sweep
+from labeldp.platform.settings.sweep import Sweep
 
 OVER_BUDGET = BudgetExceeded(
     budget=Budget(epsilon=2.0), spent=1.0, requested=3.0, request="another release"

@@ -24,13 +24,13 @@ from labeldp.platform.cli.array_files import ArrayFileError, read_array
 from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
 from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
+from labeldp.platform.cluster import ClusterUnusable
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.platform.sweep.cluster import ClusterUnusable
-from labeldp.platform.sweep.sweep import CannotFit
+from labeldp.platform.settings.sweep import CannotFit
 from labeldp.platform.vault.home_proxy import VaultLost
 from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.models.schedules import TrainingDiverged
+from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run, words
 from tests.platform.sweep.stores import new_store, of_newer_schema
 

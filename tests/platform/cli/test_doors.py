@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from labeldp import LabelPrivateClassifier
+from labeldp.platform import cluster
 from labeldp.platform.cli.command import ExitCode, perform, shown, table
 from labeldp.platform.records.results import csv_text
-from labeldp.platform.sweep import cluster
 from labeldp.trainers.data.files import make_folder, visible
 
 COMMAND = "from labeldp.platform.cli.command_line import main; raise SystemExit(main())"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder, keep
 from tests.platform.report.reading import Page

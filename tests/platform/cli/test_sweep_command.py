@@ -11,10 +11,10 @@ import pytest
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import AshaStop, OptunaSearch
-from labeldp.platform.sweep.space import Choice, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import Preset, Sweep, SweepOptions
+from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Choice, LogUniform, Uniform
+from labeldp.platform.settings.sweep import Preset, Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome

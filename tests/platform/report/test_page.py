@@ -23,7 +23,7 @@ from labeldp.platform.report.figures import Line, curves_of, png, styles_of, tra
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.trainers.data.splits import FeatureProvenance, League
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_record

@@ -41,7 +41,7 @@ from labeldp.platform.report.publish import (
     write_folder,
 )
 from labeldp.platform.report.selection import NotPublishable, Reservation
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     METHODS,
     AuditSettings,
     TrialConfig,

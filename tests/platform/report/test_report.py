@@ -22,7 +22,7 @@ from labeldp.platform.report.ledger import Audience, Total, read_folder
 from labeldp.platform.report.page import Report, page, write_report
 from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.selection import Reservation, Selected, selected
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.metrics import (
     ChooseBy,
     accuracy_text,
     figures_of,

@@ -15,7 +15,7 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
 from labeldp.platform.report.selection import BEST, NotPublishable, Reservation, selected
-from labeldp.platform.sweep.accuracy_figures import ChooseBy, figures_of
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
 

@@ -18,21 +18,21 @@ from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.studies import block_check
-from labeldp.platform.studies.block_check import compare, run_blocks, table
+from labeldp.platform.settings.configuration import ConfigurationError
+from labeldp.platform.settings.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, comparison
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
-from labeldp.platform.sweep.configuration import ConfigurationError
+from labeldp.platform.sweep import block_check
+from labeldp.platform.sweep.block_check import compare, run_blocks, table
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import TOGETHER, check_priors
-from labeldp.platform.sweep.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_votes, infer_attribute
-from labeldp.trainers.models.schedules import Flip
-from labeldp.trainers.settings.base import FeatureSet
+from labeldp.trainers.settings.schedules import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome

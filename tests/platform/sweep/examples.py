@@ -9,11 +9,11 @@ import yaml
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.cluster import Capacity
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.sweep.cluster import Capacity
-from labeldp.platform.sweep.configuration import TrialConfig, flat_of, flatten, with_changes
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.configuration import TrialConfig, flat_of, flatten, with_changes
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.trainers.settings.methods import Noise
 

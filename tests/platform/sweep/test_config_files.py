@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.config_files import MOST_VALUES, merged, read, sweep_of
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     METHODS,
     AshaStop,
     ConfigurationError,
@@ -24,10 +23,8 @@ from labeldp.platform.sweep.configuration import (
     to_yaml,
     with_changes,
 )
-from labeldp.platform.sweep.overrides import load_sweep, parse_overrides
-from labeldp.platform.sweep.plan import as_on_disk, plan_of
-from labeldp.platform.sweep.space import Choice, Grid, LogUniform, Uniform
-from labeldp.platform.sweep.sweep import (
+from labeldp.platform.settings.space import Choice, Grid, LogUniform, Uniform
+from labeldp.platform.settings.sweep import (
     Preset,
     Resources,
     Sweep,
@@ -37,6 +34,9 @@ from labeldp.platform.sweep.sweep import (
     resized,
     variants_of,
 )
+from labeldp.platform.sweep.config_files import MOST_VALUES, merged, read, sweep_of
+from labeldp.platform.sweep.overrides import load_sweep, parse_overrides
+from labeldp.platform.sweep.plan import as_on_disk, plan_of
 from tests.source_tree import ROOT
 
 

@@ -16,7 +16,8 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
-from labeldp.platform.sweep.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.settings.configuration import ConfigurationError, TrialConfig, with_changes
+from labeldp.platform.settings.sweep import PlannedTrial, plan_trials
 from labeldp.platform.sweep.cost import (
     SweepCost,
     budget_of,
@@ -25,9 +26,8 @@ from labeldp.platform.sweep.cost import (
     cost_of,
     held_out_mechanism,
 )
-from labeldp.platform.sweep.sweep import PlannedTrial, plan_trials
 from labeldp.trainers.data.splits import DataSize
-from labeldp.trainers.trainer import PlannedCharge
+from labeldp.trainers.settings.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_sweep
 
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from labeldp.platform.cli import command_line, sweep_command
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
+from labeldp.platform.settings.configuration import TrialConfig, flatten
+from labeldp.platform.settings.sweep import Preset, Sweep
 from labeldp.platform.sweep import driver, open_sweep
-from labeldp.platform.sweep.configuration import TrialConfig, flatten
-from labeldp.platform.sweep.sweep import Preset, Sweep
 from tests.platform.sweep.examples import a_record
 
 SWEEP = Sweep(name="fuzz", base=TrialConfig(), smoke=Preset())

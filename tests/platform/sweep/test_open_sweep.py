@@ -14,11 +14,12 @@ from ray._private import parameter
 from labeldp.mechanisms.accounting import GaussianEvent
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform import cluster
+from labeldp.platform.cluster import place
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
 from labeldp.platform.records.tracking_address import TrackingUnusable
-from labeldp.platform.sweep import cluster
-from labeldp.platform.sweep.cluster import place
-from labeldp.platform.sweep.configuration import TrialConfig, with_changes
+from labeldp.platform.settings.configuration import TrialConfig, with_changes
+from labeldp.platform.settings.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
 from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
@@ -26,7 +27,6 @@ from labeldp.platform.sweep.open_sweep import (
     check_one_writer,
     known_ledger,
 )
-from labeldp.platform.sweep.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep

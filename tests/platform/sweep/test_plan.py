@@ -15,8 +15,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     AshaStop,
     DataSettings,
     EvaluationSettings,
@@ -24,6 +23,18 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
     config_hash,
     with_changes,
+)
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Axis, Choice, Grid, LogUniform
+from labeldp.platform.settings.sweep import (
+    CannotFit,
+    PlannedTrial,
+    Preset,
+    Resources,
+    Sweep,
+    SweepOptions,
+    Variant,
+    plan_trials,
 )
 from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.driver import check, load_data
@@ -38,20 +49,9 @@ from labeldp.platform.sweep.plan import (
     with_count_price,
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
-from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform
-from labeldp.platform.sweep.sweep import (
-    CannotFit,
-    PlannedTrial,
-    Preset,
-    Resources,
-    Sweep,
-    SweepOptions,
-    Variant,
-    plan_trials,
-)
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.data.splits import DataSize, League
-from labeldp.trainers.trainer import PlannedCharge
+from labeldp.trainers.settings.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_cluster, a_record, a_sweep
 
 HELD_OUT = {"evaluation.held_out_share": 0.2, "evaluation.estimate": "count"}

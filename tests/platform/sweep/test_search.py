@@ -12,20 +12,20 @@ from labeldp import load
 from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
 from labeldp.platform.report.ledger import read_folder
-from labeldp.platform.sweep import search
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     AshaStop,
     ConfigurationError,
     OptunaSearch,
     TrialConfig,
     with_changes,
 )
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Choice, Grid, LogUniform
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
+from labeldp.platform.sweep import search
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
 from labeldp.platform.sweep.search import SearchBook, check_installed
-from labeldp.platform.sweep.space import Choice, Grid, LogUniform
-from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 

@@ -17,11 +17,8 @@ from ray.tune.error import TuneError
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.checkpoints import Keeper
-from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import ResultsFolderError
-from labeldp.platform.sweep import trial as trial_module
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     AshaStop,
     AuditSettings,
     Estimate,
@@ -29,7 +26,10 @@ from labeldp.platform.sweep.configuration import (
     TrialConfig,
     with_changes,
 )
-from labeldp.platform.sweep.sweep import PlannedTrial
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.sweep import PlannedTrial
+from labeldp.platform.sweep import trial as trial_module
+from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import (
     Checkpoints,
     EarlyStops,
@@ -41,9 +41,9 @@ from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.schedules import TrainingDiverged
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
 from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
+from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 
 DRIVER = b"the driver's token"
 

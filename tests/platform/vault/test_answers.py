@@ -24,8 +24,8 @@ from labeldp.mechanisms.pate.releases import (
     private_costs,
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, SeededNoise
-from labeldp.platform.sweep.accuracy_figures import PUBLIC, is_owners
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.metrics import PUBLIC, is_owners
 from labeldp.platform.vault import label_home
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vote_store import VoteStoreUnusable

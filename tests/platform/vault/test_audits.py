@@ -35,7 +35,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.mechanisms.vault import Charge, LabelVault, MemoryStore
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
     OwnRelease,
     PlantedCanaries,

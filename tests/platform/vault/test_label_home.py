@@ -22,7 +22,7 @@ from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, VaultLost, ask

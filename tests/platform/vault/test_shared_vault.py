@@ -24,7 +24,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.sweep.configuration import AuditSettings
+from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault, joint_ledger
 from labeldp.platform.vault.vault_store import StoreUnusable

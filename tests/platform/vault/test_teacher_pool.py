@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.sweep.cluster import Capacity, connected
-from labeldp.platform.sweep.sweep import CannotFit, Resources
+from labeldp.platform.cluster import Capacity, connected
+from labeldp.platform.settings.sweep import CannotFit, Resources
 from labeldp.platform.vault import teacher_pool
 from labeldp.platform.vault.teacher_actor import TeacherActor
 from labeldp.platform.vault.teacher_pool import (

@@ -20,7 +20,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from labeldp.trainers.data.kept_objects import packed, unpacked
 from labeldp.trainers.data.preprocessing import SklearnStep
-from labeldp.trainers.models.estimators import AmountPredictor, EstimatorPredictor
+from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 4)))
 LABELS = (ROWS[:, 0] > 0.6).astype(int)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.sweep.configuration import DataSettings
+from labeldp.platform.settings.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import DatasetMissing
@@ -32,8 +32,8 @@ from labeldp.trainers.encoders.encoder import (
     image_source,
 )
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
-from labeldp.trainers.models.schedules import fast_training
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.schedules import fast_training
 from labeldp.trainers.settings.training import LearnerConfig
 from tests.platform.cli.asked import refusal, run
 from tests.trainers.data_samples import write_cifar_binary

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import Pixels, PublicData, load
 from labeldp.trainers.data.preprocessing import as_given
 from labeldp.trainers.encoders.encoder import WeightsRefused
@@ -30,7 +31,6 @@ from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.training import (
     LearnerConfig,

@@ -15,10 +15,10 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
 from labeldp.trainers.methods.convex import label_variance, unbiased_labels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     ConvexConfig,

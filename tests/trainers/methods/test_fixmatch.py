@@ -11,6 +11,7 @@ import torch
 from sklearn.datasets import make_moons
 from torch import nn
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import (
     FixMatch,
@@ -25,9 +26,8 @@ from labeldp.trainers.methods.fixmatch import (
     moving_average,
 )
 from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.models.schedules import TrainingDiverged
-from labeldp.trainers.settings.base import ModelName
 from labeldp.trainers.settings.pate import StudentConfig, StudentKind
+from labeldp.trainers.settings.schedules import TrainingDiverged
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig, WeakBranch
 from tests.shared_material import shared_path
 from tests.trainers.pillow_reference import from_pillow, operate, sample_tiles, to_pillow

@@ -12,6 +12,7 @@ from sklearn.linear_model import Ridge
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.vault import LabelVault, Shard
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import (
     TeacherVotes,
@@ -21,8 +22,7 @@ from labeldp.trainers.methods.pate import (
     start_student,
     train_probes,
 )
-from labeldp.trainers.models.estimators import EstimatorPredictor
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.estimators import EstimatorPredictor
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import (
     AggregatorKind,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
@@ -29,7 +30,6 @@ from labeldp.trainers.models.features import (
     RandomPatchFeatures,
     described_by_features,
 )
-from labeldp.trainers.settings.base import FeatureSet
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from tests.trainers.small_data import Given, SeededVault, digits, small_table
 

@@ -10,15 +10,21 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, described
-from labeldp.trainers.models.schedules import Flip, Recipe, Schedule, TrainingDiverged, rate_factor
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.settings.base import ModelName
+from labeldp.trainers.settings.schedules import (
+    Flip,
+    Recipe,
+    Schedule,
+    TrainingDiverged,
+    rate_factor,
+)
 from labeldp.trainers.settings.training import LearnerConfig
 from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table

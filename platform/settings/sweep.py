@@ -15,8 +15,7 @@ import numpy as np
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     LAMBDA,
     AshaStop,
     ConfigurationError,
@@ -28,9 +27,10 @@ from labeldp.platform.sweep.configuration import (
     with_calibration,
     with_changes,
 )
-from labeldp.platform.sweep.space import Axis, Grid, points, without_seeds
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Axis, Grid, points, without_seeds
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.base import near_miss
 from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
@@ -130,7 +130,7 @@ class Sweep:
         search: Learns where to draw the random axes next, in place of `samples`.
         stop: Ends trials early that fall behind others on the same releases.
         blocks: With how many disjoint blocks of the canaries it runs once more, each in a vault of
-            its own (`studies.block_check`).
+            its own (`sweep.block_check`).
         notes: To be shown with its plan.
     """
 

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.vault import Mechanism, Release
-from labeldp.trainers.models.schedules import EpochMetrics
+from labeldp.trainers.base import fields_of, is_settings
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.base import fields_of, is_settings
+from labeldp.trainers.settings.schedules import EpochMetrics
 
 if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.models.estimators import Predictor
+    from labeldp.trainers.settings.estimators import Predictor
 
 
 class LabelSource(Protocol):

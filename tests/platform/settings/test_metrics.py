@@ -9,7 +9,7 @@ import pytest
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.command_line import PLAN_OPTIONS
-from labeldp.platform.sweep.accuracy_figures import (
+from labeldp.platform.settings.metrics import (
     PUBLIC,
     ChoiceNoise,
     ChooseBy,

@@ -45,7 +45,7 @@ from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from labeldp.platform.sweep.sweep import CannotFit, Resources
+from labeldp.platform.settings.sweep import CannotFit, Resources
 from labeldp.trainers.data.files import owner_only
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.

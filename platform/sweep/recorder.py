@@ -21,7 +21,7 @@ from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card
-from labeldp.platform.sweep.configuration import flatten, to_yaml
+from labeldp.platform.settings.configuration import flatten, to_yaml
 from labeldp.platform.sweep.open_sweep import OpenSweep
 
 #: A tracking server that did not answer is tried again after this time.

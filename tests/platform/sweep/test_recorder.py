@@ -19,7 +19,6 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records import checkpoints
 from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.recorder import Recorder
 from labeldp.platform.records.results import (
     ARRAYS,
     DESCRIPTION,
@@ -29,8 +28,9 @@ from labeldp.platform.records.results import (
     write_model,
 )
 from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep import open_sweep
-from labeldp.platform.sweep.sweep import plan_trials
+from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store

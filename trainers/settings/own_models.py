@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from labeldp.trainers.settings.base import ModelName, near_miss
+from labeldp.trainers.base import ModelName, near_miss
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,7 +12,7 @@ import pytest
 from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.platform.cli.config_keys import keys_of
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     METHODS,
     AshaStop,
     AuditSettings,
@@ -24,10 +24,10 @@ from labeldp.platform.sweep.configuration import (
     to_yaml,
     with_changes,
 )
+from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.platform.sweep.overrides import parse_overrides
-from labeldp.platform.sweep.space import Grid
-from labeldp.platform.sweep.sweep import Sweep, Variant, plan_trials
-from labeldp.trainers.settings.base import KeyRefused, allowed, fields_of
+from labeldp.trainers.base import KeyRefused, allowed, fields_of
 from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig, WeakBranch
@@ -233,7 +233,7 @@ for each in METHODS:
 
 def test_settings_load_no_framework() -> None:
     slow = "{'mlflow', 'pandas', 'ray', 'sklearn', 'torch'}"
-    code = "import sys, labeldp.platform.sweep.configuration, labeldp.platform.cli.config_keys"
+    code = "import sys, labeldp.platform.settings.configuration, labeldp.platform.cli.config_keys"
     code += f"; assert not {slow} & set(sys.modules), sys.modules.keys() & {slow}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

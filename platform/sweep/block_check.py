@@ -17,14 +17,14 @@ from typing import Any
 import pandas as pd
 
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
+from labeldp.platform.cluster import connected
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
-from labeldp.platform.sweep.accuracy_figures import chosen_by
-from labeldp.platform.sweep.cluster import connected
+from labeldp.platform.settings.metrics import chosen_by
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import TOGETHER, parts_of, prepare
-from labeldp.platform.sweep.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.data.files import owner_only, private_folder

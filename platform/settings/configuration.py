@@ -28,10 +28,7 @@ from labeldp.mechanisms.randomness import (
     SecureEntropy,
     SeededNoise,
 )
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
-from labeldp.trainers.extensions import Registry
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.base import (
+from labeldp.trainers.base import (
     Count,
     FeatureSet,
     Flag,
@@ -47,6 +44,9 @@ from labeldp.trainers.settings.base import (
     near_miss,
     settings,
 )
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.extensions import Registry
+from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -62,7 +62,7 @@ from labeldp.trainers.settings.methods import (
     Task,
 )
 from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.trainer import what_is_missing
+from labeldp.trainers.settings.trainer import what_is_missing
 
 #: Name of a method -> its settings, of those that come with labeldp.
 _OWN_METHODS: dict[str, type] = {

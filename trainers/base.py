@@ -8,7 +8,7 @@ Example(epsilon=2.0)
 >>> Example(epsilon=-1.0)
 Traceback (most recent call last):
     ...
-labeldp.trainers.settings.base.KeyRefused: epsilon is -1.0; it must be a finite number above 0
+labeldp.trainers.base.KeyRefused: epsilon is -1.0; it must be a finite number above 0
 """
 
 import difflib

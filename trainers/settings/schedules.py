@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from labeldp.trainers.settings.base import Flag, Fraction, ModelName, Positive, Whole, key, settings
+from labeldp.trainers.base import Flag, Fraction, ModelName, Positive, Whole, key, settings
 
 
 @dataclass(frozen=True, kw_only=True)

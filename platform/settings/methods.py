@@ -19,8 +19,8 @@ from typing import Any
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomized_response import keep_probability
-from labeldp.platform.sweep.configuration import METHODS
-from labeldp.trainers.settings.base import near_miss
+from labeldp.platform.settings.configuration import METHODS
+from labeldp.trainers.base import near_miss
 
 #: Takes a method by the rule of `choose`.
 AUTO = "auto"

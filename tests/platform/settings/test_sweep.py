@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.ledger import Budget
-from labeldp.platform.sweep.accuracy_figures import ChooseBy
-from labeldp.platform.sweep.configuration import (
+from labeldp.platform.settings.configuration import (
     ConfigurationError,
     OptunaSearch,
     with_changes,
 )
-from labeldp.platform.sweep.plan import plan_of, prepare
-from labeldp.platform.sweep.space import Axis, Choice, Grid, LogUniform, Uniform, points
-from labeldp.platform.sweep.sweep import (
+from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Axis, Choice, Grid, LogUniform, Uniform, points
+from labeldp.platform.settings.sweep import (
     Preset,
     Resources,
     Sweep,
@@ -26,6 +25,7 @@ from labeldp.platform.sweep.sweep import (
     resized,
     sized_sweep,
 )
+from labeldp.platform.sweep.plan import plan_of, prepare
 from tests.platform.sweep.examples import a_sweep
 
 
