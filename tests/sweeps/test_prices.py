@@ -11,8 +11,7 @@ import pytest
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.settings.sweep import SweepOptions
-from labeldp.platform.studies import block_check
-from labeldp.platform.sweep import trial_runs
+from labeldp.platform.sweep import block_check, trial_runs
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import plan_of
