@@ -1,5 +1,6 @@
 """Each file of examples/ is short, and runs as its first line says."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ ARGUMENTS = {"paper_figure.py": ("results/own_network", "figure.pdf")}
 
 
 def test_examples_are_short() -> None:
-    assert len(EXAMPLES) >= 5
+    assert len(EXAMPLES) >= 8
     assert not [path for path in EXAMPLES if len(path.read_text().splitlines()) > 40]
 
 
@@ -29,3 +30,14 @@ def test_an_example_runs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     beside = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", beside, prepend=":")  # the command labeldp
     run(sys.executable, ROOT / "examples" / name, *ARGUMENTS.get(name, ()), cwd=folder)
+
+
+@pytest.mark.ray_cluster
+@pytest.mark.parametrize("name", [path.name for path in EXAMPLES if path.suffix == ".yaml"])
+def test_settings_and_sweeps_run(name: str, tmp_path: Path) -> None:
+    file = str(ROOT / "examples" / name)
+    # A sweep has a name; other files are settings for one.
+    of_sweep = re.search("^name:", Path(file).read_text(), re.M)
+    which = (file,) if of_sweep else ("quickstart", "--config", file, "trainer.epsilon=2")
+    command = (sys.executable, "-m", "labeldp.platform.cli.command_line", "sweep", *which)
+    run(*command, "--smoke", "--results", tmp_path / "results", cwd=tmp_path)
