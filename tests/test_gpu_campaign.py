@@ -3,6 +3,7 @@
 Images are of the testing machine's own making, in CIFAR's official format.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -34,7 +35,11 @@ def test_every_step_runs_on_a_bare_machine_and_pays_for_each_release_once(
         write_cifar_binary(file, images(30, 3, 32, 32, seed=seed), np.arange(30) % 10)
     campaign = tmp_path / "campaign"
     arguments = ["--folder", str(campaign), "--small", "--noise-seed", "0", "--minutes", "5"]
-    environment = {"LABELDP_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1"}
+    environment = {
+        "LABELDP_DATA": str(tmp_path / "data"),
+        "LABELDP_STATE": os.environ["LABELDP_STATE"],
+        "OMP_NUM_THREADS": "1",
+    }
     done = run(sys.executable, "-c", BARE, *arguments, env=environment)
     end = f"{len(small_campaign())} done, 0 failed, 0 left"
     assert done.stdout.splitlines()[-1] == end

@@ -223,8 +223,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             )
 
     def _check_price(self) -> None:
-        """Check what a fit may cost; epsilon and delta become Python's own numbers."""
-        self.epsilon, self.delta = _validate.plain(self.epsilon), _validate.plain(self.delta)
+        """Check what a fit may cost; NumPy's epsilon and delta become Python's own numbers."""
+        for name in ("epsilon", "delta"):
+            if isinstance(given := getattr(self, name), np.generic):
+                setattr(self, name, _validate.plain(given))
         _validate.positive(epsilon=self.epsilon)
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:

@@ -76,7 +76,7 @@ def explained(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if _disk_is_full(error):
-        return f"error: the disk is full ({error}); free some of it, and run the command again"
+        return "error: the disk is full; free some of it, and run the same command again"
     if isinstance(error, MemoryError):
         return f"error: this machine has too little memory for that ({error})"
     if isinstance(error, ModuleNotFoundError):

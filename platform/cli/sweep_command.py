@@ -237,9 +237,8 @@ def _explained(error: BaseException, *, results: Path, again: str) -> str:
             f"interrupted; finished trials are kept in {results}, run the same command again to "
             f"finish the rest: {again}"
         )
-    if isinstance(error, OSError) and not isinstance(error, ValueError | FileNotFoundError):
-        hint = "free the disk or make the folder writable, and run the same command again"
-        return f"{explained(error)}; {hint}"
+    if isinstance(error, PermissionError):
+        return f"{explained(error)}; make the folder writable, and run the same command again"
     return explained(error)
 
 

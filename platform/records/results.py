@@ -449,7 +449,8 @@ def csv_text(table: "pd.DataFrame", **how: Any) -> str:
     """
 
     def cell(value: Any) -> Any:
-        risky = isinstance(value, str) and value.startswith(tuple("=+-@\t\r"))
+        # A sign alone, such as the classes + and -, is no formula.
+        risky = isinstance(value, str) and value[1:] and value.startswith(tuple("=+-@\t\r"))
         return f"'{value}" if risky and not is_number(value) else value
 
     plain = table.rename(columns=cell)

@@ -97,7 +97,7 @@ _REPLACED = ("audit.canaries", "audit.coin_canaries")
 #: columns and of their categories.
 _WORDS = {
     "architecture": ("kind", "model", "precision"),
-    "preprocessing": ("kind", "name", "names", "categories"),
+    "preprocessing": ("kind", "name", "names", "categories", "form"),
 }
 _HASH = re.compile(r"[0-9a-f]{8,64}")
 _NAME = re.compile(r"(setting|figure) [a-z][a-z0-9_./]{0,60}")

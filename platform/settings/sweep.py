@@ -415,7 +415,7 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     if isinstance(method := overrides.get("method"), str):
         sweep = _with_method(sweep, method)
     moved: dict[str, Axis] = {
-        key: value if isinstance(value, Axis) else Grid(*value)
+        key: value if isinstance(value, Axis) else Grid(value)
         for key, value in overrides.items()
         # Shares of stages are a tuple themselves.
         if isinstance(value, list | np.ndarray | Axis)

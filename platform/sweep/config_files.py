@@ -86,7 +86,7 @@ def merged(
     for key in _LISTS & values.keys():
         value = values[key]
         if isinstance(value, list) and not any(isinstance(each, list) for each in value):
-            values[key] = Grid(value)  # one value, which is a list
+            values[key] = Grid([value])  # one value, which is a list
     return {**values, **overrides}, places | dict.fromkeys(overrides, "command line")
 
 
@@ -277,7 +277,7 @@ def _section(values: Any) -> Any:
             found[name] = {
                 key: each
                 if isinstance(each, Axis)
-                else Grid(*(each if type(each) is list else [each]))
+                else Grid(each if type(each) is list else [each])
                 for key, each in _settings(value).items()
             }
         elif isinstance(value, dict):

@@ -461,7 +461,8 @@ def _calibrated(settings: PateConfig) -> PateConfig:
     parts = {"sigma1": checks**0.5, "sigma2": answers**0.5}
 
     def at(scale: float) -> PateConfig:
-        return replace(found, **{name: scale * parts[name] for name in missing})
+        noise = {name: min(scale * parts[name], LARGEST_WHOLE_SCALE) for name in missing}
+        return replace(found, **noise)
 
     given = ", ".join(
         f"{name}={getattr(settings, name):g}" for name in names if name not in missing

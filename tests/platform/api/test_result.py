@@ -119,7 +119,8 @@ def test_trials_sweeps_and_files_are_sweeps() -> None:
 def test_a_plan_is_the_verbs() -> None:
     found = labeldp.plan(QUICKSTART, overrides={"trainer.epsilon": [1.0, 2.0]}, smoke=True)
     verbs = answer("plan", str(QUICKSTART), "--smoke", "trainer.epsilon=[1.0,2.0]")
-    assert asdict(found) == verbs and found.fits
+    changed = [{"key": "trainer.epsilon", "value": [1.0, 2.0], "set_by": "command line"}]
+    assert {**asdict(found), "changed": changed} == verbs and found.fits
     one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
     assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)
     assert labeldp.plan(a_sweep()).trials == 5

@@ -52,7 +52,7 @@ def test_no_cell_of_a_table_is_a_formula() -> None:
     found = csv_text(pd.DataFrame(rows).rename(columns={"x": "=x"}))
     assert found.splitlines()[0] == "prediction,'=x"
     assert [line.rpartition(",")[0] for line in found.splitlines()[1:]] == [
-        *("'=1+1", "'@x", "-1", "+2.5", "'-", "'\t=a", "plain")
+        *("'=1+1", "'@x", "-1", "+2.5", "-", "'\t=a", "plain")
     ]
 
 
@@ -75,7 +75,7 @@ def test_a_full_disk_is_one_sentence(error: Exception, capsys: pytest.CaptureFix
 
     assert perform(fail, json=False) == ExitCode.BAD_INPUT
     told = capsys.readouterr().err
-    assert told.startswith("error: the disk is full (") and told.count("\n") == 1
+    assert told.startswith("error: the disk is full; free ") and told.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")

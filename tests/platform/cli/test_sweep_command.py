@@ -63,8 +63,7 @@ def test_outcomes(counts: tuple[int, int, int, int], code: int, said: str) -> No
         (
             OSError("the disk is full"),
             2,
-            "error: the disk is full; free the disk or make the folder writable, and run the same "
-            "command again\n",
+            "error: the disk is full; free some of it, and run the same command again\n",
         ),
         (
             KeyboardInterrupt(),

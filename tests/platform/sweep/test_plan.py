@@ -245,10 +245,11 @@ def test_counts_are_charged_each() -> None:
     found = cost(rates, trainer__epsilon=1.5)  # one release is read by all trials
     assert (found.trials, found.releases, found.epsilon_total) == (12, 1, 1.5)
     found = cost(rates, 10_000, evaluation__epsilon=0.5)
-    assert (found.releases, found.epsilon_total) == (13, 6.0)
+    # Twelve counts of .5 and no more: 6, or less at the sweep's delta.
+    assert found.releases == 13 and 5.99 < found.epsilon_total < 6.0
     # With epochs 1, 4 and 16 of 30 as rungs a trial asks four times.
     found = cost(rates, 10_000, AshaStop(), evaluation__epsilon=0.5)
-    assert (found.releases, found.epsilon_total, found.epsilons) == (49, 24.0, (2.0,))
+    assert (found.releases, found.epsilons) == (49, (2.0,)) and 14 < found.epsilon_total < 24
     # One release of the held-out labels serves all trials and all rungs.
     found = cost(rates, 10_000, AshaStop(), evaluation__estimate="release")
     assert (found.releases, found.epsilon_total) == (2, 1.0)

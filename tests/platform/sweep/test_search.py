@@ -33,7 +33,7 @@ from tests.faults.without_cluster import without_cluster
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     check_installed()
     monkeypatch.setattr(search, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"labeldp\[search\]"):
+    with pytest.raises(ConfigurationError, match="pip install optuna"):
         check_installed()
 
 
