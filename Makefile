@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test slim compare-rivals faults mutants ui bench measure docs lint clean
+.PHONY: help install demo check test slim compare-rivals faults mutants ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -25,6 +25,10 @@ demo: $(STAMP)
 ## make ui       tracking pages on 127.0.0.1 of what the demo wrote; says what to click
 ui: $(STAMP)
 	$(BIN)/labeldp ui results/quickstart
+
+## make check    linters, types and quick tests, without Ray or other processes: a minute or two
+check: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not benchmark and not fault"
 
 ## make test     the test suite, with the strongest faults, on three processes
 test: $(STAMP)

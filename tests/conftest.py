@@ -19,6 +19,18 @@ ON_CLUSTER = {
     *("tests/sweeps/test_pate_mnist.py", "tests/platform/api/test_on_nodes.py"),
 }
 
+#: Files and folders that `make check` leaves out: they start processes, or take over ten seconds.
+SLOW = (
+    *("tests/benchmarks", "tests/faults", "tests/infra", "tests/sweeps", "tests/trainers/methods"),
+    *(f"tests/mechanisms/{name}.py" for name in ("test_mechanisms", "test_refusals")),
+    *(f"tests/mechanisms/pate/test_{name}.py" for name in ("decisions", "published_cost")),
+    "tests/platform/api",
+    *(f"tests/platform/cli/test_{name}.py" for name in ("command_line", "sweep_command", "doors")),
+    *("tests/platform/report/test_publish.py", "tests/platform/vault/test_teacher_pool.py"),
+    *("tests/test_", "tests/trainers/data/test_own.py", "tests/trainers/encoders"),
+    *("tests/trainers/models/test_learner.py", "tests/trainers/test_methods.py"),
+)
+
 
 class LedgerOfItsOwn:
     """For each test and docstring, which is a process of its own as far as fits add up."""
@@ -58,6 +70,9 @@ def cluster() -> Iterator[Any]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that start Ray first: left to the end, the longest would run alone."""
     with_ray = {item.path for item in items if item.get_closest_marker("ray_cluster")}
+    for item in items:
+        if item.nodeid.startswith(SLOW) or item.path in with_ray:
+            item.add_marker("slow")
     items.sort(key=lambda item: (_file(item.nodeid) not in ON_CLUSTER, item.path not in with_ray))
 
 
