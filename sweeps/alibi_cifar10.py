@@ -24,17 +24,13 @@ from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 
-def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:
-    """Return a row of the paper's Table 4."""
-    return Variant(
-        name=name,
-        changes={
-            "trainer.epsilon": epsilon,
-            "trainer.learning_rate": learning_rate,
-            "trainer.weight_decay": weight_decay,
-        },
-    )
-
+#: Level: the settings of the paper's Table 4.
+KEYS = ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay")
+LEVELS = {
+    "high": (8.0, 0.308, 0.568e-4),
+    "medium": (2.1, 0.960, 0.00796e-4),
+    "low": (1.0, 0.315, 1.50e-4),
+}
 
 SWEEP = Sweep(
     name="alibi_cifar10",
@@ -47,9 +43,8 @@ SWEEP = Sweep(
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
     variants=[
-        level("high", epsilon=8.0, learning_rate=0.308, weight_decay=0.568e-4),
-        level("medium", epsilon=2.1, learning_rate=0.960, weight_decay=0.00796e-4),
-        level("low", epsilon=1.0, learning_rate=0.315, weight_decay=1.50e-4),
+        Variant(name=name, changes=dict(zip(KEYS, values, strict=True)))
+        for name, values in LEVELS.items()
     ],
     space={"seed": Grid(0, 1, 2)},
     resources=Resources(cpus=1, gpus=1),
