@@ -23,7 +23,6 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
-
 #: Level: the settings of the paper's Table 4.
 KEYS = ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay")
 LEVELS = {

@@ -16,7 +16,7 @@ from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cluster import ClusterUnusable, connected
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.configuration import METHODS
 from labeldp.trainers import performance
 from labeldp.trainers.data.catalog import DATASETS
@@ -132,7 +132,7 @@ def _tracking() -> Check:
     with tempfile.TemporaryDirectory() as folder:
         try:
             Tracker.probe(uri or default_uri(Path(folder)))
-        except TrackingUnusable as error:
+        except ValueError as error:
             fix = "start the server, or unset MLFLOW_TRACKING_URI"
             return Check("tracking", str(error), fix)
     return Check("tracking", uri or "SQLite beside the results")

@@ -19,11 +19,10 @@ from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
-    ResultsFolderError,
     SweepIdentity,
     TrialRecord,
 )
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
+from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
@@ -213,17 +212,17 @@ def finished_before(
     """Return the finished trials of earlier starts by hash."""
     identity, records = folder.identity(), folder.records()
     if identity.fingerprint not in (None, fingerprint):
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds this sweep on other data; choose another one with "
             "--results DIR"
         )
     if resume is Resume.NEVER and records:
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds {len(records)} trials, which --resume never "
             "excludes; choose another folder with --results DIR, or use --resume auto"
         )
     if resume is Resume.MUST and not identity:
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds no sweep to resume; check --results DIR, or use "
             "--resume auto"
         )
@@ -241,21 +240,21 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
         spent = [record.hash for record in records.values() if record.release_keys]
         if named is not None or spent:
             known = f"trial {spent[0]} read releases" if spent else "sweep.json knows of it"
-            raise ResultsFolderError(
+            raise ValueError(
                 f"{folder.store} is missing, with the record of what this folder spent ({known}); "
                 f"restore it from a copy, {_ELSEWHERE}"
             )
         return ()
     store = SqliteStore(folder.store, moved=moved)
     if named not in (None, store.id):
-        raise ResultsFolderError(
+        raise ValueError(
             f"{folder.store} is not the vault that this folder's sweep.json names; restore that "
             f"one from a copy, {_ELSEWHERE}"
         )
     charges = store.charges()
     missing = _keys_of(records.values()) - {charge.key for charge in charges}
     if missing:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{folder.store} has lost lines of its ledger: trials read release {min(missing)}, "
             f"which is not there; restore the file from a copy, {_ELSEWHERE}"
         )
@@ -289,7 +288,7 @@ def _tracking(
 def check_one_writer(uri: str, capacity: Capacity) -> None:
     """Refuse a tracking store that is a file where there are several machines."""
     if uri.startswith("sqlite:") and len(capacity.nodes) > 1:
-        raise TrackingUnusable(
+        raise ValueError(
             f"tracking store {uri} is one file on one machine, but the cluster has "
             f"{len(capacity.nodes)} nodes; start a server (infra/mlflow, or `mlflow server --host "
             "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
