@@ -30,7 +30,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.space import points
-from labeldp.platform.settings.sweep import SweepOptions, sized_sweep, variants_of
+from labeldp.platform.settings.sweep import SweepOptions, sized_sweep
 from labeldp.platform.sweep.config_files import naming, written
 from labeldp.platform.sweep.overrides import SWEEPS
 from labeldp.trainers.base import allowed, fields_of, near_miss, one_of
@@ -94,7 +94,7 @@ def configuration_of(of: str | None, given: Mapping[str, Any]) -> Answer:
     )
     with naming(places):
         sized = sized_sweep(sweep, options)
-        line, *others = variants_of(sized, settings)
+        line, *others = sized.variants
         resolved = line.config(sized.base, next(points(line.space, samples=1, seed=0)))
     values: dict[str, Any] = to_jsonable_python(resolved)
     for key, axis in line.space.items():
