@@ -17,19 +17,11 @@ seven minutes a trial.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
-from labeldp.platform.studies.presets import SMALL_CNN, network_preset
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep
+from labeldp.platform.studies.presets import SMALL_CNN, levels, network_preset
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
-
-#: Level: the settings of the paper's Table 4.
-KEYS = ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay")
-LEVELS = {
-    "high": (8.0, 0.308, 0.568e-4),
-    "medium": (2.1, 0.960, 0.00796e-4),
-    "low": (1.0, 0.315, 1.50e-4),
-}
 
 SWEEP = Sweep(
     name="alibi_cifar10",
@@ -41,10 +33,14 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
-    variants=[
-        Variant(name=name, changes=dict(zip(KEYS, values, strict=True)))
-        for name, values in LEVELS.items()
-    ],
+    variants=levels(
+        ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay"),
+        {
+            "high": (8.0, 0.308, 0.568e-4),
+            "medium": (2.1, 0.960, 0.00796e-4),
+            "low": (1.0, 0.315, 1.50e-4),
+        },
+    ),
     space={"seed": Grid(0, 1, 2)},
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,

@@ -62,8 +62,7 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     """
     if any(given.values()) or (of is not None and of not in METHODS):
         return configuration_of(of, given)
-    method = of
-    found = all_keys() if method is None else keys_of(method)
+    found = all_keys() if of is None else keys_of(of)
     text = (match or "").lower()
     keys = [facts for facts in found if text in f"{facts.key} {facts.meaning}".lower()]
     if not keys:
@@ -71,9 +70,9 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     width, lines = max(60, get_terminal_size((120, 24)).columns), list[str]()
     for facts in keys:
         kind = ", ".join(filter(None, (facts.type, facts.bounds)))
-        of = f" [{', '.join(facts.methods)}]" if method is None and facts.methods else ""
+        method = f" [{', '.join(facts.methods)}]" if of is None and facts.methods else ""
         lines.append(f"{facts.key} = {facts.default}")
-        for line in (f"{kind}.", facts.meaning + of):
+        for line in (f"{kind}.", facts.meaning + method):
             lines.append(fill(line, width, initial_indent="    ", subsequent_indent="    "))
     return Answer(facts={"keys": list(map(asdict, keys))}, words="\n".join(lines))
 

@@ -34,11 +34,6 @@ class Check:
     detail: str
     fix: str = ""
 
-    @property
-    def ok(self) -> bool:
-        """Whether a sweep can run with it as it is."""
-        return not self.fix
-
 
 def examine() -> Answer:
     """Look at everything that sweeps need; takes some seconds."""
@@ -61,14 +56,14 @@ def examine() -> Answer:
             for each in entries()
         ),
     ]
-    bad = {row: "bold red" for row, check in enumerate(checks) if not check.ok}
-    rows = [(check.name, "yes" if check.ok else "NO", check.detail) for check in checks]
-    fixes = [(check.name, check.fix) for check in checks if not check.ok]
+    bad = {row: "bold red" for row, check in enumerate(checks) if check.fix}
+    rows = [(check.name, "NO" if check.fix else "yes", check.detail) for check in checks]
+    fixes = [(check.name, check.fix) for check in checks if check.fix]
     to_do = table(("what", "fix"), fixes, title="what to do") if fixes else ["all is well"]
     return Answer(
         facts={
             "ok": not fixes,
-            "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+            "checks": [{**asdict(check), "ok": not check.fix} for check in checks],
         },
         words=[*table(("what", "ok", "found"), rows, styles=bad), *to_do],
     )

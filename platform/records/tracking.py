@@ -189,12 +189,8 @@ class Tracker:
                 complete[digest] = run_id
         self._children = complete
 
-    def has(self, digest: str) -> bool:
-        """Whether a trial's run is there, complete."""
-        return digest in self._children
-
     def run_id(self, digest: str) -> str:
-        """Run id of a trial; empty where it has none."""
+        """Run id of a trial; empty where it has none that is complete."""
         return self._children.get(digest, "")
 
     def write(

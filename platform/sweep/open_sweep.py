@@ -94,7 +94,7 @@ class OpenSweep:
     @property
     def unfinished(self) -> int:
         """Number of trials that are still to be run."""
-        return self.plan.total - len(self.skipped)
+        return self.plan.cost.trials - len(self.skipped)
 
 
 @contextmanager
@@ -152,9 +152,9 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         commit = git_commit()
         _identify(plan, data, folder, tracker, commit=commit)
         skipped = {digest: done[digest] for digest in plans if digest in done}
-        progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
+        progress = SweepProgress(total=plan.cost.trials, skipped=len(skipped), quiet=options.quiet)
         progress.say(
-            f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
+            f"{plan.sweep.name}: {plan.cost.trials} trials ({len(skipped)} finished before), "
             f"{plan.cost.releases} releases, results in {folder.path}"
         )
         spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
@@ -299,9 +299,9 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
-    check_processors(sweep, plan.options, trials=plan.total, gpu=gpu)
+    check_processors(sweep, plan.options, trials=plan.cost.trials, gpu=gpu)
     wanted = sweep.resources
-    alone = plan.total == 1 and plan.options.preset and not wanted.gpus
+    alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpus
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be

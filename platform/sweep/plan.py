@@ -102,11 +102,6 @@ class Plan:
         return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
     @property
-    def total(self) -> int:
-        """Number of trials."""
-        return self.cost.trials
-
-    @property
     def audit(self) -> AuditSettings:
         """The attack on every trial."""
         return self.trials[0].config.audit

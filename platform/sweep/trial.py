@@ -352,8 +352,7 @@ def tune_trial(
             checkpoints=Checkpoints(keeper=keeper, digest=digest),
             stops=stops,
         )
-        end |= {"finished": True, "metrics": dict(outcome.metrics)}
-        end |= {"stopped_early": outcome.stopped_early, "reliability": outcome.reliability}
+        end |= {"finished": True, **vars(outcome)}
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}

@@ -63,7 +63,7 @@ def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path
     again = Tracker(uri=tracker.uri, experiment="small")
     assert again.open_parent("small", tags={}, run_id=parent) == parent
     assert {run.info.run_id for run in children(tracker.uri, parent)} == {done, failed}
-    assert again.has("a" * 16) and again.has("b" * 16) and not again.has("c" * 16)
+    assert again.run_id("a" * 16) and again.run_id("b" * 16) and not again.run_id("c" * 16)
     assert again.run_id("a" * 16) == done and again.run_id("c" * 16) == ""
     # The failed one runs again: its run is replaced, and there are never two of one trial.
     written(again, "b" * 16)
@@ -79,7 +79,7 @@ def test_a_run_that_was_written_twice_is_there_once(tracker: Tracker) -> None:
     double = client.create_run(tracker.experiment_id, start_time=1, tags=tags).info.run_id
     client.set_terminated(double, "FINISHED")
     tracker.reconcile()
-    assert tracker.has("a" * 16) and not tracker.has("b" * 16)
+    assert tracker.run_id("a" * 16) and not tracker.run_id("b" * 16)
     (run,) = children(tracker.uri, tracker.parent_run_id)
     assert run.info.run_id == run_id == tracker.run_id("a" * 16)
 
@@ -135,7 +135,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
     for _ in range(2):
         again = Tracker(uri=default_uri(new), experiment="small")
         parent = again.open_parent("small", tags={"sweep_id": "mine"}, run_id=parent)
-        if not again.has("a" * 16):
+        if not again.run_id("a" * 16):
             written(again, "a" * 16)
     (run,) = children(again.uri, again.parent_run_id)
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))

@@ -395,7 +395,7 @@ def test_hours_of_a_gpu_are_refused_without_one(
         started(sweep, asked)
     for smaller in ({"smoke": True}, {"preset": "home"}, {"on_processors": True}):
         assert plan_of(sweep, replace(asked, **smaller)).fits
-        assert started(sweep, replace(asked, **smaller)).total
+        assert started(sweep, replace(asked, **smaller)).cost.trials
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert plan_of(sweep, asked).fits
 
