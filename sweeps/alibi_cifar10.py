@@ -17,24 +17,11 @@ seven minutes a trial.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
-from labeldp.platform.studies.presets import SMALL_CNN, network_preset
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep
+from labeldp.platform.studies.presets import SMALL_CNN, levels, network_preset
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
-
-
-def level(name: str, *, epsilon: float, learning_rate: float, weight_decay: float) -> Variant:
-    """Return a row of the paper's Table 4."""
-    return Variant(
-        name=name,
-        changes={
-            "trainer.epsilon": epsilon,
-            "trainer.learning_rate": learning_rate,
-            "trainer.weight_decay": weight_decay,
-        },
-    )
-
 
 SWEEP = Sweep(
     name="alibi_cifar10",
@@ -46,11 +33,14 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
-    variants=[
-        level("high", epsilon=8.0, learning_rate=0.308, weight_decay=0.568e-4),
-        level("medium", epsilon=2.1, learning_rate=0.960, weight_decay=0.00796e-4),
-        level("low", epsilon=1.0, learning_rate=0.315, weight_decay=1.50e-4),
-    ],
+    variants=levels(
+        ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay"),
+        {
+            "high": (8.0, 0.308, 0.568e-4),
+            "medium": (2.1, 0.960, 0.00796e-4),
+            "low": (1.0, 0.315, 1.50e-4),
+        },
+    ),
     space={"seed": Grid(0, 1, 2)},
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=2.0,

@@ -24,30 +24,22 @@ from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 FACTORS = (0.5, 1.0, 2.0)
-AT_HOME = (Noise.SUBSET, Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
-LEVELS = {"very high": 8.1, "high": 6.3, "medium": 3.0, "low": 2.0}
-
-
-def level(name: str, *, learning_rate: float, weight_decay: float) -> Variant:
-    """Return a row of the paper's Table 4, and the search around it."""
-    return Variant(
-        name=name,
-        changes={"trainer.epsilon": LEVELS[name]},
-        space={
-            "trainer.learning_rate": Grid(*(learning_rate * factor for factor in FACTORS)),
-            "trainer.weight_decay": Grid(*(weight_decay * factor for factor in FACTORS)),
-        },
-    )
-
-
-def at_home(noise: Noise) -> Variant:
-    """Return a noise at five epsilons, in ten epochs of the fast network."""
-    return Variant(
+#: Level: epsilon, and the rate and weight decay of the paper's Table 4, searched around.
+LEVELS = {
+    "very high": (8.1, 0.0037, 33.5e-4),
+    "high": (6.3, 0.0057, 17.5e-4),
+    "medium": (3.0, 0.100, 2.33e-4),
+    "low": (2.0, 0.1, 1.00e-4),
+}
+#: Five epsilons, in ten epochs of the fast network.
+HOME_LINES = tuple(
+    Variant(
         name=noise.value.replace("_", " "),
         changes={"trainer.epochs": EPOCHS, "trainer.noise": noise},
         space={"trainer.epsilon": Grid(2.0, 3.0, 4.0, 6.0, 8.0)},
     )
-
+    for noise in (Noise.SUBSET, Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
+)
 
 SWEEP = Sweep(
     name="alibi_cifar100",
@@ -60,14 +52,19 @@ SWEEP = Sweep(
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
     variants=[
-        level("very high", learning_rate=0.0037, weight_decay=33.5e-4),
-        level("high", learning_rate=0.0057, weight_decay=17.5e-4),
-        level("medium", learning_rate=0.100, weight_decay=2.33e-4),
-        level("low", learning_rate=0.1, weight_decay=1.00e-4),
+        Variant(
+            name=name,
+            changes={"trainer.epsilon": epsilon},
+            space={
+                "trainer.learning_rate": Grid(*(rate * factor for factor in FACTORS)),
+                "trainer.weight_decay": Grid(*(decay * factor for factor in FACTORS)),
+            },
+        )
+        for name, (epsilon, rate, decay) in LEVELS.items()
     ],
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=6.0,
-    presets={"home": network_preset(variants=tuple(at_home(noise) for noise in AT_HOME))},
+    presets={"home": network_preset(variants=HOME_LINES)},
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16},
         space={

@@ -19,7 +19,7 @@ GPU-hours for both ensembles (medium and low share votes), and 3 for a trial's s
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Resources, Sweep
-from labeldp.platform.studies.presets import FIXMATCH_SMOKE, level, pate_preset
+from labeldp.platform.studies.presets import FIXMATCH_SMOKE, TABLE_3, levels, pate_preset
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,
@@ -46,11 +46,14 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
-    variants=[
-        level("high", teachers=200, queries=1500, sigma1=160, sigma2=20, tau=100, answers=500),
-        level("medium", teachers=800, queries=1000, sigma1=800, sigma2=300, tau=400, answers=250),
-        level("low", teachers=800, queries=1000, sigma1=800, sigma2=500, tau=400, answers=250),
-    ],
+    variants=levels(
+        TABLE_3,
+        {
+            "high": (1500, 200, 160, 20, 100, 500),
+            "medium": (1000, 800, 800, 300, 400, 250),
+            "low": (1000, 800, 800, 500, 400, 250),
+        },
+    ),
     resources=Resources(cpus=1, gpus=1),
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=63.0,

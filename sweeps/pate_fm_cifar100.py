@@ -16,7 +16,7 @@ GPU-hours for both ensembles (medium and low share votes), and 6 for a trial's s
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Resources, Sweep
-from labeldp.platform.studies.presets import FIXMATCH_SMOKE, level, pate_preset
+from labeldp.platform.studies.presets import FIXMATCH_SMOKE, TABLE_3, levels, pate_preset
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,
@@ -42,11 +42,14 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.BF16, channels_last=True),
     ),
-    variants=[
-        level("high", teachers=20, queries=10_000, sigma1=7, sigma2=2, tau=2, answers=9_400),
-        level("medium", teachers=100, queries=2_000, sigma1=45, sigma2=15, tau=10, answers=1_000),
-        level("low", teachers=100, queries=2_000, sigma1=90, sigma2=30, tau=10, answers=1_000),
-    ],
+    variants=levels(
+        TABLE_3,
+        {
+            "high": (10_000, 20, 7, 2, 2, 9_400),
+            "medium": (2_000, 100, 45, 15, 10, 1_000),
+            "low": (2_000, 100, 90, 30, 10, 1_000),
+        },
+    ),
     resources=Resources(cpus=1, gpus=1),
     teacher=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=83.0,

@@ -14,7 +14,7 @@ import yaml
 import labeldp
 from docs import leaderboard, licenses
 from labeldp.platform.cli.sweep_command import command_of, plan_options
-from labeldp.platform.records.results import FORMAT, ResultsFolder, ResultsFolderError, read_results
+from labeldp.platform.records.results import FORMAT, ResultsFolder, read_results
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.benchmarks.gpu_campaign import campaign
@@ -46,9 +46,9 @@ def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
     known = json.loads((tmp_path / "sweep.json").read_text())
     assert known["format"] == FORMAT
     (tmp_path / "sweep.json").write_text(json.dumps({**known, "format": FORMAT + 1}))
-    with pytest.raises(ResultsFolderError, match=f"of format {FORMAT + 1}, and this labeldp"):
+    with pytest.raises(ValueError, match=f"of format {FORMAT + 1}, and this labeldp"):
         read_results(tmp_path)
-    with pytest.raises(ResultsFolderError, match="use the version that wrote it"):
+    with pytest.raises(ValueError, match="use the version that wrote it"):
         ResultsFolder(tmp_path, sweep="small")
 
 

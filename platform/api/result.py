@@ -20,7 +20,6 @@ import pandas as pd
 from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.platform.records.results import (
     KeptResults,
-    ResultsFolderError,
     TrialRecord,
     read_results,
 )
@@ -147,7 +146,7 @@ class Result:
         """Return the sweep's page; a notebook shows it, and `.open()` opens a browser."""
         page = self.folder / "report.html"
         if not page.exists():
-            raise ResultsFolderError(
+            raise ValueError(
                 f"{page} does not exist yet: a sweep writes it at its end; `labeldp report` writes "
                 "one at any time"
             )

@@ -9,10 +9,6 @@ from numpy.typing import NDArray
 from labeldp.trainers.data.own_files import npy_array, npz_arrays
 
 
-class ArrayFileError(ValueError):
-    """A file that can't be read as an array; the message names it and the cause."""
-
-
 def read_array(address: str, *, what: str) -> NDArray[Any]:
     """Return the array at `FILE.npy`, `FILE.npz` or `FILE.npz:key`."""
     path, archive, key = address.partition(".npz:")
@@ -20,14 +16,14 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
     try:
         array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
     except OSError as error:
-        raise ArrayFileError(f"{what}: {unreadable(file, error)}") from error
+        raise ValueError(f"{what}: {unreadable(file, error)}") from error
     except ValueError as error:
-        raise ArrayFileError(f"{what}: {error}") from error
+        raise ValueError(f"{what}: {error}") from error
     real = np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
     if not (real or array.dtype == bool):
-        raise ArrayFileError(f"{what}: {file} holds {array.dtype} values; real numbers are needed")
+        raise ValueError(f"{what}: {file} holds {array.dtype} values; real numbers are needed")
     if array.size == 0:
-        raise ArrayFileError(f"{what}: {file} is empty; it must hold at least one number")
+        raise ValueError(f"{what}: {file} is empty; it must hold at least one number")
     return array
 
 
@@ -35,9 +31,9 @@ def _of_archive(file: Path, key: str) -> NDArray[Any]:
     arrays = npz_arrays(file)
     names = ", ".join(arrays) or "nothing"
     if key and key not in arrays:
-        raise ArrayFileError(f"{file} holds no {key!r}; it holds {names}")
+        raise ValueError(f"{file} holds no {key!r}; it holds {names}")
     if not key and len(arrays) != 1:
-        raise ArrayFileError(f"{file} holds {names}; name one as {file.name}:KEY")
+        raise ValueError(f"{file} holds {names}; name one as {file.name}:KEY")
     return arrays[key or names]
 
 

@@ -32,6 +32,7 @@ def argument(name: str, metavar: str, help: str, **more: Any) -> click.Argument:
 number = partial(option, type=float)
 whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
+repeated = partial(option, multiple=True)
 _array = partial(option, metavar="FILE[:key]")
 _FOLDER = click.Path(exists=True, file_okay=False)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), "auto uses CUDA if available", default="auto")
@@ -50,23 +51,19 @@ _CHOOSE_BY = choice(
 _ALLOW_CODE = option(
     "--allow-code", "module of a model's own network, which is imported and run", "MODULE"
 )
+_CLASSES = whole("--classes", "number of classes", default=10)
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
 _VOTES = _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes")
 _QUERIES = whole(
     "--queries", "number of checked queries, not with --votes; by default the number of answers"
 )
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
-_ACCOUNTINGS = ("decision", "counts")
 _ACCOUNTING = choice(
     "--accounting",
-    _ACCOUNTINGS,
+    ("decision", "counts"),
     "price only the decisions, or all noisy counts (docs/decision_accounting.md)",
     default="decision",
 )
-_RESERVATIONS = ("failed", "non-private", "seeded")
-_NETWORKS = ("fast_cnn", "resnet18", "wide_resnet28")
-_FAMILIES = ("gaussian", "laplace", "rr", "subset")
-
 _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
     "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
@@ -78,12 +75,11 @@ _OUT = option("-o --out out", "new folder to write", "DIR", required=True)
 _ENCODING = option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME")
 
 JSON = flag("--json", "print one JSON object")
-CONFIG = option(
+CONFIG = repeated(
     "--config",
     "YAML file of settings, or a trial's config.yaml; can be repeated, later files win, then "
     "key=value",
     "FILE.yaml",
-    multiple=True,
 )
 _OVERRIDES = argument(
     "overrides",
@@ -100,18 +96,8 @@ PLAN_OPTIONS = (
     CONFIG,
     _SMOKE,
     _PRESET,
-    option(
-        "--only",
-        "run only methods whose names begin with NAME; can be repeated",
-        "NAME",
-        multiple=True,
-    ),
-    option(
-        "--without",
-        "leave out methods that begin with NAME; can be repeated",
-        "NAME",
-        multiple=True,
-    ),
+    repeated("--only", "run only methods whose names begin with NAME; can be repeated", "NAME"),
+    repeated("--without", "leave out methods that begin with NAME; can be repeated", "NAME"),
     option("--results", "results folder; the sweep resumes from trials in it", "DIR"),
     number("--max-epsilon-total", "refuse the sweep if its total epsilon is larger"),
     flag("--on-processors", "train without a GPU what takes hours of one"),
@@ -228,7 +214,11 @@ VERBS = (
         _array("--truth", "secret coins [N], 0 or 1, with --scores"),
         number("--delta", "delta of the bound", default=0.0),
         _CONFIDENCE,
-        choice("--family", _FAMILIES, "noise on each label, if known: gives a tighter bound"),
+        choice(
+            "--family",
+            ("gaussian", "laplace", "rr", "subset"),
+            "noise on each label, if known: gives a tighter bound",
+        ),
         whole(
             "--classes", "number of classes for --family rr or subset; 2 is always valid", default=2
         ),
@@ -246,21 +236,21 @@ VERBS = (
         number("--noise-std", "standard deviation of the answers' noise", required=True),
         whole("--teachers", "number of teachers", required=True),
     ),
-    Verb(
-        "calibrate gaussian",
-        "prices:calibrate_gaussian",
-        "compute Gaussian noise for an epsilon",
-        "--epsilon 1 --delta 1e-5",
-        _EPSILON,
-        _DELTA,
-    ),
-    Verb(
-        "calibrate laplace",
-        "prices:calibrate_laplace",
-        "compute Laplace noise for an epsilon",
-        "--epsilon 2",
-        _EPSILON,
-        _PURE,
+    *(
+        Verb(
+            f"calibrate {noise}",
+            f"prices:calibrate_{noise}",
+            f"compute {what} for an epsilon",
+            f"--epsilon 2{more}",
+            _EPSILON,
+            *params,
+        )
+        for noise, what, more, params in (
+            ("gaussian", "Gaussian noise", " --delta 1e-5", [_DELTA]),
+            ("laplace", "Laplace noise", "", [_PURE]),
+            ("rr", "randomized response", " --classes 10", [_CLASSES, _PURE]),
+            ("subset", "the size of subset selection", " --classes 100", [_CLASSES, _PURE]),
+        )
     ),
     Verb(
         "calibrate pate",
@@ -280,24 +270,6 @@ VERBS = (
         whole("--teachers", "number of teachers, which sets the threshold; not with --votes"),
         _ACCOUNTING,
         whole("--answer", "number of answered queries", required=True),
-    ),
-    Verb(
-        "calibrate rr",
-        "prices:calibrate_rr",
-        "compute randomized response for an epsilon",
-        "--epsilon 2 --classes 10",
-        _EPSILON,
-        whole("--classes", "number of classes", default=10),
-        _PURE,
-    ),
-    Verb(
-        "calibrate subset",
-        "prices:calibrate_subset",
-        "compute subset selection for an epsilon: size of the set, information in nats",
-        "--epsilon 2 --classes 100",
-        _EPSILON,
-        whole("--classes", "number of classes", default=10),
-        _PURE,
     ),
     Verb(
         "config",
@@ -371,12 +343,7 @@ VERBS = (
         _OUT,
     ),
     Verb("data list", "data_sets:list_sets", "list data sets", ""),
-    Verb(
-        "doctor",
-        "doctor:examine",
-        "check versions, devices, Ray, tracking and data sets",
-        "",
-    ),
+    Verb("doctor", "doctor:examine", "check versions, devices, Ray, tracking and data sets", ""),
     Verb(
         "embed",
         "encoders:embed",
@@ -530,7 +497,7 @@ VERBS = (
         number("--delta", "expected delta of --method moments", default=1e-5),
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
         _NODES,
-        option("--after", "release of the first round, for --method stages", "DIR", multiple=True),
+        repeated("--after", "release of the first round, for --method stages", "DIR"),
         _ESTIMATOR,
         whole("--seed", "public seed of the request", default=0),
         _ENCODING,
@@ -586,16 +553,13 @@ VERBS = (
             nargs=-1,
             required=True,
         ),
-        option(
+        repeated(
             "--release",
             "release from the other party; repeat for stages or weeks",
             "DIR",
-            multiple=True,
             required=True,
         ),
-        option(
-            "--request", "its request, if it is not beside it; repeatable", "DIR", multiple=True
-        ),
+        repeated("--request", "its request, if it is not beside it; repeatable", "DIR"),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
         _NODES,
@@ -632,7 +596,7 @@ VERBS = (
         _CHOOSE_BY,
         choice(
             "--accept",
-            _RESERVATIONS,
+            ("failed", "non-private", "seeded"),
             "publish a trial that failed, is not private, or has seeded noise",
             multiple=True,
         ),
@@ -667,7 +631,7 @@ VERBS = (
         option(
             "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
         ),
-        choice("--model", _NETWORKS, "network", default="fast_cnn"),
+        choice("--model", ("fast_cnn", "resnet18", "wide_resnet28"), "network", default="fast_cnn"),
         whole("--width", "width of the network; by default its usual width"),
         choice(
             "--loss", ("coding_rate", "vicreg", "simclr"), "training loss", default="coding_rate"

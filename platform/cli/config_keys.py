@@ -30,7 +30,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.space import points
-from labeldp.platform.settings.sweep import SweepOptions, sized_sweep, variants_of
+from labeldp.platform.settings.sweep import SweepOptions, sized_sweep
 from labeldp.platform.sweep.config_files import naming, written
 from labeldp.platform.sweep.overrides import SWEEPS
 from labeldp.trainers.base import allowed, fields_of, near_miss, one_of
@@ -62,8 +62,7 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     """
     if any(given.values()) or (of is not None and of not in METHODS):
         return configuration_of(of, given)
-    method = of
-    found = all_keys() if method is None else keys_of(method)
+    found = all_keys() if of is None else keys_of(of)
     text = (match or "").lower()
     keys = [facts for facts in found if text in f"{facts.key} {facts.meaning}".lower()]
     if not keys:
@@ -71,9 +70,9 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     width, lines = max(60, get_terminal_size((120, 24)).columns), list[str]()
     for facts in keys:
         kind = ", ".join(filter(None, (facts.type, facts.bounds)))
-        of = f" [{', '.join(facts.methods)}]" if method is None and facts.methods else ""
+        method = f" [{', '.join(facts.methods)}]" if of is None and facts.methods else ""
         lines.append(f"{facts.key} = {facts.default}")
-        for line in (f"{kind}.", facts.meaning + of):
+        for line in (f"{kind}.", facts.meaning + method):
             lines.append(fill(line, width, initial_indent="    ", subsequent_indent="    "))
     return Answer(facts={"keys": list(map(asdict, keys))}, words="\n".join(lines))
 
@@ -94,7 +93,7 @@ def configuration_of(of: str | None, given: Mapping[str, Any]) -> Answer:
     )
     with naming(places):
         sized = sized_sweep(sweep, options)
-        line, *others = variants_of(sized, settings)
+        line, *others = sized.variants
         resolved = line.config(sized.base, next(points(line.space, samples=1, seed=0)))
     values: dict[str, Any] = to_jsonable_python(resolved)
     for key, axis in line.space.items():

@@ -91,26 +91,23 @@ def check_set(name: str) -> dict[str, Any]:
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.csv")
     data_set, folder = find(name), data_root()
-    problems = data_set.check(folder)
-    facts = {"name": data_set.name, "path": _place(data_set, folder)}
-    if not data_set.available(folder):
-        return _checked(facts, problems)
-    from labeldp.trainers.data.labelled_data import load  # torch, which a list does without
+    problems, size, fingerprint = data_set.check(folder), (0, 0, 0), ""
+    if data_set.available(folder):
+        from labeldp.trainers.data.labelled_data import load  # torch, which a list does without
 
-    try:
-        public = load(data_set.name).public
-    except ValueError as error:
-        # Once is enough: a file that can't be read mostly has the wrong size or digest too.
-        return _checked(facts, problems or [str(error)])
-    size = (len(public.train_features), len(public.test_features), public.num_classes)
-    return _checked(facts, problems, size, public.fingerprint)
+        try:
+            public = load(data_set.name).public
+            size = (len(public.train_features), len(public.test_features), public.num_classes)
+            fingerprint = public.fingerprint
+        except ValueError as error:
+            # Once is enough: a file that can't be read mostly has the wrong size or digest too.
+            problems = problems or [str(error)]
+    facts = {"name": data_set.name, "path": _place(data_set, folder)}
+    return _checked(facts, problems, size, fingerprint)
 
 
 def _checked(
-    facts: dict[str, Any],
-    problems: list[str],
-    size: tuple[int, int, int] = (0, 0, 0),
-    fingerprint: str = "",
+    facts: dict[str, Any], problems: list[str], size: tuple[int, int, int], fingerprint: str
 ) -> dict[str, Any]:
     """Findings about a data set; `size` is examples for training and for testing, and classes."""
     found = {"ok": not problems, "problems": problems, "fingerprint": fingerprint}

@@ -16,7 +16,7 @@ from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cluster import ClusterUnusable, connected
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.configuration import METHODS
 from labeldp.trainers import performance
 from labeldp.trainers.data.catalog import DATASETS
@@ -33,11 +33,6 @@ class Check:
     name: str
     detail: str
     fix: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Whether a sweep can run with it as it is."""
-        return not self.fix
 
 
 def examine() -> Answer:
@@ -61,14 +56,14 @@ def examine() -> Answer:
             for each in entries()
         ),
     ]
-    bad = {row: "bold red" for row, check in enumerate(checks) if not check.ok}
-    rows = [(check.name, "yes" if check.ok else "NO", check.detail) for check in checks]
-    fixes = [(check.name, check.fix) for check in checks if not check.ok]
+    bad = {row: "bold red" for row, check in enumerate(checks) if check.fix}
+    rows = [(check.name, "NO" if check.fix else "yes", check.detail) for check in checks]
+    fixes = [(check.name, check.fix) for check in checks if check.fix]
     to_do = table(("what", "fix"), fixes, title="what to do") if fixes else ["all is well"]
     return Answer(
         facts={
             "ok": not fixes,
-            "checks": [{**asdict(check), "ok": check.ok} for check in checks],
+            "checks": [{**asdict(check), "ok": not check.fix} for check in checks],
         },
         words=[*table(("what", "ok", "found"), rows, styles=bad), *to_do],
     )
@@ -132,7 +127,7 @@ def _tracking() -> Check:
     with tempfile.TemporaryDirectory() as folder:
         try:
             Tracker.probe(uri or default_uri(Path(folder)))
-        except TrackingUnusable as error:
+        except ValueError as error:
             fix = "start the server, or unset MLFLOW_TRACKING_URI"
             return Check("tracking", str(error), fix)
     return Check("tracking", uri or "SQLite beside the results")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from labeldp.mechanisms.ledger import shown
-from labeldp.platform.cli.array_files import ArrayFileError, read_array, unreadable
+from labeldp.platform.cli.array_files import read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
@@ -131,7 +131,7 @@ def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None =
     if path.suffix in (".npy", ".npz") or ".npz:" in address:
         return read_array(address, what="rows")
     if path.suffix not in (".csv", ".parquet", ".xlsx"):
-        raise ArrayFileError(
+        raise ValueError(
             f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save it as one of them"
         )
     try:
@@ -139,13 +139,13 @@ def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None =
             return _csv_rows(path, preprocessing, encoding)
         return parquet_table(path).to_pandas()
     except OSError as error:
-        raise ArrayFileError(f"rows: {unreadable(path, error)}") from error
+        raise ValueError(f"rows: {unreadable(path, error)}") from error
     except (FileRefused, DataFileError) as error:
-        raise ArrayFileError(f"rows: {error}") from error
+        raise ValueError(f"rows: {error}") from error
     except (ValueError, TypeError, ArithmeticError) as error:
         # pandas' and pyarrow's own kinds derive from these.
         first = first_line(error)
-        raise ArrayFileError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
+        raise ValueError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
 
 
 def _csv_rows(path: Path, preprocessing: Preprocessing, encoding: str | None) -> Any:

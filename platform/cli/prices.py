@@ -35,8 +35,6 @@ from labeldp.mechanisms.selection import selection_price
 from labeldp.platform.cli.array_files import read_array
 from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
 
-Aggregator = LNMax | GNMax | ConfidentGNMax
-
 
 def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, Any]:
     """Price of Gaussian noise."""
@@ -230,7 +228,7 @@ def calibrate_pate(
 
 def aggregator_of(
     aggregator: str, *, sigma1: float | None, sigma2: float, threshold: float | None
-) -> Aggregator:
+) -> LNMax | GNMax | ConfidentGNMax:
     """Return the options' aggregator; LNMax takes a scale, where sweeps state a deviation."""
     if aggregator == "confident":
         if sigma1 is None or threshold is None:

@@ -13,7 +13,7 @@ from typing import Any
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.records.tracking_address import TrackingUnusable, check_file, default_uri
+from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.report.ledger import (
     FolderLedger,
     ledger_report,
@@ -123,13 +123,13 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
     The tracking store is MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
 
     Raises:
-        TrackingUnusable: The store or the experiment is not there, or holds no sweep.
+        ValueError: The store or the experiment is not there, or holds no sweep.
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _beside_results(experiment)
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///"):
         if not path.exists():  # MLflow would make a new one there
-            raise TrackingUnusable(f"file {path} does not exist; check --tracking-uri")
+            raise ValueError(f"file {path} does not exist; check --tracking-uri")
         check_file(uri)
         if _is_sweep(path.parent, experiment):
             return report_folder(path.parent, out=out)
@@ -160,7 +160,7 @@ def _beside_results(experiment: str) -> str:
         if (folder / "mlflow.db").exists():
             return default_uri(folder.absolute())
     what = "contains no results" if Path(experiment).is_dir() else "does not exist"
-    raise TrackingUnusable(
+    raise ValueError(
         f"the folder {experiment} {what}, and results/{experiment}/mlflow.db does not exist; name "
         "the results folder of a sweep, or its store with --tracking-uri or MLFLOW_TRACKING_URI"
     )

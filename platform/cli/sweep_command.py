@@ -11,7 +11,7 @@ import runpy
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -51,9 +51,6 @@ from labeldp.platform.sweep.config_files import merged, naming
 from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
-#: Runs a sweep and returns its `SweepOutcome`, whose module loads torch.
-Runner = Callable[[Sweep, SweepOptions], Any]
-
 _OPTIONS = (
     *PLAN_OPTIONS,
     choice(
@@ -75,14 +72,8 @@ def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
     sys.exit(run(sweep, sys.argv[1:] if arguments is None else arguments))
 
 
-def run(
-    sweep: Sweep, arguments: list[str], *, runner: Runner | None = None, command: str = ""
-) -> int:
-    """Run `sweep` and return the exit code.
-
-    `runner` takes the driver's place. `command` precedes the arguments where that is not
-    `python FILE`.
-    """
+def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
+    """Run `sweep` and return the exit code; `command` stands in place of `python FILE`."""
     started = command or f"python {shlex.quote(os.path.relpath(sys.argv[0]))}"
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
@@ -98,7 +89,7 @@ def run(
                     tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
                     **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
                 )
-                ended = (runner or _run)(sweep, options)
+                ended = _run(sweep, options)
             whole = ended.finished + ended.skipped == ended.trials
             code = ExitCode.DONE if whole else ExitCode.NOT_OK
             return Answer(

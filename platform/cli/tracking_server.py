@@ -14,7 +14,6 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.cli.command import interrupt
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import (
-    TrackingUnusable,
     check_file,
     default_uri,
     links,
@@ -30,11 +29,11 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     `port`: of this machine; 5000 if that is free, else any free one.
 
     Raises:
-        TrackingUnusable: A folder without a store, a port in use, a server that ends by itself.
+        ValueError: A folder without a store, a port in use, a server that ends by itself.
     """
     try:
         number = _free_port(_PORT if port is None else port)
-    except TrackingUnusable:
+    except ValueError:
         if port is not None:
             raise
         number = _free_port(0)
@@ -42,7 +41,7 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     here = folder.expanduser().absolute()
     if not (here / "mlflow.db").exists():
         inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]
-        raise TrackingUnusable(
+        raise ValueError(
             f"{folder} has no tracking store (mlflow.db); name one results folder, such as "
             f"{' or '.join(inside[:3]) or 'results/quickstart'}"
         )
@@ -72,7 +71,7 @@ def _run(command: list[str], *, folder: str) -> None:
     )
     try:
         code = server.wait()
-        raise TrackingUnusable(
+        raise ValueError(
             f"MLflow's server ended with code {code}, and its log is above; try another --port, or "
             "`labeldp doctor`"
         )
@@ -93,7 +92,7 @@ def _pages(uri: str, address: str) -> list[str]:
     try:
         experiments = client.search_experiments(order_by=["experiment_id ASC"])
     except TRACKING_ERRORS as error:
-        raise TrackingUnusable(f"{uri} is not a tracking store ({error})") from error
+        raise ValueError(f"{uri} is not a tracking store ({error})") from error
     found = []
     for experiment in experiments:
         if experiment.name == "Default":
@@ -114,13 +113,13 @@ def _pages(uri: str, address: str) -> list[str]:
 def _free_port(port: int) -> int:
     """Return the port, or any for 0, if nothing listens there."""
     if not 0 <= port < 2**16:
-        raise TrackingUnusable(f"--port is {port}; a port is a number from 1 to 65535")
+        raise ValueError(f"--port is {port}; a port is a number from 1 to 65535")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_HOST, port))
         except OSError as error:
-            raise TrackingUnusable(
+            raise ValueError(
                 f"port {port} can't be used ({error.strerror}); leave --port out to get a free one"
             ) from error
         return int(probe.getsockname()[1])

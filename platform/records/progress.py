@@ -28,9 +28,9 @@ class Steps:
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self._stream, self._quiet = stream, quiet
 
-    def say(self, text: str) -> None:
-        """Print a line."""
-        if not self._quiet:
+    def say(self, text: str, *, always: bool = False) -> None:
+        """Print a line; `always`: also where nothing else is printed."""
+        if always or not self._quiet:
             print(visible(text), file=self._stream or sys.stderr, flush=True)
 
     @contextmanager
@@ -70,16 +70,13 @@ class SweepProgress(Steps):
             self.say(f"in training: {', '.join([*shown[:2], *more])}{self._time_left()}")
 
     def ended(self, record: TrialRecord) -> None:
-        """Print how a trial ended; of failed ones also where nothing else is printed."""
+        """Print how a trial ended."""
         self._training.pop(record.hash, None)
         self._told = time.monotonic()
         self._ended += 1
-        if not self._quiet or not record.finished:
-            head = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
-            line = f"{head} {trial_name(record.variant, record.point)}: {outcome(record)}"
-            print(
-                visible(f"{line}{self._time_left()}"), file=self._stream or sys.stderr, flush=True
-            )
+        head = f"[{self._ended:>{len(str(self._total))}}/{self._total}]"
+        line = f"{head} {trial_name(record.variant, record.point)}: {outcome(record)}"
+        self.say(f"{line}{self._time_left()}", always=not record.finished)
 
     def _time_left(self) -> str:
         begun = sum(min(1.0, done / of) for _, done, of in self._training.values())

@@ -64,10 +64,6 @@ _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
 
 
-class ResultsFolderError(ValueError):
-    """A results folder that can't be used; the message has cause and fix."""
-
-
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
     text = json.dumps(to_jsonable_python(value, fallback=str), indent=indent)
@@ -85,9 +81,9 @@ def write_text(path: Path, text: str) -> None:
         with replacing(path) as file:
             file.write(text.encode())
     except NotOurs as error:
-        raise ResultsFolderError(str(error)) from error
+        raise ValueError(str(error)) from error
     except OSError as error:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{path} can't be written ({error.strerror}); free the disk, make the folder "
             "writable or name another place, and run the command again"
         ) from error
@@ -100,7 +96,7 @@ def read_json(path: Path) -> dict[str, Any]:
         if not isinstance(loaded, dict):
             raise ValueError("it holds no JSON object")
     except (OSError, ValueError, RecursionError) as error:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{path} can't be read ({error}); restore it, or move the folder away and start again"
         ) from error
     return loaded
@@ -190,7 +186,7 @@ class TrialRecord:
             if record.hash != path.stem:
                 raise ValueError(f"it is of trial {record.hash!r}")
         except (AttributeError, TypeError, ValueError) as error:
-            raise ResultsFolderError(
+            raise ValueError(
                 f"{path} is not a trial record of this version of labeldp ({first_wrong(error)}); "
                 "restore it, or move it away to run the trial again"
             ) from error
@@ -268,14 +264,14 @@ def identity_of(path: Path) -> SweepIdentity:
         return SweepIdentity()
     facts = read_json(path)
     if facts.get("format", FORMAT) != FORMAT:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{path} is of format {facts['format']!r}, and this labeldp ({labeldp.__version__}) "
             f"reads format {FORMAT}; use the version that wrote it, or another folder"
         )
     try:
         return SweepIdentity(**facts)
     except ValueError as error:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{path} is damaged ({first_wrong(error)}); restore it, or move the folder away and "
             "start again"
         ) from error
@@ -306,17 +302,17 @@ class ResultsFolder:
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except NotOurs as error:
-            raise ResultsFolderError(
+            raise ValueError(
                 f"results folder {self.path} can't be used: {error} with --results DIR"
             ) from error
         except OSError as error:
-            raise ResultsFolderError(
+            raise ValueError(
                 f"results folder {self.path} can't be written ({error.strerror}); choose another "
                 "one with --results DIR"
             ) from error
         owner = self.identity().sweep
         if owner is not None and owner != sweep:
-            raise ResultsFolderError(
+            raise ValueError(
                 f"results folder {self.path} holds sweep {owner!r}, not {sweep!r}; choose another "
                 "one with --results DIR"
             )
@@ -327,12 +323,12 @@ class ResultsFolder:
         try:
             descriptor = open_private(self.path / "driver.lock", os.O_RDWR | os.O_CREAT)
         except NotOurs as error:
-            raise ResultsFolderError(f"{error} with --results DIR") from error
+            raise ValueError(f"{error} with --results DIR") from error
         with open(descriptor, "r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise ResultsFolderError(
+                raise ValueError(
                     f"results folder {self.path} is in use by process {lock.read() or '?'}; wait "
                     "until that sweep ends, or choose another folder with --results DIR"
                 ) from error
@@ -399,7 +395,7 @@ class KeptResults:
             return self.records[found[0]]
         shown = found or list(self.records)
         examples = ", ".join([*shown[:3], *(["..."] if len(shown) > 3 else [])]) or "none yet"
-        raise ResultsFolderError(
+        raise ValueError(
             f"{len(found) or 'no'} trials of {self.path} begin with {named!r}; give the beginning "
             f"of one hash. Trials that have ended: {examples}"
         )
@@ -409,10 +405,10 @@ def read_results(path: Path) -> KeptResults:
     """Return the content of the results folder at `path`, without changing anything in it."""
     folder = path.expanduser().absolute()
     if not folder.is_dir():
-        raise ResultsFolderError(f"folder {folder} does not exist; name the results of a sweep")
+        raise ValueError(f"folder {folder} does not exist; name the results of a sweep")
     identity, records = identity_of(folder / "sweep.json"), records_in(folder)
     if not (identity or records or (folder / "vault.db").exists()):
-        raise ResultsFolderError(
+        raise ValueError(
             f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "
             "folder that a sweep was given with --results"
         )

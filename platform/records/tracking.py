@@ -36,7 +36,6 @@ from labeldp.platform.records.mlflow_model import log_model
 from labeldp.platform.records.results import TrialRecord, first_wrong
 from labeldp.platform.records.tracking_address import (
     FEATURE_TAG,
-    TrackingUnusable,
     check_file,
     file_of,
     shown,
@@ -94,10 +93,8 @@ def _create_whole(uri: str) -> None:
 def _explained(uri: str) -> Iterator[None]:
     try:
         yield
-    except TrackingUnusable:
-        raise
     except Exception as error:
-        raise TrackingUnusable(_explain(uri, error)) from error
+        raise ValueError(_explain(uri, error)) from error
 
 
 def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
@@ -118,7 +115,7 @@ class Tracker:
         This happens before the first trial: processes that open a new SQLite store together crash.
 
         Raises:
-            TrackingUnusable: The store has a newer schema, is not writable or does not answer.
+            ValueError: The store has a newer schema, is not writable or does not answer.
         """
         self.uri = uri
         self._children: dict[str, str] = {}
@@ -151,7 +148,7 @@ class Tracker:
 
     @staticmethod
     def probe(uri: str) -> None:
-        """Check that a store answers, and leave nothing in it; raises `TrackingUnusable`."""
+        """Check that a store answers, and leave nothing in it; raises `ValueError`."""
         with _explained(uri), _one_at_a_time(uri):
             MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
@@ -192,12 +189,8 @@ class Tracker:
                 complete[digest] = run_id
         self._children = complete
 
-    def has(self, digest: str) -> bool:
-        """Whether a trial's run is there, complete."""
-        return digest in self._children
-
     def run_id(self, digest: str) -> str:
-        """Run id of a trial; empty where it has none."""
+        """Run id of a trial; empty where it has none that is complete."""
         return self._children.get(digest, "")
 
     def write(
@@ -300,13 +293,13 @@ def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str
     """Return the trials of an experiment's latest sweep, and the facts that its report states.
 
     Raises:
-        TrackingUnusable: The store or the experiment can't be read, or has no sweep of labeldp.
+        ValueError: The store or the experiment can't be read, or has no sweep of labeldp.
     """
     try:
         parent, children = _runs(MlflowClient(tracking_uri=uri), uri, experiment)
     except TRACKING_ERRORS as error:
         reason = str(error).replace(uri, shown(uri)).splitlines()[0]
-        raise TrackingUnusable(
+        raise ValueError(
             f"tracking store {shown(uri)} can't be read ({reason}); check --tracking-uri"
         ) from error
     totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
@@ -325,13 +318,11 @@ def _runs(client: MlflowClient, uri: str, experiment: str) -> tuple[Any, list[An
     found = client.get_experiment_by_name(experiment)
     if found is None:
         names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
-        raise TrackingUnusable(
-            f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
-        )
+        raise ValueError(f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}")
     runs = _all_runs(client, found.experiment_id)
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     if not parents:
-        raise TrackingUnusable(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
+        raise ValueError(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
     latest = max(parents, key=lambda run: run.info.start_time)
     own = latest.info.run_id
     children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own]
@@ -342,7 +333,7 @@ def record_of(run: Any) -> TrialRecord:
     """Return the record that a trial's run in the tracking store stands for.
 
     Raises:
-        TrackingUnusable: A run that labeldp did not write.
+        ValueError: A run that labeldp did not write.
     """
     tags = run.data.tags
     try:
@@ -362,7 +353,7 @@ def record_of(run: Any) -> TrialRecord:
             },
         )
     except (ValueError, RecursionError) as error:
-        raise TrackingUnusable(
+        raise ValueError(
             f"run {run.info.run_id} is not a trial of this labeldp ({first_wrong(error)}); "
             "delete it, or run the sweep again to have it written from its record"
         ) from error

@@ -28,19 +28,15 @@ _MOST_COMPARED = 50
 _SQLITE = "sqlite:///"
 
 
-class TrackingUnusable(ValueError):
-    """A tracking store or server that can't be used; the message has cause and fix."""
-
-
 def default_uri(results: Path) -> str:
     """Return the address of the SQLite store in a results folder.
 
     Raises:
-        TrackingUnusable: The address leads elsewhere, because of a character in the folder's path.
+        ValueError: The address leads elsewhere, because of a character in the folder's path.
     """
     # SQLAlchemy ends a path at ?, and reads %20 as a space.
     if (odd := re.search(r"%[0-9a-fA-F]{2}|\?", str(results))) is not None:
-        raise TrackingUnusable(
+        raise ValueError(
             f"the path of results folder {results} contains {odd[0]}, which breaks the address of "
             "its tracking store; rename the folder, choose another with --results DIR, or name a "
             "store elsewhere with MLFLOW_TRACKING_URI"
@@ -52,7 +48,7 @@ def check_file(uri: str) -> None:
     """Refuse a SQLite store whose file is not a database; MLflow would try for minutes.
 
     Raises:
-        TrackingUnusable: A folder, pipe, socket or device is there.
+        ValueError: A folder, pipe, socket or device is there.
     """
     path = file_of(uri)
     if path is None:
@@ -61,7 +57,7 @@ def check_file(uri: str) -> None:
         with contextlib.suppress(OSError):  # SQLite's messages for those are better
             open_regular(path, most_bytes=sys.maxsize).close()
     except FileRefused as error:
-        raise TrackingUnusable(f"tracking store {uri} can't be used: {error}") from error
+        raise ValueError(f"tracking store {uri} can't be used: {error}") from error
 
 
 def file_of(uri: str) -> Path | None:

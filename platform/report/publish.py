@@ -50,7 +50,6 @@ from labeldp.platform.report.ledger import (
 from labeldp.platform.report.page import page
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import (
-    NotPublishable,
     Selected,
     check_record,
     check_whole,
@@ -123,7 +122,7 @@ def publish(
         trials that it was chosen among, failed ones and those that were cut off included.
 
     Raises:
-        NotPublishable: The trial, or something of it, must stay with the owner.
+        ValueError: The trial, or something of it, must stay with the owner.
     """
     to = to.expanduser().absolute()
     check_target(to, results=results)
@@ -243,7 +242,7 @@ def public_report(results: Path, *, to: Path) -> dict[str, Any]:
         Facts for the owner; `epsilon` at `delta` is the price of all releases on which it depends.
 
     Raises:
-        NotPublishable: The ledger has holes or contradicts a record, or the page would hold what
+        ValueError: The ledger has holes or contradicts a record, or the page would hold what
             must stay with the owner.
     """
     place = to.expanduser().absolute()
@@ -308,7 +307,7 @@ def search(
         forms = {text.encode(), json.dumps(text)[1:-1].encode(), html.escape(text).encode()}
         for name, content in files.items():
             if any(form in content for form in forms):
-                raise NotPublishable(
+                raise ValueError(
                     f"{name} would contain {what}, which is for the owner of the labels only; "
                     "nothing was written. Remove it from the names of columns, classes and "
                     "variants, or publish without the model (--without-model)"
@@ -516,7 +515,7 @@ def public_model(
 
     Raises:
         ModelFileError: It can't be read.
-        NotPublishable: It is another trial's, or holds text where none belongs.
+        ValueError: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder, allow_code=allow_code)
     origin, config = model.origin, public.config
@@ -532,12 +531,12 @@ def public_model(
         facts["features"] = (origin.provenance.described(), dict(record.features))
     for name, (stated, known) in facts.items():
         if stated != known:
-            raise NotPublishable(
+            raise ValueError(
                 f"the model in {folder} is not that of trial {record.hash}: its {name} is another "
                 "one; put the right folder there, or publish without it (--without-model)"
             )
     if not Budget(epsilon=origin.epsilon, delta=origin.delta).allows(own.epsilon):
-        raise NotPublishable(
+        raise ValueError(
             f"the model in {folder} states that it cost epsilon {origin.epsilon:g}, and by the "
             f"ledger its releases cost {shown(own.epsilon, 6)}; find out which is right before you "
             "publish anything"
@@ -550,7 +549,7 @@ def public_model(
     for part, allowed in _WORDS.items():
         place = _text_elsewhere(described[part], allowed)
         if place is not None:
-            raise NotPublishable(
+            raise ValueError(
                 f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
                 "train the model again, or publish without it (--without-model)"
             )

@@ -20,10 +20,6 @@ BEST = "best"
 ANY = Budget(epsilon=math.inf)
 
 
-class NotPublishable(ValueError):
-    """Something that must stay with the owner of the labels; the message has the fix."""
-
-
 class Reservation(StrEnum):
     """A reason to publish a trial only if its owner confirms it with `--accept`."""
 
@@ -79,7 +75,7 @@ def selected(
     `accepted` reservations.
 
     Raises:
-        NotPublishable: The trial is refused, or the ledger has holes or contradicts its record.
+        ValueError: The trial is refused, or the ledger has holes or contradicts its record.
     """
     check_whole(folder)
     if at_epsilon is not None and not at_epsilon > 0:
@@ -115,7 +111,7 @@ def selected(
     if left:
         why = "; ".join(_MEANING[each] for each in left)
         again = " ".join(f"--accept {each.value}" for each in left)
-        raise NotPublishable(
+        raise ValueError(
             f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
             f"confirm it: {again}"
         )
@@ -138,7 +134,7 @@ def selected(
 def check_whole(folder: FolderLedger) -> None:
     """Refuse a folder whose ledger lacks lines."""
     if folder.problems:
-        raise NotPublishable(
+        raise ValueError(
             f"the ledger of {folder.path} is incomplete, so the cost is unknown: "
             f"{folder.problems[0]}"
         )
@@ -148,13 +144,13 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     """Refuse a finished trial whose record and the ledger contradict each other."""
     stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
-        raise NotPublishable(
+        raise ValueError(
             f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "
             f"{folder.path} the releases that it read cost {shown(paid.epsilon, 6)}; find out "
             "which is right before you publish anything"
         )
     if record.finished and not record.release_keys:
-        raise NotPublishable(
+        raise ValueError(
             f"the record of trial {record.hash} names no release that it read, so its cost is "
             f"unknown; find them before you publish anything of {folder.path}"
         )

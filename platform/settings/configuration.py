@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
@@ -674,12 +674,14 @@ def flatten(config: TrialConfig) -> dict[str, Any]:
     return flat_of(to_jsonable_python(config))
 
 
-def flat_of(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value of nested sections, in their order."""
+def flat_of(
+    values: Mapping[str, Any], prefix: str = "", *, whole: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return dotted key -> value of nested sections, in order; those with a key in `whole` stay."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= flat_of(value, f"{prefix}{name}.")
+        if isinstance(value, dict) and not any(each in value for each in whole):
+            flat |= flat_of(value, f"{prefix}{name}.", whole=whole)
         else:
             flat[f"{prefix}{name}"] = value
     return flat

@@ -260,7 +260,7 @@ class SweepOptions:
 
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
-    """Return the sweep at the requested size, with the chosen lines."""
+    """Return the sweep at the requested size, with the chosen lines after overrides."""
     sized, name, lines = sweep, options.preset, sweep.variants
     if name is not None:
         if name not in sweep.presets:
@@ -273,11 +273,21 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
     sized = _with_meanings(sized, {key for line in lines for key in line.changes})
+    asked = options.overrides
+    variants = variants_of(replace(sized, variants=_chosen(sized, options)), asked)
+    # Of lines of one name, such as repetitions, one note is enough.
+    left_out = dict.fromkeys(
+        f"{key} does not apply to the line {line.name!r}, which runs without it"
+        for line in variants
+        for key in sorted(asked.keys() - line.changes.keys() - line.space.keys() - {"method"})
+    )
     return replace(
         sized,
-        variants=_chosen(sized, options),
+        variants=variants,
+        space={},
         search=options.search or sized.search,
         stop=options.stop or sized.stop,
+        notes=[*left_out, *sized.notes],
     )
 
 
@@ -446,22 +456,10 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     return found
 
 
-def keys_left_out(sweep: Sweep, overrides: Mapping[str, Any]) -> list[str]:
-    """Report, for each line, the keys of the command line that do not apply to it."""
-    found = {}
-    for variant in variants_of(sweep, overrides):
-        left = overrides.keys() - variant.changes.keys() - variant.space.keys() - {"method"}
-        for key in sorted(left):
-            found[f"{key} does not apply to the line {variant.name!r}, which runs without it"] = 1
-    return list(found)
-
-
-def names_changed(
-    sweep: Sweep, overrides: Mapping[str, Any], trials: Sequence[PlannedTrial]
-) -> list[str]:
+def names_changed(sweep: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     """Report lines that no trial goes by, since settings are not what they are named for."""
     names = dict.fromkeys(trial.variant for trial in trials)
-    gone = [each.name for each in variants_of(sweep, overrides) if each.name not in names]
+    gone = [each.name for each in sweep.variants if each.name not in names]
     why = "these settings are not what the name stands for, or equal another line's"
     return [f"{_names(gone)}: {why}; trials run once, as {_names(names)}"] if gone else []
 

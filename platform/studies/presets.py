@@ -5,7 +5,7 @@ GPU: at half width ten epochs are 500,000 images, 1,300 in a second of a core th
 bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer.width=64`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeldp.platform.settings.space import Axis, Grid
@@ -84,34 +84,25 @@ def pate_preset() -> Preset:
     )
 
 
-def level(
-    name: str,
-    *,
-    teachers: int,
-    queries: int,
-    sigma1: float,
-    sigma2: float,
-    tau: float,
-    answers: int,
-) -> Variant:
-    """Return a row of Table 3 of Malek et al., "Antipodes of Label DP", NeurIPS 2021.
-
-    `queries`: the most that are checked: enough for the answers, where about half of them pass.
-    `sigma1`: of the check. `sigma2`: of the answers. `answers`: K.
-    """
-    return Variant(
-        name=name,
-        changes={
-            "trainer.ensemble.teachers": teachers,
-            "trainer.ensemble.queries": queries,
-            "trainer.sigma1": sigma1,
-            "trainer.sigma2": sigma2,
-            "trainer.threshold": tau,
-            "trainer.answers": answers,
-        },
-    )
+def levels(keys: Sequence[str], rows: Mapping[str, Sequence[float]]) -> list[Variant]:
+    """Return a line for each row of a paper's table, with values in the order of `keys`."""
+    return [
+        Variant(name=name, changes=dict(zip(keys, values, strict=True)))
+        for name, values in rows.items()
+    ]
 
 
+#: Columns of Table 3 of Malek et al., "Antipodes of Label DP", NeurIPS 2021: T, sigma1 of the
+#: check, sigma2 of the answers, tau, K; and before them the most queries that are checked: enough
+#: for the answers, where about half of them pass.
+TABLE_3 = (
+    "trainer.ensemble.queries",
+    "trainer.ensemble.teachers",
+    "trainer.sigma1",
+    "trainer.sigma2",
+    "trainer.threshold",
+    "trainer.answers",
+)
 _TINY: Mapping[str, Any] = {
     "model": ModelName.SMALL_CNN,
     "width": 8,

@@ -18,7 +18,7 @@ import pandas as pd
 
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
 from labeldp.platform.cluster import connected
-from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_text
+from labeldp.platform.records.results import records_in, write_text
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
 from labeldp.platform.settings.metrics import chosen_by
@@ -62,7 +62,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
                     max_minutes=None if minutes is None else max(1e-3, minutes - spent),
                 ),
             )
-    rows = compare(root, sweep=sweep.name, parts=list(parts), confidence=audit.confidence)
+    rows = compare(root, parts=list(parts), confidence=audit.confidence)
     write_text(root / "blocks.csv", pd.DataFrame(rows).to_csv(index=False))
     write_text(root / "blocks.md", table(rows))
     first, every = outcomes[TOGETHER], list(outcomes.values())
@@ -83,36 +83,36 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
     )
 
 
-def compare(
-    root: Path, *, sweep: str, parts: Sequence[str], confidence: float
-) -> list[dict[str, Any]]:
+def compare(root: Path, *, parts: Sequence[str], confidence: float) -> list[dict[str, Any]]:
     """Compare the results of the sweeps below `root`, the first part with all others pooled.
 
     A row holds the published interval of one model (`paper`) and of the blocks pooled
     (`paper_blocks`), the intervals that hold (`corrected...`), and whether the published agree.
     """
-    kept = {
-        name: {
-            _identity(record): record
-            for record in ResultsFolder(root / name, sweep=f"{sweep}_{name}").records().values()
+    kept = [
+        {
+            (record.variant, repr(sorted(record.point.items()))): record
+            for record in records_in(root / name).values()
             if record.finished
         }
         for name in parts
-    }
-    first, others = parts[0], parts[1:]
+    ]
     rows = []
-    for identity, record in kept[first].items():
-        members = {name: kept[name][identity] for name in others if identity in kept[name]}
-        blocks = [_evidence(root, name, member) for name, member in members.items()]
-        alone = _evidence(root, first, record)
-        found = [block for block in blocks if block is not None]
-        if alone is None or len(found) < len(others):
+    for identity in kept[0]:
+        read = [
+            AttackEvidence.read(evidence_path(root / name, records[identity].hash))
+            for name, records in zip(parts, kept, strict=True)
+            if identity in records
+        ]
+        evidence = [each for each in read if each is not None]
+        if len(evidence) < len(parts):
             continue  # a trial that failed somewhere is in its sweep's report
-        pooled = AttackEvidence.pooled(found)
+        record, *blocks = (records[identity] for records in kept)
+        alone, pooled = evidence[0], AttackEvidence.pooled(evidence[1:])
         once = memorization_interval_from_pairs(alone.own, alone.others, confidence)
         again = memorization_interval_from_pairs(pooled.own, pooled.others, confidence)
         metric = chosen_by([record.metrics]).metric
-        accuracies = [member.metrics[metric] for member in members.values()]
+        accuracies = [block.metrics[metric] for block in blocks]
         intervals = {
             "paper": once.paper,
             "paper_blocks": again.paper,
@@ -126,7 +126,7 @@ def compare(
                 "accuracy": record.metrics[metric],
                 "accuracy_blocks": math.fsum(accuracies) / len(accuracies),
                 "canaries": once.canaries,
-                "blocks": len(found),
+                "blocks": len(blocks),
                 **record.point,
                 **{f"{name}_low": each.epsilon_low for name, each in intervals.items()},
                 **{f"{name}_high": each.epsilon_high for name, each in intervals.items()},
@@ -148,11 +148,3 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "`paper` is epsilon_m as published, `agree` whether these intervals overlap.\n\n"
         f"```text\n{text}\n```\n"
     )
-
-
-def _identity(record: TrialRecord) -> tuple[str, str]:
-    return record.variant, repr(sorted(record.point.items()))
-
-
-def _evidence(root: Path, name: str, record: TrialRecord) -> AttackEvidence | None:
-    return AttackEvidence.read(evidence_path(root / name, record.hash))

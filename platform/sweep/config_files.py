@@ -27,6 +27,7 @@ from labeldp.platform.settings.configuration import (
     ConfigurationError,
     TrialConfig,
     each_text,
+    flat_of,
     with_changes,
     with_environment,
 )
@@ -74,7 +75,7 @@ def merged(
     given, places = dict[str, Any](), dict[str, str]()
     for file in files:
         tree, found = read(file)
-        own = _flat(tree)
+        own = flat_of(tree, whole=AXES)
         given |= own
         places |= {key: found.get(key, file) for key in own}
     for key, value in overrides.items():
@@ -173,20 +174,10 @@ def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str,
     return {str(name): value for name, value in found.items()}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict) and not value.keys() & AXES.keys():
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return dotted key -> value as `parse_overrides` does: lists and axes are axes."""
     found: dict[str, Any] = {}
-    for key, value in _flat(values).items():
+    for key, value in flat_of(values, whole=AXES).items():
         value = each_text(value, partial(_plain, key))
         if value == []:
             raise ConfigurationError(f"{key} is an empty list; name at least one value")

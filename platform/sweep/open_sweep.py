@@ -19,11 +19,10 @@ from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import (
     ResultsFolder,
-    ResultsFolderError,
     SweepIdentity,
     TrialRecord,
 )
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, shown
+from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
@@ -95,7 +94,7 @@ class OpenSweep:
     @property
     def unfinished(self) -> int:
         """Number of trials that are still to be run."""
-        return self.plan.total - len(self.skipped)
+        return self.plan.cost.trials - len(self.skipped)
 
 
 @contextmanager
@@ -153,9 +152,9 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         commit = git_commit()
         _identify(plan, data, folder, tracker, commit=commit)
         skipped = {digest: done[digest] for digest in plans if digest in done}
-        progress = SweepProgress(total=plan.total, skipped=len(skipped), quiet=options.quiet)
+        progress = SweepProgress(total=plan.cost.trials, skipped=len(skipped), quiet=options.quiet)
         progress.say(
-            f"{plan.sweep.name}: {plan.total} trials ({len(skipped)} finished before), "
+            f"{plan.sweep.name}: {plan.cost.trials} trials ({len(skipped)} finished before), "
             f"{plan.cost.releases} releases, results in {folder.path}"
         )
         spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
@@ -213,17 +212,17 @@ def finished_before(
     """Return the finished trials of earlier starts by hash."""
     identity, records = folder.identity(), folder.records()
     if identity.fingerprint not in (None, fingerprint):
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds this sweep on other data; choose another one with "
             "--results DIR"
         )
     if resume is Resume.NEVER and records:
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds {len(records)} trials, which --resume never "
             "excludes; choose another folder with --results DIR, or use --resume auto"
         )
     if resume is Resume.MUST and not identity:
-        raise ResultsFolderError(
+        raise ValueError(
             f"results folder {folder.path} holds no sweep to resume; check --results DIR, or use "
             "--resume auto"
         )
@@ -241,21 +240,21 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
         spent = [record.hash for record in records.values() if record.release_keys]
         if named is not None or spent:
             known = f"trial {spent[0]} read releases" if spent else "sweep.json knows of it"
-            raise ResultsFolderError(
+            raise ValueError(
                 f"{folder.store} is missing, with the record of what this folder spent ({known}); "
                 f"restore it from a copy, {_ELSEWHERE}"
             )
         return ()
     store = SqliteStore(folder.store, moved=moved)
     if named not in (None, store.id):
-        raise ResultsFolderError(
+        raise ValueError(
             f"{folder.store} is not the vault that this folder's sweep.json names; restore that "
             f"one from a copy, {_ELSEWHERE}"
         )
     charges = store.charges()
     missing = _keys_of(records.values()) - {charge.key for charge in charges}
     if missing:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{folder.store} has lost lines of its ledger: trials read release {min(missing)}, "
             f"which is not there; restore the file from a copy, {_ELSEWHERE}"
         )
@@ -289,7 +288,7 @@ def _tracking(
 def check_one_writer(uri: str, capacity: Capacity) -> None:
     """Refuse a tracking store that is a file where there are several machines."""
     if uri.startswith("sqlite:") and len(capacity.nodes) > 1:
-        raise TrackingUnusable(
+        raise ValueError(
             f"tracking store {uri} is one file on one machine, but the cluster has "
             f"{len(capacity.nodes)} nodes; start a server (infra/mlflow, or `mlflow server --host "
             "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
@@ -300,9 +299,9 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials, sweep = plan.trials, plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
-    check_processors(sweep, plan.options, trials=plan.total, gpu=gpu)
+    check_processors(sweep, plan.options, trials=plan.cost.trials, gpu=gpu)
     wanted = sweep.resources
-    alone = plan.total == 1 and plan.options.preset and not wanted.gpus
+    alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpus
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be

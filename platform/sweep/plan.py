@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,6 @@ from labeldp.platform.settings.sweep import (
     Sweep,
     SweepOptions,
     ensembles_of,
-    keys_left_out,
     names_changed,
     plan_trials,
     sized_sweep,
@@ -78,7 +78,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
-        notes: Keys that do not apply to a line; the price and the noise of counts.
+        notes: The sweep's, lines that no trial goes by, and the price and the noise of counts.
     """
 
     sweep: Sweep
@@ -102,11 +102,6 @@ class Plan:
         return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
     @property
-    def total(self) -> int:
-        """Number of trials."""
-        return self.cost.trials
-
-    @property
     def audit(self) -> AuditSettings:
         """The attack on every trial."""
         return self.trials[0].config.audit
@@ -124,9 +119,9 @@ def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTri
     """Return the sweep at its final size and its trials; of searches the trials at their probes."""
     sized = sized_sweep(sweep, options)
     if sized.search is None:
-        return sized, plan_trials(sized, options.overrides)
+        return sized, plan_trials(sized)
     check_installed()
-    searches = searches_of(sized, options.overrides)
+    searches = searches_of(sized)
     return sized, [trial for search in searches for trial in search.probed.values()]
 
 
@@ -193,9 +188,8 @@ def plan_sweep(
         budget=budget,
         refusals=refusals,
         notes=[
-            *keys_left_out(sized, options.overrides),
             *sized.notes,
-            *names_changed(sized, options.overrides, trials),
+            *names_changed(sized, trials),
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
@@ -321,7 +315,7 @@ def with_count_price(
         budgeted = options.max_epsilon_total is not None or sized.budget is not None
         searches = [
             priced(search, size, rungs_of=rungs_of, budgeted=budgeted)
-            for search in searches_of(sized, options.overrides)
+            for search in searches_of(sized)
         ]
         return [trial for search in searches for trial in search.priced_as], searches
 
@@ -609,37 +603,28 @@ def _plan_of(
 
 
 def _configurations(plan: Plan) -> list[dict[str, Any]]:
-    costs: list[tuple[PlannedTrial, dict[str, Any]]] = []
+    costs: list[dict[str, Any]] = []
     for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         shared = trial.config.evaluation.estimate is Estimate.RELEASE
         estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
         releases = sum(part.releases for part in requests) + estimates
-        cost = {"epsilon": stated(epsilon), "releases": releases}
-        costs.append((trial, cost))
+        costs.append({"epsilon": stated(epsilon), "releases": releases})
     rows: dict[str, dict[str, Any]] = {}
     if not plan.searches:
-        for trial, cost in costs:
+        for trial, cost in zip(plan.trials, costs, strict=True):
             point = without_seeds(trial.point)
             row = {"variant": trial.variant, **point, "trials": 0, **cost}
             rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
         return list(rows.values())
+    in_order = iter(costs)
     return [
         {
             "variant": search.variant.name,
             **search.point,
             **{key: repr(axis) for key, axis in search.axes.items()},
             "trials": search.size,
-            **max(
-                (
-                    cost
-                    for trial, cost in costs
-                    if trial.variant == search.variant.name
-                    and search.point.items() <= trial.point.items()
-                ),
-                key=lambda cost: cost["epsilon"],
-                default={},
-            ),
+            **max(islice(in_order, len(search.priced_as)), key=lambda cost: cost["epsilon"]),
         }
         for search in plan.searches
     ]

@@ -107,7 +107,7 @@ class Recorder(Unsaved, tune.Callback):
         for digest, record in records.items():
             if digest in self.sweep.plans and not self._tracking_lost:
                 with self._tracking():
-                    if digest in self._owed or not self.sweep.tracker.has(digest):
+                    if digest in self._owed or not self.sweep.tracker.run_id(digest):
                         self._mirror(record)
         return not self._tracking_lost
 

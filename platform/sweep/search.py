@@ -27,7 +27,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
 from labeldp.mechanisms.ledger import all_pure, failure_of
-from labeldp.platform.records.results import ResultsFolderError, TrialRecord, read_json, write_json
+from labeldp.platform.records.results import TrialRecord, read_json, write_json
 from labeldp.platform.settings.configuration import (
     ConfigurationError,
     Estimate,
@@ -167,12 +167,12 @@ class Search:
         ]
 
 
-def searches_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> tuple[Search, ...]:
+def searches_of(sweep: Sweep) -> tuple[Search, ...]:
     """Return the searches of a sweep at its final size, each checked at its probes."""
     search = sweep.search
     assert search is not None
     found: dict[str, Search] = {}
-    for variant in variants_of(sweep, overrides):
+    for variant in variants_of(sweep):
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
         over = ", ".join(f"{key} searched" for key in axes if key in variant.means)
@@ -461,7 +461,7 @@ def _read(path: Path, axes: Mapping[str, int]) -> dict[str, list[list[float]]]:
         if any(len(row) != axes.get(name, len(row)) for name in kept for row in kept[name]):
             raise ValueError("a row has another number of axes")
     except ValueError as error:
-        raise ResultsFolderError(
+        raise ValueError(
             f"{path} is damaged: it should hold the suggestions of a search, a row of numbers "
             "each; restore it, or choose another folder with --results DIR"
         ) from error

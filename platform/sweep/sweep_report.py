@@ -56,7 +56,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
     records, now = folder.records(), recorder.records
     failed = [record for record in now.values() if not record.finished]
-    left = plan.total - len(recorder.ended)
+    left = plan.cost.trials - len(recorder.ended)
     try:
         releases = sentences(read_folder(folder.path).lines)
     except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
@@ -74,7 +74,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     finished = sum(record.finished for record in recorder.ended.values())
     tracked = recorder.close(
         metrics={
-            "trials": plan.total,
+            "trials": plan.cost.trials,
             "finished": finished,
             "teachers_trained": identity.teachers_trained or 0,
             "teachers_reused": identity.teachers_reused or 0,
@@ -83,11 +83,11 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         files=(page.html, page.pareto_png, page.pareto_csv),
         private=page.private,
         texts={"ledger.json": ledger_json(charges)},
-        finished=finished == plan.total,
+        finished=finished == plan.cost.trials,
     )
     rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
     return SweepOutcome(
-        trials=plan.total,
+        trials=plan.cost.trials,
         finished=len(now) - len(failed),
         failed=len(failed),
         skipped=len(sweep.skipped),

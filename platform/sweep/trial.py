@@ -88,10 +88,6 @@ class EarlyStops:
         return found
 
 
-class ModelNotKept(ValueError):
-    """A trial's model could not be written; the message has cause and fix."""
-
-
 class Checkpoints:
     """One trial's side of the actor `keeper`: its states in training, and its trained model."""
 
@@ -131,7 +127,7 @@ class Checkpoints:
         self._kept = time.monotonic()
 
     def keep_model(self, model: TrainedModel) -> None:
-        """Keep the trained model; returns when it is written, or raises `ModelNotKept`."""
+        """Keep the trained model; returns when it is written, or raises `ValueError`."""
         files = dict(model.files())
         try:
             for attempt in range(_MODEL_ATTEMPTS):
@@ -146,7 +142,7 @@ class Checkpoints:
                     time.sleep(1.0)
         except Exception as error:
             text = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            raise ModelNotKept(
+            raise ValueError(
                 f"the trained model can't be kept ({text[:300]}); free the disk or make the "
                 "results folder writable, or keep none with models.keep=false, and run again with "
                 "--resume auto"
@@ -356,8 +352,7 @@ def tune_trial(
             checkpoints=Checkpoints(keeper=keeper, digest=digest),
             stops=stops,
         )
-        end |= {"finished": True, "metrics": dict(outcome.metrics)}
-        end |= {"stopped_early": outcome.stopped_early, "reliability": outcome.reliability}
+        end |= {"finished": True, **vars(outcome)}
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}

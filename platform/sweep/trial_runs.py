@@ -18,7 +18,7 @@ from ray.tune.search import Searcher
 from labeldp.platform.cluster import capacity
 from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.records.progress import SweepProgress
-from labeldp.platform.records.results import ResultsFolderError, TrialRecord
+from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.settings.sweep import CannotFit, Resources, ensembles_of
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
@@ -142,7 +142,7 @@ def _fit(tuner: tune.Tuner, recorder: Recorder) -> None:
         try:
             tuner.fit()
         except OSError as error:
-            raise ResultsFolderError(
+            raise ValueError(
                 f"results folder {recorder.sweep.folder.path} can't be written ({error}); free the "
                 "disk or make it writable, and run again with --resume auto"
             ) from error

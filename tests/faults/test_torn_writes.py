@@ -12,7 +12,7 @@ import pytest
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.sweep_runs import own_environment
 from tests.platform.sweep.examples import a_record
@@ -141,7 +141,7 @@ def test_a_record_that_does_not_fit_leaves_the_one_before(
 ) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
-    with pytest.raises(ResultsFolderError, match=r"can't be written.*run the command again"):
+    with pytest.raises(ValueError, match=r"can't be written.*run the command again"):
         folder.keep(a_record(reason="x" * (1 << 17)))
     assert list(folder.records().values()) == [a_record()]
     assert [path.name for path in (tmp_path / "trials").iterdir()] == ["0123456789abcdef.json"]

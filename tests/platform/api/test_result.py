@@ -15,7 +15,6 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.api.result import best_of, sweep_of, trial_table
 from labeldp.platform.records.results import (
     ResultsFolder,
-    ResultsFolderError,
     TrialRecord,
     read_results,
 )
@@ -54,9 +53,9 @@ def test_tables_and_the_ledger_are_read(folder: Path) -> None:
 
 def test_missing_files_and_trials_are_named(folder: Path) -> None:
     result = load(folder)
-    with pytest.raises(ResultsFolderError, match=r"report\.html does not exist yet"):
+    with pytest.raises(ValueError, match=r"report\.html does not exist yet"):
         result.report()
-    with pytest.raises(ResultsFolderError, match="begin with 'ffff'"):
+    with pytest.raises(ValueError, match="begin with 'ffff'"):
         result.model("ffff")
     with pytest.raises(ModelFileError, match="is not there"):
         result.model(result.best())

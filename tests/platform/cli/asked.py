@@ -29,9 +29,9 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return printed(lambda: main(list(arguments)))
 
 
-def swept(sweep: Sweep, *arguments: str, **runner: Any) -> tuple[int, str, str]:
+def swept(sweep: Sweep, *arguments: str) -> tuple[int, str, str]:
     """Run a sweep's own command line and return its exit code and what it printed."""
-    return printed(lambda: sweep_command.run(sweep, list(arguments), **runner))
+    return printed(lambda: sweep_command.run(sweep, list(arguments)))
 
 
 def answer(*arguments: str, code: int = 0) -> dict[str, Any]:

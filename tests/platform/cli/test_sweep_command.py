@@ -34,7 +34,9 @@ def ended(end: SweepOutcome | BaseException, *arguments: str) -> tuple[int, str,
             raise end
         return end
 
-    return swept(a_sweep(), *arguments, runner=runner)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_command, "_run", runner)
+        return swept(a_sweep(), *arguments)
 
 
 @pytest.mark.parametrize(

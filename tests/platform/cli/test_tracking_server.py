@@ -15,7 +15,7 @@ from mlflow.server.security_utils import is_allowed_host_header
 
 from labeldp.platform.cli import tracking_server
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri, links
+from labeldp.platform.records.tracking_address import default_uri, links
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -90,18 +90,18 @@ def test_servers_that_can_not_start_are_refused(
 ) -> None:
     failing = [sys.executable, "-c", "exit('no disk')"]
     monkeypatch.setattr(tracking_server, "_command", lambda uri, port: failing)
-    with pytest.raises(TrackingUnusable, match="ended with code 1, and its log is above"):
+    with pytest.raises(ValueError, match="ended with code 1, and its log is above"):
         tracking_server.serve(results=str(results))
     assert "no disk" in capfd.readouterr().err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(TrackingUnusable, match=f"port {port} can't be used"):
+        with pytest.raises(ValueError, match=f"port {port} can't be used"):
             tracking_server.serve(results=str(results), port=port)
-    with pytest.raises(TrackingUnusable, match="--port is 70000"):
+    with pytest.raises(ValueError, match="--port is 70000"):
         tracking_server.serve(results=str(results), port=70000)
-    with pytest.raises(TrackingUnusable, match="has no tracking store"):
+    with pytest.raises(ValueError, match="has no tracking store"):
         tracking_server.serve(results=str(results.parent))
 
 

@@ -25,7 +25,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.cli.reports import totals_of
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, SweepIdentity
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity
 from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     FolderLedger,
@@ -108,7 +108,7 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     found = read_folder(tmp_path / "mine")
     assert (found.sweep, found.fingerprint, found.identity.all_labels) == ("mine", "", None)
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
-    with pytest.raises(ResultsFolderError, match="holds no results"):
+    with pytest.raises(ValueError, match="holds no results"):
         read_folder(tmp_path)
     with pytest.raises(ValueError, match="no results folder"):
         account()

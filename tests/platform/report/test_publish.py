@@ -40,7 +40,7 @@ from labeldp.platform.report.publish import (
     search,
     write_folder,
 )
-from labeldp.platform.report.selection import NotPublishable, Reservation
+from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.configuration import (
     METHODS,
     AuditSettings,
@@ -253,7 +253,7 @@ def test_text_where_a_model_has_none_is_refused(part: str, tmp_path: Path) -> No
             facts[part]["pixels"] = {"mean": [SECRET], "std": [1.0]}
 
     damage(folder, plant)
-    with pytest.raises(NotPublishable, match=f"holds text in {part}") as refused:
+    with pytest.raises(ValueError, match=f"holds text in {part}") as refused:
         published(folder)
     assert SECRET not in str(refused.value)
 
@@ -265,13 +265,13 @@ OTHERS |= {"fingerprint": "e" * 64, "data_name": "own", "noise": "secure"}
 @pytest.mark.parametrize("fact", OTHERS)
 def test_another_trials_model_is_refused(fact: str, tmp_path: Path) -> None:
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0), **{fact: OTHERS[fact]})
-    with pytest.raises(NotPublishable, match="is not that of trial"):
+    with pytest.raises(ValueError, match="is not that of trial"):
         published(folder)
 
 
 def test_a_model_without_its_encoder_is_refused(tmp_path: Path) -> None:
     record = replace(a_record(epsilon=2.0), features=MADE.described())
-    with pytest.raises(NotPublishable, match="its features is another one"):
+    with pytest.raises(ValueError, match="its features is another one"):
         published(keep_a_model(tmp_path, record), record=record)
     folder = keep_a_model(tmp_path / "said", record, provenance=MADE)
     model = written(published(folder, record=record), tmp_path / "out")
@@ -281,7 +281,7 @@ def test_a_model_without_its_encoder_is_refused(tmp_path: Path) -> None:
 
 def test_a_cheaper_or_damaged_model_is_refused(tmp_path: Path) -> None:
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
-    with pytest.raises(NotPublishable, match=r"cost epsilon 2, and by the ledger .* cost 3"):
+    with pytest.raises(ValueError, match=r"cost epsilon 2, and by the ledger .* cost 3"):
         published(folder, cost=cost(3.0))
     (folder / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ModelFileError, match="SHA-256"):
@@ -444,7 +444,7 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
     model = load_model(place)
     classes = (text, *(model.origin.classes or ())[1:])
     replace(model, origin=replace(model.origin, classes=classes)).save(place)
-    with pytest.raises(NotPublishable, match=r"model/model\.json would contain") as refused:
+    with pytest.raises(ValueError, match=r"model/model\.json would contain") as refused:
         ask(results, tmp_path / "out")
     assert text not in str(refused.value) and not (tmp_path / "out").exists()
     assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False)["left_out"]
@@ -468,7 +468,7 @@ def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path
     results, out = tmp_path / "results", tmp_path / "out"
     a_folder(results, releases=[NoNoise(num_classes=10)], epsilon=math.inf)
     keep_a_model(results, a_record("0" * 16, epsilon=math.inf))
-    with pytest.raises(NotPublishable, match="--accept non-private"):
+    with pytest.raises(ValueError, match="--accept non-private"):
         ask(results, out, trial="0")
     assert not out.exists()
     done = ask(results, out, trial="0", accepted={Reservation.NON_PRIVATE})
@@ -535,12 +535,12 @@ def folder(tmp_path: Path) -> FolderLedger:
 def test_places_are_found_however_they_are_written(form: str, folder: FolderLedger) -> None:
     record = a_record(changes={"data.path": QUOTED, "data.label_column": "accuracy"})
     page = b"..." + form.encode() + b"..."
-    with pytest.raises(NotPublishable, match=r"would contain the value of data\.path") as refused:
+    with pytest.raises(ValueError, match=r"would contain the value of data\.path") as refused:
         search({"page": page}, folder=folder, records=[record])
     assert "ada" not in str(refused.value)
     search({"page": b"accuracy, own"}, folder=folder, records=[record])  # a word, not a place
     for value in folder.identity.of_the_owner.values():
-        with pytest.raises(NotPublishable):
+        with pytest.raises(ValueError):
             search({"page": value.encode()}, folder=folder, records=[])
 
 
@@ -556,7 +556,7 @@ def test_an_own_network_is_named(key: str, value: str, found: bool, folder: Fold
     record = a_record()
     record = replace(record, config={**record.config, key: value})
     files = {"model.json": json.dumps({"model": value}).encode()}
-    with pytest.raises(NotPublishable) if found else nullcontext():
+    with pytest.raises(ValueError) if found else nullcontext():
         search(files, folder=folder, records=[record])
 
 
@@ -575,7 +575,7 @@ def test_secrets_of_the_environment_are_looked_for(
 ) -> None:
     address = f"postgres://ada:{value}@db.example/labels"
     monkeypatch.setenv(name, address if name == "DATABASE_URL" else value)
-    with pytest.raises(NotPublishable, match=name) if found else nullcontext() as refused:
+    with pytest.raises(ValueError, match=name) if found else nullcontext() as refused:
         search({"page": b"a correct horse, correct-horse"}, folder=folder, records=[])
     assert refused is None or "horse" not in str(refused.value)
 
@@ -623,7 +623,7 @@ def test_a_record_against_the_ledger_is_refused(changed: str, sweep: Path, tmp_p
     metrics = {**record.metrics, "epsilon": 0.01}
     keys = record.release_keys if changed == "less" else []
     keep(sweep, record, metrics=metrics, release_keys=keys)
-    with pytest.raises(NotPublishable, match=r"states epsilon 0\.01|names no release"):
+    with pytest.raises(ValueError, match=r"states epsilon 0\.01|names no release"):
         public_report(sweep, to=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -645,5 +645,5 @@ def test_unpublishable_sweeps_have_no_public_page(sweep: Path, tmp_path: Path) -
     with pytest.raises(ValueError, match="nothing to publish"):
         public_report(tmp_path / "bare", to=tmp_path / "out")
     (sweep / "vault.db").unlink()
-    with pytest.raises(NotPublishable, match="is incomplete"):
+    with pytest.raises(ValueError, match="is incomplete"):
         public_report(sweep, to=tmp_path / "out")

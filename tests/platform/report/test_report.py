@@ -15,7 +15,7 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import TrackingUnusable, default_uri
+from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.card import audits_of, facts, public_card, run_card
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience, Total, read_folder
@@ -153,7 +153,7 @@ def test_bad_stores_are_refused(
         ("small", None, r"results/small/mlflow\.db does not exist"),
         ("small", default_uri(tmp_path / "nowhere"), r"file .*nowhere\S* does not exist"),
     ):
-        with pytest.raises(TrackingUnusable, match=words):
+        with pytest.raises(ValueError, match=words):
             report_experiment(experiment, tracking_uri=uri, out=out)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"can't be written .*--out DIR"):

@@ -14,7 +14,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
-from labeldp.platform.report.selection import BEST, NotPublishable, Reservation, selected
+from labeldp.platform.report.selection import BEST, Reservation, selected
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
@@ -107,10 +107,10 @@ def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> 
 def test_trials_without_privacy_or_end_need_confirmation(
     trial: str, needed: Reservation, words: str, sweep: FolderLedger
 ) -> None:
-    with pytest.raises(NotPublishable, match=f"{words}.*confirm it: --accept {needed.value}$"):
+    with pytest.raises(ValueError, match=f"{words}.*confirm it: --accept {needed.value}$"):
         selected(sweep, trial)
     others = frozenset(Reservation) - {needed}
-    with pytest.raises(NotPublishable):
+    with pytest.raises(ValueError):
         selected(sweep, trial, accepted=others)
     found = selected(sweep, trial, accepted={needed})
     assert found.record.hash == trial
@@ -120,7 +120,7 @@ def test_trials_without_privacy_or_end_need_confirmation(
 def test_seeded_noise_needs_confirmation_and_is_never_the_best(tmp_path: Path) -> None:
     a_folder(tmp_path, noise=SeededNoise(seed=7), changes={"noise.seed": 7}, epsilon=2.0)
     folder = read_folder(tmp_path)
-    with pytest.raises(NotPublishable, match=r"seed.*--accept seeded"):
+    with pytest.raises(ValueError, match=r"seed.*--accept seeded"):
         selected(folder, "0")
     assert selected(folder, "0", accepted={Reservation.SEEDED}).cost.epsilon == 2.0
     with pytest.raises(ValueError, match="noise without a seed"):
@@ -129,15 +129,15 @@ def test_seeded_noise_needs_confirmation_and_is_never_the_best(tmp_path: Path) -
 
 def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
     a_folder(tmp_path / "less", epsilon=1.0)
-    with pytest.raises(NotPublishable, match=r"states epsilon 1, and by the ledger .* cost 2"):
+    with pytest.raises(ValueError, match=r"states epsilon 1, and by the ledger .* cost 2"):
         selected(read_folder(tmp_path / "less"), "0")
     a_folder(tmp_path / "more", epsilon=3.0)
     assert selected(read_folder(tmp_path / "more"), "0").cost.epsilon == 3.0
     a_folder(tmp_path / "seeded", noise=SeededNoise(seed=7), epsilon=2.0)
-    with pytest.raises(NotPublishable, match="--accept seeded"):
+    with pytest.raises(ValueError, match="--accept seeded"):
         selected(read_folder(tmp_path / "seeded"), "0")
     (tmp_path / "more" / "vault.db").unlink()
-    with pytest.raises(NotPublishable, match="is incomplete"):
+    with pytest.raises(ValueError, match="is incomplete"):
         selected(read_folder(tmp_path / "more"), "0", accepted=frozenset(Reservation))
 
 
@@ -146,7 +146,7 @@ def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
     keep(sweep.path, sweep.records["1a"], release_keys=[])
     folder = read_folder(sweep.path)
     for named in ("1a", "0a"):  # as one of those that it is chosen among, too
-        with pytest.raises(NotPublishable, match="trial 1a names no release"):
+        with pytest.raises(ValueError, match="trial 1a names no release"):
             selected(folder, named)
 
 

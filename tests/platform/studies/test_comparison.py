@@ -249,7 +249,7 @@ def a_tree(root: Path, **last: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def test_pooling_the_halves_gives_what_the_whole_gave(tmp_path: Path) -> None:
     own, others = a_tree(tmp_path)
-    (row,) = compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95)
+    (row,) = compare(tmp_path, parts=PARTS, confidence=0.95)
     direct = memorization_interval_from_pairs(own, others, 0.95)
     for name, interval in (("paper", direct.paper), ("corrected", direct.corrected)):
         assert row[f"{name}_low"] == row[f"{name}_blocks_low"] == interval.epsilon_low > 0
@@ -261,7 +261,7 @@ def test_pooling_the_halves_gives_what_the_whole_gave(tmp_path: Path) -> None:
 
 def test_a_trial_that_failed_in_one_block_has_no_row(tmp_path: Path) -> None:
     a_tree(tmp_path, finished=False)
-    assert compare(tmp_path, sweep="small", parts=PARTS, confidence=0.95) == []
+    assert compare(tmp_path, parts=PARTS, confidence=0.95) == []
     assert "No trial finished" in table([])
 
 

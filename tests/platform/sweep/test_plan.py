@@ -14,7 +14,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
 from labeldp.mechanisms.pate.decisions import Decisions, events_of
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import (
     AshaStop,
     DataSettings,
@@ -120,7 +120,7 @@ def test_a_resumed_folder_is_planned_at_its_own_prices(tmp_path: Path) -> None:
     assert known.spoiled_labels == begun.audit.spoiled == 29 != new.spoiled_labels
     assert known.epsilon_total == stated(begun.cost.epsilon_total)
     (asked.results / "sweep.json").write_text('{"count_epsilon": "much"}')
-    with pytest.raises(ResultsFolderError, match="count_epsilon"):
+    with pytest.raises(ValueError, match="count_epsilon"):
         plan_of(small(), asked)
 
 
@@ -396,7 +396,7 @@ def test_hours_of_a_gpu_are_refused_without_one(
         started(sweep, asked)
     for smaller in ({"smoke": True}, {"preset": "home"}, {"on_processors": True}):
         assert plan_of(sweep, replace(asked, **smaller)).fits
-        assert started(sweep, replace(asked, **smaller)).total
+        assert started(sweep, replace(asked, **smaller)).cost.trials
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert plan_of(sweep, asked).fits
 

@@ -31,7 +31,7 @@ from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.recorder import Recorder
-from labeldp.platform.sweep.trial import Checkpoints, ModelNotKept
+from labeldp.platform.sweep.trial import Checkpoints
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_libraries import MADE
@@ -201,5 +201,5 @@ def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "write_model", full)
-    with pytest.raises(ModelNotKept, match=r"No space left.*models\.keep=false.*--resume auto"):
+    with pytest.raises(ValueError, match=r"No space left.*models\.keep=false.*--resume auto"):
         trial.keep_model(model)

@@ -10,7 +10,7 @@ import pytest
 
 from labeldp import load
 from labeldp.platform.cli.reports import totals_of
-from labeldp.platform.records.results import ResultsFolder, ResultsFolderError, TrialRecord
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.settings.configuration import (
     AshaStop,
@@ -161,7 +161,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     name = plan.searches[0].id
     for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({name: [[1.0]]})):
         path.write_text(content)
-        with pytest.raises(ResultsFolderError, match=r"search\.json is damaged"):
+        with pytest.raises(ValueError, match=r"search\.json is damaged"):
             a_book(path, plan)
 
 

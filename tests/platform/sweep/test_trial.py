@@ -17,7 +17,6 @@ from ray.tune.error import TuneError
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.platform.records.checkpoints import Keeper
-from labeldp.platform.records.results import ResultsFolderError
 from labeldp.platform.settings.configuration import (
     AshaStop,
     AuditSettings,
@@ -276,7 +275,7 @@ def recorder(**parts: Any) -> Recorder:
 
 def test_a_full_disk_is_reported_with_the_folder_and_the_fix() -> None:
     tuner: Any = SimpleNamespace(fit=failing(OSError("no space")))
-    with pytest.raises(ResultsFolderError, match=r"/results/small can't be .*\(no space\).*resume"):
+    with pytest.raises(ValueError, match=r"/results/small can't be .*\(no space\).*resume"):
         _fit(tuner, recorder())
 
 
