@@ -16,11 +16,11 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +73,8 @@ def _kinds(hint: str) -> frozenset[str]:
 
 def plain_fields(thing: Any) -> None:
     """Give a new dataclass the plain numbers of what it was made with (`plain`)."""
-    kind: Any = type(thing)
-    for name, hint in hints_of(kind).items():
-        object.__setattr__(thing, name, plain(getattr(thing, name), hint))
+    for entry in fields(thing):
+        object.__setattr__(thing, entry.name, plain(getattr(thing, entry.name), entry.type))
 
 
 def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result]:
@@ -91,14 +90,11 @@ def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result
     return called
 
 
-@cache
-def hints_of(kind: Any) -> dict[str, object]:
-    """Return the type of each field of a dataclass; as text where that names nothing known."""
-    try:
-        known = get_type_hints(kind)
-    except (NameError, TypeError, AttributeError):
-        known = {}
-    return {entry.name: known.get(entry.name, entry.type) for entry in fields(kind)}
+def blocks(rows: int, width: int, *, entries: int) -> Iterator[slice]:
+    """Yield slices of the rows of a matrix, of about so many entries: memory stays the same."""
+    height = max(1, entries // width)
+    for start in range(0, rows, height):
+        yield slice(start, start + height)
 
 
 def is_torch(values: object) -> bool:
@@ -270,6 +266,17 @@ def probabilities(
             f"sum {array[row].sum():.6g}; every row must hold probabilities that sum to 1"
         )
     return np.clip(array, 0.0, 1.0)
+
+
+def same_length(**lengths: int) -> None:
+    """Refuse inputs that belong together row by row and differ in their numbers of rows."""
+    (first, rows), *others = lengths.items()
+    for name, other in others:
+        if other != rows:
+            raise ValueError(
+                f"{first} has {rows} rows and {name} {other}; they belong together row by row, so "
+                "give as many of each"
+            )
 
 
 def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:

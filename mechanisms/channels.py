@@ -250,9 +250,7 @@ def _drawn(
     """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
     drawn = generator.integers(0, total, len(labels))
     chosen = np.empty(len(labels), dtype=np.int64)
-    rows = max(1, _BLOCK_ENTRIES // ends.shape[1])
-    for start in range(0, len(labels), rows):
-        block = slice(start, start + rows)
+    for block in _validate.blocks(len(labels), ends.shape[1], entries=_BLOCK_ENTRIES):
         chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
     return chosen
 

@@ -57,10 +57,7 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")
-        if len(groups) != len(exact):
-            raise ValueError(
-                f"clusters has {len(groups)} entries and labels {len(exact)}; every label needs one"
-            )
+        _validate.same_length(clusters=len(groups), labels=len(exact))
         num_clusters = int(groups.max()) + 1
         if num_clusters > len(exact):
             raise ValueError(

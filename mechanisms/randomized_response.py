@@ -169,9 +169,8 @@ class BitFlip(PurePerLabel):
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
-        rows = max(1, _BLOCK_ENTRIES // self.num_classes)
-        for start in range(0, len(exact), rows):  # the draws take eight times the space of bits
-            block = flipped[start : start + rows]
+        for rows in _validate.blocks(*flipped.shape, entries=_BLOCK_ENTRIES):
+            block = flipped[rows]
             block[:] = numpy_generator.random(block.shape) < self.flip_probability
         flipped[np.arange(len(exact)), exact] ^= 1
         return like(flipped, labels)

@@ -12,7 +12,6 @@ alone, so that the choice costs nothing; a label outside the k is replaced by on
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -69,7 +68,7 @@ class RRWithPrior(PureMechanism):
         """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
         checked = _check(prior)
         members = np.empty(checked.shape, dtype=bool)
-        for rows in _blocks(checked.shape):
+        for rows in _validate.blocks(*checked.shape, entries=_BLOCK_ENTRIES):
             members[rows] = self._members(checked[rows])
         return like(members, prior)
 
@@ -83,7 +82,7 @@ class RRWithPrior(PureMechanism):
         exact = labels_for(checked, labels, secret=True)
         numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
-        for rows in _blocks(checked.shape):
+        for rows in _validate.blocks(*checked.shape, entries=_BLOCK_ENTRIES):
             noisy[rows] = self._release_block(exact[rows], checked[rows], numpy_generator)
         return like(noisy, labels)
 
@@ -114,7 +113,7 @@ class RRWithPrior(PureMechanism):
         """k* and w_k* [N] of the paper: w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon)."""
         k = np.empty(len(prior), dtype=np.int64)
         kept = np.empty(len(prior))
-        for rows in _blocks(prior.shape):
+        for rows in _validate.blocks(*prior.shape, entries=_BLOCK_ENTRIES):
             k[rows], kept[rows], _ = self._best_block(prior[rows])
         return k, kept
 
@@ -176,20 +175,9 @@ def labels_for(
 ) -> NDArray[np.int64]:
     """Return labels, one for each row of a prior [N, K]."""
     exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
-    if len(exact) != len(prior):
-        raise ValueError(
-            f"{name} has {len(exact)} entries and prior {len(prior)} rows; "
-            "every label needs a row of its own"
-        )
+    _validate.same_length(prior=len(prior), **{name: len(exact)})
     return exact
 
 
 def _check(prior: Any) -> NDArray[np.float64]:
     return _validate.probabilities(prior, name="prior")
-
-
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of rows of a matrix [N, K], so that memory does not grow with N."""
-    rows = max(1, _BLOCK_ENTRIES // shape[1])
-    for start in range(0, shape[0], rows):
-        yield slice(start, start + rows)

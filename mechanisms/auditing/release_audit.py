@@ -95,11 +95,7 @@ def audit_release(
     `delta`, which is above 0 for Gaussian noise; each bound exceeds the true epsilon with
     probability at most 1 - confidence.
     """
-    if len(values) != coins.coins.size:
-        raise ValueError(
-            f"values has {len(values)} rows for {coins.coins.size} canaries; pass what was "
-            "released of the canaries, one row each"
-        )
+    _validate.same_length(values=len(values), canaries=coins.coins.size)
     family = mechanism.family
     if family is None:
         raise ValueError(f"{type(mechanism).__name__} has no family of noise to audit it in")

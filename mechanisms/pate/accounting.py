@@ -210,10 +210,7 @@ def confident_gnmax_costs(
         log_p = log_probability_answered_per_class(compared, threshold, sigma1)
     else:
         log_p = log_probability_answered(compared, threshold, sigma1)
-    if len(log_p) != len(checked):
-        raise ValueError(
-            f"check_counts has {len(log_p)} rows, votes {len(checked)}; they are the same queries"
-        )
+    _validate.same_length(check_counts=len(log_p), votes=len(checked))
     answer = gnmax_costs(checked, noise_std=sigma2, accounting=accounting).answer
     curves: RenyiCurves | TabulatedCurves
     index = np.zeros(len(log_p), dtype=np.intp)

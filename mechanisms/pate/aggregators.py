@@ -349,11 +349,7 @@ def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Flo
     scores = _validate.probabilities(
         student_scores, name="student_scores", num_classes=votes.shape[1]
     )
-    if len(scores) != len(votes):
-        raise ValueError(
-            f"student_scores has {len(scores)} rows, votes {len(votes)}; the student scores every "
-            "query"
-        )
+    _validate.same_length(student_scores=len(scores), votes=len(votes))
     teachers = int(votes[0].sum())
     return votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
 

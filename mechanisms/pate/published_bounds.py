@@ -79,9 +79,8 @@ def checked_orders(orders: ArrayLike) -> Floats:
 
 def checked_noise(**values: float) -> None:
     """Refuse noise that is not a number, not above 0, or beyond what doubles can square."""
-    for name, value in values.items():
-        _validate.positive(infinity=False, **{name: value})
-        _validate.between(1e-100, 1e100, **{name: value})
+    _validate.positive(infinity=False, **values)
+    _validate.between(1e-100, 1e100, **values)
 
 
 def sorted_gaps(votes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -125,16 +124,10 @@ def laplace_tail(scale: float) -> Callable[[Floats], Floats]:
     return lambda gap: np.log((2 + gap / scale) / 4) - gap / scale
 
 
-def _chunks(array: NDArray[Any]) -> Iterator[slice]:
-    height = max(1, _CHUNK_ENTRIES // array.shape[1])
-    for start in range(0, len(array), height):
-        yield slice(start, start + height)
-
-
 def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
     checked = checked_votes(votes)
     result = np.empty(len(checked))
-    for rows in _chunks(checked):
+    for rows in _validate.blocks(*checked.shape, entries=_CHUNK_ENTRIES):
         result[rows] = union_bound(sorted_gaps(checked[rows]), log_tail)
     return result
 
@@ -173,7 +166,7 @@ def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: flo
     _validate.non_negative(threshold=threshold)
     counts = checked_counts(votes)
     result = np.empty(len(counts))
-    for rows in _chunks(counts):
+    for rows in _validate.blocks(*counts.shape, entries=_CHUNK_ENTRIES):
         below = log_ndtr((threshold - counts[rows]) / sigma1).sum(axis=1)
         result[rows] = log1mexp(np.minimum(below, 0.0))
     return result
@@ -216,8 +209,7 @@ class RenyiCurves:
         gap = self.tail - self.head
         height = max(1, _BLOCK_ENTRIES // len(orders))
         buffer = np.empty((height, len(orders)))
-        for start in range(0, len(self), height):
-            rows = slice(start, min(start + height, len(self)))
+        for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
             counts = below[rows]
             widest, narrowest = int(counts.max()), int(counts.min())
             values = buffer[: len(counts), :widest]

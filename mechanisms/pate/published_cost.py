@@ -255,9 +255,8 @@ def local_sensitivity_gnmax(
     price = AnswerPrice(noise_std=noise_std, num_classes=counts.shape[1], order=order)
     counts = -np.sort(-counts, axis=1)
     result = np.empty((len(counts), num_teachers))
-    height = max(1, _DISTANCE_ENTRIES // (num_teachers + counts.shape[1]))
-    for start in range(0, len(counts), height):
-        rows = slice(start, start + height)
+    width = num_teachers + counts.shape[1]
+    for rows in _validate.blocks(len(counts), width, entries=_DISTANCE_ENTRIES):
         path = _log_q_by_distance(counts[rows], num_teachers, price)
         known = ~np.isnan(path)
         part = result[rows]
@@ -439,9 +438,7 @@ def cost_of_answers(
     descending = -np.sort(-votes.astype(np.int64), axis=1)
     histograms, multiplicity = np.unique(descending, axis=0, return_counts=True)
     rdp = float(multiplicity @ price.price(log_q_gaussian(histograms, price.noise_std)))
-    height = max(1, _DISTANCE_ENTRIES // num_teachers)
-    for start in range(0, len(histograms), height):
-        rows = slice(start, start + height)
+    for rows in _validate.blocks(len(histograms), num_teachers, entries=_DISTANCE_ENTRIES):
         sensitivity += multiplicity[rows] @ local_sensitivity_gnmax(
             histograms[rows], num_teachers, price.noise_std, price.order
         )
