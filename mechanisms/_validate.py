@@ -290,11 +290,11 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
         ...
     ValueError: votes row 1 sums to 3, row 0 to 4; every teacher casts exactly one vote per query
     """
-    array = _votes_matrix(votes, name)
-    _refuse_row((array < 0).any(axis=1), array, name, "holds a negative count")
+    array = counts_matrix(votes, name)
+    refuse_entries((array < 0).any(axis=1), array, name, "no count may be negative")
     if not np.issubdtype(array.dtype, np.integer):
         fractional = (array != np.floor(array)).any(axis=1)
-        _refuse_row(fractional, array, name, "holds a fractional count; every vote is whole")
+        refuse_entries(fractional, array, name, "no count may be fractional: every vote is whole")
         if array.max() > 2**53:
             raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
         array = array.astype(np.int64)
@@ -316,7 +316,7 @@ def checked_counts(counts: Any) -> NDArray[Any]:
     Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
     fractional and negative.
     """
-    array = _votes_matrix(counts, "votes")
+    array = counts_matrix(counts, "votes")
     return checked_votes(array) if np.issubdtype(array.dtype, np.integer) else array
 
 
@@ -331,7 +331,8 @@ def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _votes_matrix(values: Any, name: str) -> NDArray[Any]:
+def counts_matrix(values: Any, name: str) -> NDArray[Any]:
+    """Return counts by query and class [N, K], whole or not, finite; or raise a ValueError."""
     array = as_numpy(values)
     kind = array.dtype
     if kind == np.bool_ or not np.issubdtype(kind, np.number) or np.iscomplexobj(array):
@@ -339,19 +340,24 @@ def _votes_matrix(values: Any, name: str) -> NDArray[Any]:
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}; it must be [N, K], a row per query and a column per "
-            "class (a single query is votes[None, :])"
+            f"class (a single query is {name}[None, :])"
         )
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty; at least one query is needed")
     if array.shape[1] < 2:
-        raise ValueError(f"{name} has {array.shape[1]} class; a vote needs at least two")
+        raise ValueError(f"{name} has {array.shape[1]} class; at least two are needed")
     if not np.issubdtype(kind, np.integer):
-        _refuse_row(~np.isfinite(array).all(axis=1), array, name, "holds NaN or infinity")
+        missing = ~np.isfinite(array).all(axis=1)
+        refuse_entries(missing, array, name, "no count may be NaN or infinite")
     return array
 
 
-def _refuse_row(bad: Any, array: NDArray[Any], name: str, reason: str) -> None:
+def refuse_entries(bad: Any, array: NDArray[Any], name: str, rule: str) -> None:
+    """Name the first entry [N], or row [N, K], that is `bad` [N], and the rule that it breaks."""
     if bad.any():
-        row = int(bad.argmax())
-        shown = np.array2string(array[row], precision=6, threshold=8)
-        raise ValueError(f"{name} row {row} {reason}: {shown}")
+        place = int(bad.argmax())
+        where, shown = f"{name}[{place}]", str(array[place])
+        if array.ndim > 1:
+            where = f"{name} row {place}"
+            shown = np.array2string(array[place], precision=6, threshold=8)
+        raise ValueError(f"{where} is {shown}; {rule}")

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, is_torch, like
+from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
 from labeldp.mechanisms.label_channels import (
     Agreement,
@@ -191,12 +191,9 @@ class BitFlip(PurePerLabel):
             )
         if is_torch(bits) and bits.device.type != "cpu":
             return  # looking at the values would make every step wait for the device
-        wrong = (bits != 0) & (bits != 1)
-        if wrong.any():
-            rows = np.flatnonzero(np.asarray(wrong).any(axis=1))
-            raise ValueError(
-                f"bits row {rows[0]} is {np.asarray(bits)[rows[0]]}; every entry must be 0 or 1"
-            )
+        array = as_numpy(bits)
+        wrong = ((array != 0) & (array != 1)).any(axis=1)
+        _validate.refuse_entries(wrong, array, "bits", "every entry must be 0 or 1")
 
 
 @dataclass(frozen=True, kw_only=True)

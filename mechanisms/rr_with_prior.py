@@ -39,13 +39,8 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"logits has shape {values.shape}; it must be [N, K], neither of them 0")
     top = values.max(axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(top[:, 0]))
-    if bad.size:
-        row = int(bad[0])
-        raise ValueError(
-            f"logits row {row} is {np.array2string(values[row], precision=4, threshold=8)}; it "
-            "must not hold NaN or +inf, and at least one class must be above -inf"
-        )
+    rule = "it must not hold NaN or +inf, and at least one class must be above -inf"
+    _validate.refuse_entries(~np.isfinite(top[:, 0]), values, "logits", rule)
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
         weights = np.exp((values - top) / temperature)
     return like(weights / weights.sum(axis=1, keepdims=True), logits)

@@ -45,7 +45,6 @@ from labeldp.mechanisms.pate.published_bounds import (
     RenyiCurves,
     checked_noise,
     checked_orders,
-    distinct,
     gaussian_curves,
     laplace_curves,
     log_probability_answered,
@@ -175,13 +174,13 @@ def gnmax_costs(
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
         return _always_answered(*exact_answers(checked_votes(votes), noise_std))
-    values, index = distinct(log_q_gaussian(votes, noise_std))
+    values, index = np.unique(log_q_gaussian(votes, noise_std), return_inverse=True)
     return _always_answered(gaussian_curves(values, noise_std), index)
 
 
 def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
     """Costs of LNMax, which answers every query with Laplace noise on every count."""
-    values, index = distinct(log_q_laplace(votes, scale))
+    values, index = np.unique(log_q_laplace(votes, scale), return_inverse=True)
     return _always_answered(laplace_curves(values, scale), index)
 
 
@@ -220,7 +219,7 @@ def confident_gnmax_costs(
         case CheckNoise.PER_CLASS, _:
             curves = TabulatedCurves(1, lambda orders: decision_rdp_gnmax(sigma1, orders)[None])
         case _, Accounting.COUNTS:
-            values, index = distinct(log_surprise(log_p))
+            values, index = np.unique(log_surprise(log_p), return_inverse=True)
             curves = gaussian_curves(values, math.sqrt(2) * sigma1)
         case _:
             curves, index = exact_checks(checked_counts(compared), threshold, sigma1)

@@ -65,9 +65,7 @@ def _row(values: ArrayLike, name: str, good: Callable[[Floats], Any], rule: str)
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be a row of at least one number")
-    bad = np.flatnonzero(~good(array))
-    if bad.size:
-        raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}; {rule}")
+    _validate.refuse_entries(~good(array), array, name, rule)
     return array
 
 
@@ -300,12 +298,6 @@ def log_surprise(log_p: Floats) -> Floats:
     return np.minimum(log_p, np.log(rarer))
 
 
-def distinct(log_q: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the different values, ascending [U], and where each query's is [N]."""
-    values, index = np.unique(log_q, return_inverse=True)
-    return values, index
-
-
 def _log_probability(values: ArrayLike, name: str) -> Floats:
     return _row(values, name, lambda each: each <= 0, "the log of a probability is 0 or below")
 
@@ -321,7 +313,7 @@ def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_gaussian`.
     """
     checked_noise(noise_std=noise_std)
-    values, index = distinct(_log_probability(log_q, "log_q"))
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
     return _every_row(gaussian_curves(values, noise_std), index, orders)
 
 
@@ -333,7 +325,7 @@ def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
     `log_probability_answered`.
     """
     checked_noise(sigma1=sigma1)
-    values, index = distinct(log_surprise(_log_probability(log_p, "log_p")))
+    values, index = np.unique(log_surprise(_log_probability(log_p, "log_p")), return_inverse=True)
     return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, orders)
 
 
@@ -343,5 +335,5 @@ def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_laplace`; one answer is 2/scale-DP.
     """
     checked_noise(scale=scale)
-    values, index = distinct(_log_probability(log_q, "log_q"))
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
     return _every_row(laplace_curves(values, scale), index, orders)

@@ -553,11 +553,9 @@ def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
         raise ValueError(
             f"ls_by_distance has shape {array.shape}; it must be [D], an entry per distance"
         )
-    bad = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
-    if bad.size:
-        raise ValueError(
-            f"ls_by_distance[{bad[0]}] is {array[bad[0]]}; a sensitivity is finite, 0 or above"
-        )
+    good = (array >= 0) & np.isfinite(array)
+    rule = "a sensitivity is finite, 0 or above"
+    _validate.refuse_entries(~good, array, "ls_by_distance", rule)
     with np.errstate(divide="ignore"):
         return float((np.log(array) - beta * np.arange(array.size)).max())
 

@@ -217,23 +217,12 @@ def _log_evidence(
 
 
 def _check_counts(counts: Any) -> Floats:
-    array = as_numpy(counts)
-    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
-        raise ValueError(
-            f"counts has shape {array.shape}; it must be [N, K], answers by class, a row for each "
-            "input and at least 2 classes (a single input is counts[None, :])"
-        )
-    values = array.astype(np.float64)
-    whole = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
-    if not whole.all():
-        row, column = (int(index) for index in np.argwhere(~whole)[0])
-        raise ValueError(
-            f"counts[{row}, {column}] is {array[row, column]}; it must be a whole number of "
-            "answers, 0 or above"
-        )
-    empty = np.flatnonzero(values.sum(axis=1) == 0)
-    if empty.size:
-        raise ValueError(f"counts row {empty[0]} holds no answer; leave out inputs never answered")
+    values = _validate.counts_matrix(counts, "counts").astype(np.float64)
+    bad = ((values < 0) | (values != np.floor(values))).any(axis=1)
+    rule = "its entries must be whole numbers of answers, 0 or above"
+    _validate.refuse_entries(bad, values, "counts", rule)
+    empty = values.sum(axis=1) == 0
+    _validate.refuse_entries(empty, values, "counts", "leave out inputs that were never answered")
     return values
 
 

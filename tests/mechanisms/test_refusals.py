@@ -413,8 +413,8 @@ OF_VOTES: list[Row] = [
     (partial(COSTS.head, queries=2), {"queries": 3}, "queries is 3"),
     *out_of_range(partial(COSTS.until, max_answers=2), max_answers=[0]),
     (partial(COSTS.until, max_answers=2), {"max_answers": 3}, "max_answers is 3, but there are"),
-    (EXACT_ANSWERS, {"votes": [[0.5, 0.5]]}, "votes row 0 holds a fractional"),
-    (EXACT_CHECKS, {"votes": [[NAN, 1]]}, "votes row 0 holds NaN"),
+    (EXACT_ANSWERS, {"votes": [[0.5, 0.5]]}, "votes row 0 is .*fractional"),
+    (EXACT_CHECKS, {"votes": [[NAN, 1]]}, "votes row 0 is .*NaN"),
     *(
         (call, {"orders": [2.0, order]}, "order")
         for call in (CHECKS, EXACT_CHECKS, ANSWERS, EXACT_ANSWERS)
@@ -474,9 +474,9 @@ OF_VOTES: list[Row] = [
     *out_of_range(NEIGHBORS, queries_per_label=[0]),
     (ANSWERED, {"votes": VOTES}, "votes has 2 rows; 1 queries were declared"),
     (FOUND, {"counts": [60, 40, 20]}, r"counts has shape \(3,\)"),
-    (FOUND, {"counts": [[1, 2, 3], [1, 2, -1]]}, r"counts\[1, 2\] is -1"),
-    (FOUND, {"counts": [[0.5, 0.5]]}, r"counts\[0, 0\] is 0.5"),
-    (FOUND, {"counts": [[1, 2, 3], [0, 0, 0]]}, "counts row 1 holds no answer"),
+    (FOUND, {"counts": [[1, 2, 3], [1, 2, -1]]}, "counts row 1 is .*-1"),
+    (FOUND, {"counts": [[0.5, 0.5]]}, "counts row 0 is .*0.5"),
+    (FOUND, {"counts": [[1, 2, 3], [0, 0, 0]]}, "counts row 1 is .*never answered"),
     *out_of_range(
         FOUND,
         partial(fit_concentration, counts=[[3, 1]], noise_std=3.0, num_teachers=4),
@@ -558,7 +558,7 @@ OF_MOMENTS = partial(
 )
 AUDITS: list[Row] = [
     (DRAW, {"num_canaries": 4}, "4 canaries are requested, but there are 3 examples"),
-    (DRAW, {"num_classes": 1}, "at least 2 classes"),
+    (DRAW, {"num_classes": 1}, "num_classes is 1; it must be at least 2"),
     (DRAW, {"num_classes": 2}, r"labels\[2\] is not one of"),
     *out_of_range(DRAW, seed=[2**32], num_canaries=[0]),
     (BLOCKS, {"labels": np.repeat(LABELS, 14), "num_blocks": 2, "num_canaries": 20}, "without ov"),
