@@ -57,11 +57,11 @@ class RRWithPrior(PureMechanism):
 
     def top_k(self, prior: AnyArray) -> AnyArray:
         """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""
-        return like(self._best(_check(prior))[0], prior)
+        return like(self._best(_validate.probabilities(prior, name="prior"))[0], prior)
 
     def outputs(self, prior: AnyArray) -> AnyArray:
         """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         members = np.empty(checked.shape, dtype=bool)
         for rows in _validate.blocks(*checked.shape, entries=_BLOCK_ENTRIES):
             members[rows] = self._members(checked[rows])
@@ -69,11 +69,11 @@ class RRWithPrior(PureMechanism):
 
     def keep_probability(self, prior: AnyArray) -> AnyArray:
         """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
-        return like(self._best(_check(prior))[1], prior)
+        return like(self._best(_validate.probabilities(prior, name="prior"))[1], prior)
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels [N] once; the prior [N, K] must be made without these labels."""
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         exact = labels_for(checked, labels, secret=True)
         numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
@@ -87,7 +87,7 @@ class RRWithPrior(PureMechanism):
         `prior` is the one that they were released with; a label that it makes impossible is
         refused.
         """
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         seen = labels_for(checked, noisy, name="noisy")
         members = self.outputs(checked)
         k = members.sum(axis=1)
@@ -172,7 +172,3 @@ def labels_for(
     exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
     _validate.same_length(prior=len(prior), **{name: len(exact)})
     return exact
-
-
-def _check(prior: Any) -> NDArray[np.float64]:
-    return _validate.probabilities(prior, name="prior")

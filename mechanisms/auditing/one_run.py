@@ -418,8 +418,7 @@ class GaussianCurve:
 
         def excess(log_separation: float) -> float:
             multiplier = math.exp(-log_separation)
-            log_delta = log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon)
-            return max(log_delta, -1e300) - target
+            return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
 
         separation = math.exp(brentq(excess, -20.0, 5.0, xtol=1e-12))
         return lambda right: float(ndtr(ndtri(right) - separation))

@@ -329,17 +329,18 @@ class AnsweringService:
         return label
 
 
-@dataclass(frozen=True, kw_only=True)
-class VoteBudget:
-    """Budget of an attacker for one input: a Confident-GNMax service, epsilon and delta.
-
-    `threshold` and `sigma1` are those of the check.
-    """
-
-    threshold: float
-    sigma1: float
-    epsilon: float
-    delta: float
+def counted_answers(
+    votes: NDArray[Any],
+    *,
+    noise_std: float,
+    answers: ArrayLike,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw GNMax's answers to votes [N, K], so many to each row, counted by class [N, K]."""
+    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
+    numbers = np.broadcast_to(answers, len(votes))
+    drawn = zip(numbers, chances, strict=True)
+    return np.stack([generator.multinomial(number, each / each.sum()) for number, each in drawn])
 
 
 def measure_reconstruction(
@@ -347,32 +348,21 @@ def measure_reconstruction(
     *,
     noise_std: float,
     generator: np.random.Generator,
-    answers: int = 0,
-    budget: VoteBudget | None = None,
+    answers: ArrayLike,
     repeats: int = 5,
 ) -> dict[str, float]:
-    """Attack histograms [N, K], by a number of answers about each or as a budget allows.
+    """Attack histograms [N, K], by a number of answers about each; by one at least.
 
-    A budget is spent at data-dependent, expected costs, as in the paper. Each input is attacked
-    `repeats` times. Returns means: the number of answers, the error by maximum likelihood and with
-    a prior learned from all inputs, and the milliseconds for one input, by maximum likelihood.
+    Each input is attacked `repeats` times. Returns means: the number of answers, the error by
+    maximum likelihood and with a prior learned from all inputs, and the milliseconds for one input,
+    by maximum likelihood.
     """
     teachers = int(checked_votes(votes)[0].sum())
-    numbers = [answers] * len(votes)
-    if budget is not None:
-        service = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
-        numbers = [
-            queries_within_budget(row, service, epsilon=budget.epsilon, delta=budget.delta)
-            for row in votes
-        ]
-    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
+    numbers = np.asarray(answers)
     errors, with_prior, seconds = [], [], 0.0
     for _ in range(repeats):
-        counts = np.stack(
-            [
-                generator.multinomial(max(1, number), chance / chance.sum())
-                for number, chance in zip(numbers, chances, strict=True)
-            ]
+        counts = counted_answers(
+            votes, noise_std=noise_std, answers=np.maximum(numbers, 1), generator=generator
         )
         started = time.perf_counter()
         found = reconstruct(counts, noise_std, teachers)
@@ -383,7 +373,7 @@ def measure_reconstruction(
         with_prior.append(error_rate(learned, votes).mean())
     return {
         "noise_std": noise_std,
-        "answers": float(np.mean(numbers)),
+        "answers": float(numbers.mean()),
         "error": float(np.mean(errors)),
         "error_with_prior": float(np.mean(with_prior)),
         "milliseconds": 1000 * seconds / (repeats * len(votes)),
