@@ -310,6 +310,16 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
     return array
 
 
+def enough_queries(max_answers: int, queries: int) -> None:
+    """Refuse more answers than there are queries, and less than one."""
+    whole(minimum=1, max_answers=max_answers)
+    if max_answers > queries:
+        raise ValueError(
+            f"max_answers is {max_answers}, but there are only {queries} queries; request fewer "
+            "answers, or let teachers vote on more queries"
+        )
+
+
 def checked_counts(counts: Any) -> NDArray[Any]:
     """Return the counts that a threshold is compared with [N, K].
 

@@ -158,11 +158,7 @@ class QueryCosts:
         """Costs of the first queries of which so many answers are expected; all if of none."""
         if max_answers is None:
             return self
-        _validate.whole(minimum=1, max_answers=max_answers)
-        if max_answers > len(self):
-            raise ValueError(
-                f"max_answers is {max_answers}, but there are only {len(self)} queries"
-            )
+        _validate.enough_queries(max_answers, len(self))
         stop = int(np.searchsorted(np.cumsum(self._paid(None)), max_answers))
         return self.head(min(stop + 1, len(self)))
 

@@ -179,12 +179,7 @@ class _Aggregator(ABC):
         public = self._public(counts, student_scores)
         num_queries, num_classes = counts.shape
         wanted = num_queries if max_answers is None else max_answers
-        _validate.whole(minimum=1, max_answers=wanted)
-        if wanted > num_queries:
-            raise ValueError(
-                f"max_answers is {wanted}, but there are only {num_queries} queries; request "
-                "fewer answers or vote on more queries"
-            )
+        _validate.enough_queries(wanted, num_queries)
         labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
         by_teachers = np.zeros(num_queries, dtype=np.bool_)
         given = checked = 0

@@ -81,15 +81,6 @@ def checked_noise(**values: float) -> None:
     _validate.between(1e-100, 1e100, **values)
 
 
-def sorted_gaps(votes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Votes of every other class behind the leader's [N, K-1], the widest gap first.
-
-    Sorting makes equal histograms equal to the last bit, so that they are priced once.
-    """
-    ascending = np.sort(votes, axis=1).astype(np.int64)
-    return ascending[:, -1:] - ascending[:, :-1]
-
-
 def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -> Floats:
     """Log of the sum over classes of exp(log_tail(gap)) [N], at most that of a uniform guess."""
     num_classes = gaps.shape[1] + 1
@@ -111,22 +102,14 @@ def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -
     return np.minimum(result, math.log1p(-1 / num_classes))
 
 
-def gaussian_tail(noise_std: float) -> Callable[[Floats], Floats]:
-    """Log probability that two Gaussian noises of `noise_std` make up for a gap."""
-    factor = -1 / (math.sqrt(2) * noise_std)
-    return lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64)
-
-
-def laplace_tail(scale: float) -> Callable[[Floats], Floats]:
-    """Log probability that two Laplace noises of `scale` make up for a gap."""
-    return lambda gap: np.log((2 + gap / scale) / 4) - gap / scale
-
-
 def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
+    """Union bound [N], by the log probability that the noise of two counts makes up for a gap."""
     checked = checked_votes(votes)
     result = np.empty(len(checked))
     for rows in _validate.blocks(*checked.shape, entries=_CHUNK_ENTRIES):
-        result[rows] = union_bound(sorted_gaps(checked[rows]), log_tail)
+        # Sorting makes equal histograms equal to the last bit, so that they are priced once.
+        ascending = np.sort(checked[rows], axis=1).astype(np.int64)
+        result[rows] = union_bound(ascending[:, -1:] - ascending[:, :-1], log_tail)
     return result
 
 
@@ -137,13 +120,14 @@ def log_q_gaussian(votes: Any, noise_std: float) -> Floats:
     1/K (PATE 2018, Proposition 7).
     """
     checked_noise(noise_std=noise_std)
-    return _log_q(votes, gaussian_tail(noise_std))
+    factor = -1 / (math.sqrt(2) * noise_std)
+    return _log_q(votes, lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64))
 
 
 def log_q_laplace(votes: Any, scale: float) -> Floats:
     """The same for LNMax with Laplace noise of `scale` (PATE 2017, Lemma 4) [N]."""
     checked_noise(scale=scale)
-    return _log_q(votes, laplace_tail(scale))
+    return _log_q(votes, lambda gap: np.log((2 + gap / scale) / 4) - gap / scale)
 
 
 def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Floats:

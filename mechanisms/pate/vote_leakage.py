@@ -282,38 +282,28 @@ def exact_fingerprint(features: NDArray[Any]) -> bytes:
     return bytes.fromhex(array_digest(features))
 
 
+@dataclass(kw_only=True, eq=False)
 class AnsweringService:
-    """Answers questions about inputs from an ensemble's votes, behind one defense.
+    """Answers questions about inputs from an ensemble's votes, behind one defense."""
 
-    `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
-    """
-
-    def __init__(
-        self,
-        *,
-        vote: Callable[[NDArray[Any]], NDArray[Any]],
-        aggregator: Aggregator,
-        defense: Defense,
-        generator: np.random.Generator,
-        fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,
-    ) -> None:
-        self._vote = vote
-        self._aggregator = aggregator
-        self._defense = defense
-        self._generator = generator
-        self._fingerprint = fingerprint
-        self._earlier: defaultdict[bytes, list[int]] = defaultdict(list)
-        #: Number of different noise draws: what the privacy budget must pay for.
-        self.drawn = 0
+    vote: Callable[[NDArray[Any]], NDArray[Any]]  # features [N, ...] to votes [N, K]
+    aggregator: Aggregator
+    defense: Defense
+    generator: np.random.Generator
+    fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint  # recognizes an input
+    drawn: int = field(default=0, init=False)  # different noise draws, which a budget must pay for
+    _earlier: defaultdict[bytes, list[int]] = field(
+        default_factory=lambda: defaultdict(list), init=False, repr=False
+    )
 
     def answer(self, features: Array) -> NDArray[np.int64]:
         """Answer questions [N, ...] in order; labels [N], -1 without an answer."""
         inputs = as_numpy(features)
-        answers = zip(map(self._fingerprint, inputs), self._vote(inputs), strict=True)
+        answers = zip(map(self.fingerprint, inputs), self.vote(inputs), strict=True)
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier, defense, noise = self._earlier[fingerprint], self._defense, self._generator
+        earlier, defense, noise = self._earlier[fingerprint], self.defense, self.generator
         if defense.limit is not None and len(earlier) >= defense.limit:
             label = NO_ANSWER
         elif defense.cached and earlier:
@@ -324,7 +314,7 @@ class AnsweringService:
                 noise = cryptographic_generator(digest[:KEY_BYTES])
             if defense.key is None or not earlier:  # keyed noise is drawn once
                 self.drawn += 1
-            label = int(self._aggregator.answer(votes[None], generator=noise)[0])
+            label = int(self.aggregator.answer(votes[None], generator=noise)[0])
         earlier.append(label)
         return label
 
