@@ -77,20 +77,19 @@ def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
     counts = np.empty(
         (queries, num_classes), dtype=np.int16 if teachers <= np.iinfo(np.int16).max else np.int32
     )
-    step = max(1, _CHUNK // teachers)
-    for start in range(0, queries, step):
-        part = array[:, start : start + step]
+    for columns in _validate.blocks(queries, teachers, entries=_CHUNK):
+        part = array[:, columns]
         if part.min() < 0 or part.max() >= num_classes:
             teacher, query = np.argwhere((part < 0) | (part >= num_classes))[0]
             raise ValueError(
                 f"teacher {teacher} votes for class {part[teacher, query]} on query "
-                f"{start + query}; with {num_classes} classes votes must lie in "
+                f"{columns.start + query}; with {num_classes} classes votes must lie in "
                 f"0..{num_classes - 1}"
             )
         width = part.shape[1]
         counters = part + np.arange(width) * num_classes
         totals = np.bincount(counters.ravel(), minlength=width * num_classes)
-        counts[start : start + width] = totals.reshape(width, num_classes)
+        counts[columns] = totals.reshape(width, num_classes)
     return counts
 
 

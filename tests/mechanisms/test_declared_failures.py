@@ -57,6 +57,7 @@ NO_MECHANISMS = {
     "mechanisms.release_store.Charge": "a line of the ledger, with the failures that were charged",
     "trainers.settings.trainer.PlannedCharge": "a plan, with the failures that its mechanism declares",
     "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
+    "platform.vault.witness.Line": "a line of a ledger, as its witness knows it",
     "mechanisms.accounting.PureMechanism": "what pure mechanisms have in common",
     "mechanisms.accounting.GaussianMechanism": "what two mechanisms have in common",
     "mechanisms.label_channels.PurePerLabel": "what three mechanisms have in common",
