@@ -55,7 +55,7 @@ class Declared(Undeclared):
 #: Dataclasses with an `event` that release nothing, and what they are.
 NO_MECHANISMS = {
     "mechanisms.release_store.Charge": "a line of the ledger, with the failures that were charged",
-    "trainers.settings.trainer.PlannedCharge": "a plan, with the failures that its mechanism declares",
+    "trainers.settings.trainer.PlannedCharge": "a plan, with what its mechanism declares",
     "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
     "platform.vault.witness.Line": "a line of a ledger, as its witness knows it",
     "mechanisms.accounting.PureMechanism": "what pure mechanisms have in common",

@@ -99,9 +99,9 @@ def test_counts_less_a_guess_may_be_fractional_and_negative() -> None:
     assert checked_counts(counts).tolist() == counts
     halves = np.array([[0.5, -0.5], [1.5, -1.5], [2.4, 0.0]])
     assert whole_maximum(halves).tolist() == [1, 2, 2]
-    with pytest.raises(ValueError, match="row 0 is .*negative"):
+    with pytest.raises(ValueError, match=r"row 0 is .*negative"):
         checked_counts([[3, -3]])
-    with pytest.raises(ValueError, match="row 1 is .*NaN"):
+    with pytest.raises(ValueError, match=r"row 1 is .*NaN"):
         checked_counts([[0.5, 0.5], [np.nan, 0.0]])
 
 
