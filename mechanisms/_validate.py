@@ -16,11 +16,11 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union, get_type_hints
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +73,8 @@ def _kinds(hint: str) -> frozenset[str]:
 
 def plain_fields(thing: Any) -> None:
     """Give a new dataclass the plain numbers of what it was made with (`plain`)."""
-    kind: Any = type(thing)
-    for name, hint in hints_of(kind).items():
-        object.__setattr__(thing, name, plain(getattr(thing, name), hint))
+    for entry in fields(thing):
+        object.__setattr__(thing, entry.name, plain(getattr(thing, entry.name), entry.type))
 
 
 def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result]:
@@ -91,14 +90,11 @@ def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result
     return called
 
 
-@cache
-def hints_of(kind: Any) -> dict[str, object]:
-    """Return the type of each field of a dataclass; as text where that names nothing known."""
-    try:
-        known = get_type_hints(kind)
-    except (NameError, TypeError, AttributeError):
-        known = {}
-    return {entry.name: known.get(entry.name, entry.type) for entry in fields(kind)}
+def blocks(rows: int, width: int, *, entries: int) -> Iterator[slice]:
+    """Yield slices of the rows of a matrix, of about so many entries: memory stays the same."""
+    height = max(1, entries // width)
+    for start in range(0, rows, height):
+        yield slice(start, start + height)
 
 
 def is_torch(values: object) -> bool:
@@ -272,6 +268,17 @@ def probabilities(
     return np.clip(array, 0.0, 1.0)
 
 
+def same_length(**lengths: int) -> None:
+    """Refuse inputs that belong together row by row and differ in their numbers of rows."""
+    (first, rows), *others = lengths.items()
+    for name, other in others:
+        if other != rows:
+            raise ValueError(
+                f"{first} has {rows} rows and {name} {other}; they belong together row by row, so "
+                "give as many of each"
+            )
+
+
 def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
     """Return votes of one ensemble as whole numbers [N, K], or raise a ValueError with the row.
 
@@ -283,11 +290,11 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
         ...
     ValueError: votes row 1 sums to 3, row 0 to 4; every teacher casts exactly one vote per query
     """
-    array = _votes_matrix(votes, name)
-    _refuse_row((array < 0).any(axis=1), array, name, "holds a negative count")
+    array = counts_matrix(votes, name)
+    refuse_entries((array < 0).any(axis=1), array, name, "no count may be negative")
     if not np.issubdtype(array.dtype, np.integer):
         fractional = (array != np.floor(array)).any(axis=1)
-        _refuse_row(fractional, array, name, "holds a fractional count; every vote is whole")
+        refuse_entries(fractional, array, name, "no count may be fractional: every vote is whole")
         if array.max() > 2**53:
             raise ValueError(f"{name} holds {array.max()}; counts above 2**53 are not exact")
         array = array.astype(np.int64)
@@ -303,13 +310,23 @@ def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]
     return array
 
 
+def enough_queries(max_answers: int, queries: int) -> None:
+    """Refuse more answers than there are queries, and less than one."""
+    whole(minimum=1, max_answers=max_answers)
+    if max_answers > queries:
+        raise ValueError(
+            f"max_answers is {max_answers}, but there are only {queries} queries; request fewer "
+            "answers, or let teachers vote on more queries"
+        )
+
+
 def checked_counts(counts: Any) -> NDArray[Any]:
     """Return the counts that a threshold is compared with [N, K].
 
     Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
     fractional and negative.
     """
-    array = _votes_matrix(counts, "votes")
+    array = counts_matrix(counts, "votes")
     return checked_votes(array) if np.issubdtype(array.dtype, np.integer) else array
 
 
@@ -324,7 +341,8 @@ def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _votes_matrix(values: Any, name: str) -> NDArray[Any]:
+def counts_matrix(values: Any, name: str) -> NDArray[Any]:
+    """Return counts by query and class [N, K], whole or not, finite; or raise a ValueError."""
     array = as_numpy(values)
     kind = array.dtype
     if kind == np.bool_ or not np.issubdtype(kind, np.number) or np.iscomplexobj(array):
@@ -332,19 +350,24 @@ def _votes_matrix(values: Any, name: str) -> NDArray[Any]:
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}; it must be [N, K], a row per query and a column per "
-            "class (a single query is votes[None, :])"
+            f"class (a single query is {name}[None, :])"
         )
     if array.shape[0] == 0:
         raise ValueError(f"{name} is empty; at least one query is needed")
     if array.shape[1] < 2:
-        raise ValueError(f"{name} has {array.shape[1]} class; a vote needs at least two")
+        raise ValueError(f"{name} has {array.shape[1]} class; at least two are needed")
     if not np.issubdtype(kind, np.integer):
-        _refuse_row(~np.isfinite(array).all(axis=1), array, name, "holds NaN or infinity")
+        missing = ~np.isfinite(array).all(axis=1)
+        refuse_entries(missing, array, name, "no count may be NaN or infinite")
     return array
 
 
-def _refuse_row(bad: Any, array: NDArray[Any], name: str, reason: str) -> None:
+def refuse_entries(bad: Any, array: NDArray[Any], name: str, rule: str) -> None:
+    """Name the first entry [N], or row [N, K], that is `bad` [N], and the rule that it breaks."""
     if bad.any():
-        row = int(bad.argmax())
-        shown = np.array2string(array[row], precision=6, threshold=8)
-        raise ValueError(f"{name} row {row} {reason}: {shown}")
+        place = int(bad.argmax())
+        where, shown = f"{name}[{place}]", str(array[place])
+        if array.ndim > 1:
+            where = f"{name} row {place}"
+            shown = np.array2string(array[place], precision=6, threshold=8)
+        raise ValueError(f"{where} is {shown}; {rule}")

@@ -210,13 +210,16 @@ def pure_rdp(epsilon: float, orders: ArrayLike) -> NDArray[np.float64]:
 
 
 def log_gaussian_delta(*, noise_multiplier: float, epsilon: float) -> float:
-    """Log delta of the Gaussian mechanism at `epsilon`, exactly (Balle and Wang 2018, Thm 8)."""
+    """Log delta of the Gaussian mechanism at `epsilon`, exactly (Balle and Wang 2018, Thm 8).
+
+    It is -1e300, and not infinite, where delta underflows: searches go on from there.
+    """
     _validate.positive(noise_multiplier=noise_multiplier)
     half = 0.5 / noise_multiplier
     upper = float(log_ndtr(half - epsilon * noise_multiplier))
     lower = epsilon + float(log_ndtr(-half - epsilon * noise_multiplier))
     if lower >= upper:  # equal to the last bit: delta underflows
-        return -math.inf
+        return -1e300
     return upper + math.log(-math.expm1(lower - upper))
 
 
@@ -230,8 +233,7 @@ def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
     target = math.log(delta)
 
     def excess(epsilon: float) -> float:
-        value = log_gaussian_delta(noise_multiplier=noise_multiplier, epsilon=epsilon)
-        return max(value, -1e300) - target
+        return log_gaussian_delta(noise_multiplier=noise_multiplier, epsilon=epsilon) - target
 
     if excess(0.0) <= 0:
         return 0.0

@@ -160,11 +160,7 @@ class AccuracyEstimate:
         guesses = _validate.labels(
             predictions, num_classes=mechanism.num_classes, name="predictions"
         )
-        if len(values) != len(guesses):
-            raise ValueError(
-                f"there are {len(guesses)} predictions for {len(values)} released labels; give one "
-                "for each"
-            )
+        _validate.same_length(predictions=len(guesses), values=len(values))
         count = len(guesses)
         seen = values == guesses if values.ndim == 1 else values[np.arange(count), guesses]
         mean, agreement = float(seen.mean(dtype=np.float64)), mechanism.agreement

@@ -54,7 +54,6 @@ _FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
-_WORDS = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
 
 
 class Utility(StrEnum):
@@ -82,28 +81,15 @@ def _random_subsets(
     element on, so that the number of elements left is the same for every row.
     """
     small: Any = np.uint8 if count < 256 else np.uint32
-    # Up to 64 elements are bits of a number: turning them is then a shift.
-    word: Any = next((kind for bits, kind in _WORDS if count <= bits), None)
-    relative = np.zeros((1 if word else count, len(own)), dtype=word or np.bool_)
+    members = np.empty((len(own), count), dtype=np.bool_)
+    rows = np.arange(len(own))
     wanted: NDArray[Any] = np.full(len(own), size, dtype=small)
     for step in range(count):
         left = count - step
         take = held if step == 0 else generator.integers(0, left, len(own), dtype=small) < wanted
         wanted -= take
-        if word:
-            relative[0] |= take.astype(word) << word(step)
-        else:
-            relative[step] = take
-    if not word:
-        source = (np.arange(count) - own[:, None]) % count
-        members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
-        return members
-    turned, shift = relative[0], own.astype(word)
-    back = np.where(own > 0, count - own, 0).astype(word)
-    whole = word((1 << count) - 1)
-    turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
-    octets = turned.view(np.uint8).reshape(len(own), -1)
-    return np.unpackbits(octets, axis=1, count=count, bitorder="little").view(np.bool_)
+        members[rows, (own + step) % count] = take
+    return members
 
 
 def _e_epsilon(epsilon: float) -> Fraction:
@@ -250,9 +236,7 @@ def _drawn(
     """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
     drawn = generator.integers(0, total, len(labels))
     chosen = np.empty(len(labels), dtype=np.int64)
-    rows = max(1, _BLOCK_ENTRIES // ends.shape[1])
-    for start in range(0, len(labels), rows):
-        block = slice(start, start + rows)
+    for block in _validate.blocks(len(labels), ends.shape[1], entries=_BLOCK_ENTRIES):
         chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
     return chosen
 

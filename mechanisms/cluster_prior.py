@@ -57,10 +57,7 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
         """
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         groups = _validate.labels(clusters, num_classes=np.iinfo(np.int64).max, name="clusters")
-        if len(groups) != len(exact):
-            raise ValueError(
-                f"clusters has {len(groups)} entries and labels {len(exact)}; every label needs one"
-            )
+        _validate.same_length(clusters=len(groups), labels=len(exact))
         num_clusters = int(groups.max()) + 1
         if num_clusters > len(exact):
             raise ValueError(
@@ -85,9 +82,8 @@ def prior_from_histograms(
     table = as_numpy(counts).astype(np.float64)
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(f"counts has shape {table.shape}; it must be [C, K], K at least 2")
-    bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
-    if bad.size:
-        raise ValueError(f"counts row {bad[0]} is {table[bad[0]]}; its entries must be finite")
+    missing = ~np.isfinite(table).all(axis=1)
+    _validate.refuse_entries(missing, table, "counts", "its entries must be finite")
     groups = _validate.labels(clusters, num_classes=len(table), name="clusters")
     weights = np.maximum(table, 0.0) + smoothing
     weights[weights.sum(axis=1) == 0] = 1.0

@@ -175,10 +175,11 @@ class GaussianChannel(Channel):
     def epsilon(self, *, delta: float) -> float:
         """Return the exact epsilon at `delta`, which must be above 0 (Balle and Wang 2018)."""
         _validate.between(0, 1, delta=delta)
+        target = math.log(delta)
 
         def excess(epsilon: float) -> float:
-            found = log_gaussian_delta(noise_multiplier=1 / self.separation, epsilon=epsilon)
-            return max(found, -1e300) - math.log(delta)
+            multiplier = 1 / self.separation
+            return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
 
         largest = self.separation**2 / 2 + 40 * self.separation
         return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))

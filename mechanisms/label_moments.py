@@ -80,10 +80,10 @@ def noisy_sums(
     rng = as_noise_generator(generator)
     secure = isinstance(rng, SecureGenerator)
     sums = np.zeros(())
-    for start in range(0, num_labels, _BLOCK_ROWS):
-        rows = weights[start : start + _BLOCK_ROWS].astype(np.float64)
+    for block in _validate.blocks(num_labels, 1, entries=_BLOCK_ROWS):
+        rows = weights[block].astype(np.float64)
         part = (_on_lattice(rows) if secure else rows).T
-        sums = sums + part @ contributions(slice(start, start + _BLOCK_ROWS))
+        sums = sums + part @ contributions(block)
     if isinstance(rng, SecureGenerator):
         exact: NDArray[np.float64] = sums / LATTICE
         return exact + on_lattice(normal, rng, scale=noise_std, shape=exact.shape)
@@ -94,9 +94,10 @@ def noisy_sums(
 def rows_too_long(weights: NDArray[Any]) -> NDArray[np.intp]:
     """Return which rows [N, M] a release refuses: longer than 1 + `ROUNDING`, or not finite."""
     squares = np.empty(len(weights))
-    for start in range(0, len(weights), _BLOCK_ROWS):  # a copy of all in double would be large
-        rows = weights[start : start + _BLOCK_ROWS].astype(np.float64)
-        squares[start : start + _BLOCK_ROWS] = np.einsum("ij,ij->i", rows, rows)
+    # A copy of all in double would be large.
+    for block in _validate.blocks(len(weights), 1, entries=_BLOCK_ROWS):
+        rows = weights[block].astype(np.float64)
+        squares[block] = np.einsum("ij,ij->i", rows, rows)
     # NaN is not below anything: what is not finite is caught here too.
     return np.flatnonzero(~(squares <= (1 + ROUNDING) ** 2))
 
@@ -121,11 +122,7 @@ def _on_lattice(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def _check_weights(weights: NDArray[Any], *, num_labels: int) -> None:
     if weights.ndim != 2 or weights.shape[1] == 0:
         raise ValueError(f"weights has shape {weights.shape}; it must be [N, M], M at least 1")
-    if len(weights) != num_labels:
-        raise ValueError(
-            f"weights has {len(weights)} rows and there are {num_labels} labels; every label needs "
-            "a row"
-        )
+    _validate.same_length(weights=len(weights), labels=num_labels)
     bad = rows_too_long(weights)
     if bad.size:
         length = float(np.linalg.norm(weights[bad[0]].astype(np.float64)))

@@ -181,8 +181,9 @@ def _alike(counts: NDArray[np.intp], width: int) -> Iterator[tuple[int, Persons]
     """Persons with equally many rows, some at a time."""
     for count in np.unique(counts[counts > 0]).tolist():
         whose = np.flatnonzero(counts == count)
-        size = max(1, _NUMBERS_AT_ONCE // (count * max(width, count)))
-        yield from ((count, whose[at : at + size]) for at in range(0, len(whose), size))
+        each = count * max(width, count)
+        for part in _validate.blocks(len(whose), each, entries=_NUMBERS_AT_ONCE):
+            yield count, whose[part]
 
 
 def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[Any]]) -> Event:

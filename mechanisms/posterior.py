@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch
+from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch, refuse_entries
 
 
 class PostProcessing(StrEnum):
@@ -151,10 +151,8 @@ def _check_rows(rows: Any, *, name: str) -> None:
         raise ValueError(f"{name} has shape {tuple(rows.shape)}; it must be [N, K]")
     if is_torch(rows) and rows.device.type != "cpu":
         return
-    bad = np.flatnonzero(~np.isfinite(as_numpy(rows)).all(1))
-    if bad.size:
-        row = int(bad[0])
-        raise ValueError(f"{name} row {row} is {as_numpy(rows[row])}; its entries must be finite")
+    array = as_numpy(rows)
+    refuse_entries(~np.isfinite(array).all(1), array, name, "its entries must be finite")
 
 
 def _min_max(noisy: AnyArray) -> AnyArray:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, is_torch, like
+from labeldp.mechanisms._validate import AnyArray, as_numpy, is_torch, like
 from labeldp.mechanisms.accounting import PureEvent, RandomizedResponseEvent
 from labeldp.mechanisms.label_channels import (
     Agreement,
@@ -169,9 +169,8 @@ class BitFlip(PurePerLabel):
         exact = _validate.labels(labels, num_classes=self.num_classes, secret=True)
         numpy_generator = as_discrete_generator(generator)
         flipped = np.empty((len(exact), self.num_classes), dtype=np.uint8)
-        rows = max(1, _BLOCK_ENTRIES // self.num_classes)
-        for start in range(0, len(exact), rows):  # the draws take eight times the space of bits
-            block = flipped[start : start + rows]
+        for rows in _validate.blocks(*flipped.shape, entries=_BLOCK_ENTRIES):
+            block = flipped[rows]
             block[:] = numpy_generator.random(block.shape) < self.flip_probability
         flipped[np.arange(len(exact)), exact] ^= 1
         return like(flipped, labels)
@@ -192,12 +191,9 @@ class BitFlip(PurePerLabel):
             )
         if is_torch(bits) and bits.device.type != "cpu":
             return  # looking at the values would make every step wait for the device
-        wrong = (bits != 0) & (bits != 1)
-        if wrong.any():
-            rows = np.flatnonzero(np.asarray(wrong).any(axis=1))
-            raise ValueError(
-                f"bits row {rows[0]} is {np.asarray(bits)[rows[0]]}; every entry must be 0 or 1"
-            )
+        array = as_numpy(bits)
+        wrong = ((array != 0) & (array != 1)).any(axis=1)
+        _validate.refuse_entries(wrong, array, "bits", "every entry must be 0 or 1")
 
 
 @dataclass(frozen=True, kw_only=True)

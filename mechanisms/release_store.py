@@ -122,17 +122,13 @@ def _parameters(thing: object) -> dict[str, Any]:
             "`name` and `noise` for its type and source of noise, so releases that differ in that "
             f"field could be confused; rename the field ({_OTHERWISE[taken[0]]})"
         )
-    return {
-        name: _plain(getattr(thing, name), hint)
-        for name, hint in _validate.hints_of(type(thing)).items()
-    }
+    return {entry.name: _plain(getattr(thing, entry.name), entry.type) for entry in fields(thing)}
 
 
 def _plain(value: Any, hint: object) -> Any:
     """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
     if is_dataclass(value) and not isinstance(value, type):
-        hints = _validate.hints_of(type(value))
-        inside = {name: _plain(getattr(value, name), each) for name, each in hints.items()}
+        inside = {each.name: _plain(getattr(value, each.name), each.type) for each in fields(value)}
         if vars(type(value)).get(_WITHOUT_TYPE, False):
             return inside
         return {"type": type(value).__name__, "parameters": inside}

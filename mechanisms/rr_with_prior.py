@@ -12,7 +12,6 @@ alone, so that the choice costs nothing; a label outside the k is replaced by on
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,13 +39,8 @@ def tempered(logits: AnyArray, *, temperature: float) -> AnyArray:
     if values.ndim != 2 or values.size == 0:
         raise ValueError(f"logits has shape {values.shape}; it must be [N, K], neither of them 0")
     top = values.max(axis=1, keepdims=True)
-    bad = np.flatnonzero(~np.isfinite(top[:, 0]))
-    if bad.size:
-        row = int(bad[0])
-        raise ValueError(
-            f"logits row {row} is {np.array2string(values[row], precision=4, threshold=8)}; it "
-            "must not hold NaN or +inf, and at least one class must be above -inf"
-        )
+    rule = "it must not hold NaN or +inf, and at least one class must be above -inf"
+    _validate.refuse_entries(~np.isfinite(top[:, 0]), values, "logits", rule)
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf
         weights = np.exp((values - top) / temperature)
     return like(weights / weights.sum(axis=1, keepdims=True), logits)
@@ -63,27 +57,27 @@ class RRWithPrior(PureMechanism):
 
     def top_k(self, prior: AnyArray) -> AnyArray:
         """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""
-        return like(self._best(_check(prior))[0], prior)
+        return like(self._best(_validate.probabilities(prior, name="prior"))[0], prior)
 
     def outputs(self, prior: AnyArray) -> AnyArray:
         """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         members = np.empty(checked.shape, dtype=bool)
-        for rows in _blocks(checked.shape):
+        for rows in _validate.blocks(*checked.shape, entries=_BLOCK_ENTRIES):
             members[rows] = self._members(checked[rows])
         return like(members, prior)
 
     def keep_probability(self, prior: AnyArray) -> AnyArray:
         """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
-        return like(self._best(_check(prior))[1], prior)
+        return like(self._best(_validate.probabilities(prior, name="prior"))[1], prior)
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels [N] once; the prior [N, K] must be made without these labels."""
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         exact = labels_for(checked, labels, secret=True)
         numpy_generator = as_discrete_generator(generator)
         noisy = np.empty_like(exact)
-        for rows in _blocks(checked.shape):
+        for rows in _validate.blocks(*checked.shape, entries=_BLOCK_ENTRIES):
             noisy[rows] = self._release_block(exact[rows], checked[rows], numpy_generator)
         return like(noisy, labels)
 
@@ -93,7 +87,7 @@ class RRWithPrior(PureMechanism):
         `prior` is the one that they were released with; a label that it makes impossible is
         refused.
         """
-        checked = _check(prior)
+        checked = _validate.probabilities(prior, name="prior")
         seen = labels_for(checked, noisy, name="noisy")
         members = self.outputs(checked)
         k = members.sum(axis=1)
@@ -114,7 +108,7 @@ class RRWithPrior(PureMechanism):
         """k* and w_k* [N] of the paper: w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon)."""
         k = np.empty(len(prior), dtype=np.int64)
         kept = np.empty(len(prior))
-        for rows in _blocks(prior.shape):
+        for rows in _validate.blocks(*prior.shape, entries=_BLOCK_ENTRIES):
             k[rows], kept[rows], _ = self._best_block(prior[rows])
         return k, kept
 
@@ -176,20 +170,5 @@ def labels_for(
 ) -> NDArray[np.int64]:
     """Return labels, one for each row of a prior [N, K]."""
     exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)
-    if len(exact) != len(prior):
-        raise ValueError(
-            f"{name} has {len(exact)} entries and prior {len(prior)} rows; "
-            "every label needs a row of its own"
-        )
+    _validate.same_length(prior=len(prior), **{name: len(exact)})
     return exact
-
-
-def _check(prior: Any) -> NDArray[np.float64]:
-    return _validate.probabilities(prior, name="prior")
-
-
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of rows of a matrix [N, K], so that memory does not grow with N."""
-    rows = max(1, _BLOCK_ENTRIES // shape[1])
-    for start in range(0, shape[0], rows):
-        yield slice(start, start + rows)

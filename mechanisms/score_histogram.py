@@ -73,10 +73,7 @@ class ScoreHistogram(PureMechanism, DrawnExactly):
                 "number of a cell for each label and class, [N, K]"
             )
         truth = _validate.labels(labels, num_classes=where.shape[1], secret=True)
-        if len(truth) != len(where):
-            raise ValueError(
-                f"places has {len(where)} rows and labels {len(truth)}; give one row for each label"
-            )
+        _validate.same_length(places=len(where), labels=len(truth))
         cells = int(where.max()) + 1
         if not 0 < cells <= where.size or where.min() < -1:
             raise ValueError(

@@ -65,7 +65,7 @@ class Selection:
     """
 
     mean_trials: float  # at least 1
-    distribution: TrialDistribution  # of the number of trials
+    distribution: TrialDistribution | str  # of the number of trials
 
     def __post_init__(self) -> None:
         _validate.plain_fields(self)
@@ -75,22 +75,18 @@ class Selection:
                 f"mean_trials is {self.mean_trials}; a sweep has at least 1 trial on average, and "
                 f"at most {MOST_TRIALS:.0e}: far larger numbers are not drawn as they are priced"
             )
-        if not isinstance(self.distribution, TrialDistribution):
-            raise ValueError(
-                f"distribution is {self.distribution!r}; it must be a TrialDistribution"
-            )
+        if self.distribution not in list(TrialDistribution):
+            known = ", ".join(TrialDistribution)
+            raise ValueError(f"distribution is {self.distribution!r}; it must be one of {known}")
+        object.__setattr__(self, "distribution", TrialDistribution(self.distribution))
 
     def epsilon(self, trial: Iterable[Event], *, delta: float) -> float:
         """Epsilon of the winner of trials that cost `trial` each, the least bound that holds."""
         events = list(trial)
         pure = all_pure(events)
         _validate.delta(delta)
-        if delta == 0 and not pure:
-            raise ValueError(
-                "delta is 0, but Gaussian and PATE answers have an epsilon only at delta > 0"
-            )
-        bounds = [math.inf]
-        if pure:
+        bounds = []
+        if pure or delta == 0:  # which is refused of what is not pure
             bounds.append(self._pure_epsilon(epsilon_of(events, delta=0.0)))
         if delta > 0:
             orders, rdp = renyi_curve(events, _FINE_ORDERS)
@@ -121,7 +117,7 @@ class Selection:
                 return int(numpy_generator.poisson(self.mean_trials))
             case TrialDistribution.GEOMETRIC:
                 return int(numpy_generator.geometric(gamma))
-            case TrialDistribution.LOGARITHMIC:
+            case _:
                 return int(numpy_generator.logseries(1 - gamma))
 
     def _pure_epsilon(self, epsilon: float) -> float:
@@ -176,10 +172,7 @@ def selection_price(
     """
     _validate.positive(epsilon=epsilon)
     _validate.non_negative(delta=delta, trial_delta=trial_delta)
-    if distribution not in list(TrialDistribution):
-        known = ", ".join(TrialDistribution)
-        raise ValueError(f"distribution is {distribution!r}; it must be one of {known}")
-    selection = Selection(mean_trials=mean_trials, distribution=TrialDistribution(distribution))
+    selection = Selection(mean_trials=mean_trials, distribution=distribution)
     failing = mean_trials * trial_delta
     if failing > delta:
         raise ValueError(

@@ -173,16 +173,9 @@ class LabelVault:
         labels to release [M], each once (all of them if not given), and `noise` is draw 0 of the
         operating system's entropy if not given. `BudgetExceeded` comes before any draw.
         """
-        chosen = None if indices is None else check_indices(indices, self.num_labels)
+        chosen = self._places(indices)
         labels = self._labels if chosen is None else self._labels[chosen]
-        return self._release(
-            mechanism,
-            private=labels,
-            private_digest=self._labels_digest,
-            public=public,
-            indices=chosen,
-            noise=OsEntropy() if noise is None else noise,
-        )
+        return self._release(mechanism, labels, self._labels_digest, public, chosen, noise)
 
     def charge_of(
         self,
@@ -192,13 +185,8 @@ class LabelVault:
         noise: NoiseSource | None = None,
     ) -> Charge:
         """Return the line of the ledger that a release has, or would have."""
-        return self._charge(
-            mechanism,
-            private_digest=self._labels_digest,
-            public=public,
-            indices=None if indices is None else check_indices(indices, self.num_labels),
-            noise=OsEntropy() if noise is None else noise,
-        )
+        chosen = self._places(indices)
+        return self._charge(mechanism, self._labels_digest, public, chosen, noise or OsEntropy())
 
     def release_from_votes(
         self,
@@ -223,14 +211,8 @@ class LabelVault:
         keyed.update(array_digest(votes).encode())
         if ensemble is not None:
             keyed.update(ensemble.encode())
-        return self._release(
-            mechanism,
-            private=votes,
-            private_digest=keyed.hexdigest(),
-            public=public,
-            indices=None if trained_on is None else check_indices(trained_on, self.num_labels),
-            noise=OsEntropy() if noise is None else noise,
-        )
+        chosen = self._places(trained_on)
+        return self._release(mechanism, votes, keyed.hexdigest(), public, chosen, noise)
 
     def partition(
         self, teachers: int, *, seed: int, among: NDArray[np.integer[Any]] | None = None
@@ -259,10 +241,12 @@ class LabelVault:
             raise ArithmeticError("a label is in two shards, and would change two votes")
         return tuple(Shard(indices=part, labels=labels[part]) for part in parts)
 
+    def _places(self, indices: NDArray[np.integer[Any]] | None) -> NDArray[np.intp] | None:
+        return None if indices is None else check_indices(indices, self.num_labels)
+
     def _charge(
         self,
         mechanism: Mechanism,
-        *,
         private_digest: str,
         public: Sequence[NDArray[Any]],
         indices: NDArray[np.intp] | None,
@@ -284,17 +268,15 @@ class LabelVault:
     def _release(
         self,
         mechanism: Mechanism,
-        *,
         private: NDArray[Any],
         private_digest: str,
         public: Sequence[NDArray[Any]],
         indices: NDArray[np.intp] | None,
-        noise: NoiseSource,
+        noise: NoiseSource | None,
     ) -> Release:
         self._refuse_a_fork()
-        charge = self._charge(
-            mechanism, private_digest=private_digest, public=public, indices=indices, noise=noise
-        )
+        source = noise or OsEntropy()
+        charge = self._charge(mechanism, private_digest, public, indices, source)
         key = charge.key
         with self._lock:
             stored, drawn = self._store.release(key), None
@@ -304,7 +286,7 @@ class LabelVault:
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
                     stream = address("", charge.mechanism, indices, public)
-                    generator = generator_for(mechanism, noise, stream)
+                    generator = generator_for(mechanism, source, stream)
                     drawn = _compact(
                         np.asarray(mechanism.release(private, *public, generator=generator))
                     )

@@ -14,15 +14,21 @@ Hardware: one core, about five minutes.
 import sys
 from dataclasses import replace
 
-from labeldp.mechanisms.pate.vote_leakage import VoteBudget
+from labeldp.mechanisms import Budget, ConfidentGNMax
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from labeldp.trainers.methods.attribute_inference import AdultEnsemble
 
 STUDY = LeakageStudy(
     ensemble=AdultEnsemble(),
     budgets={
-        "mnist": VoteBudget(threshold=200.0, sigma1=150.0, epsilon=1.97, delta=1e-5),
-        "svhn": VoteBudget(threshold=300.0, sigma1=200.0, epsilon=4.96, delta=1e-6),
+        "mnist": (
+            ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0),
+            Budget(epsilon=1.97, delta=1e-5),
+        ),
+        "svhn": (
+            ConfidentGNMax(threshold=300.0, sigma1=200.0, sigma2=40.0),
+            Budget(epsilon=4.96, delta=1e-6),
+        ),
     },
 )
 SMOKE = replace(

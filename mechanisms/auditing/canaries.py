@@ -180,11 +180,7 @@ def _mislabel(
 
 
 def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:
-    _validate.whole(num_classes=num_classes)
-    if num_classes < 2:
-        raise ValueError(
-            f"num_classes is {num_classes}; a canary needs a wrong label, so at least 2 classes"
-        )
+    _validate.whole(minimum=2, num_classes=num_classes)  # a canary needs a wrong label
     true_labels = _validate.labels(labels, num_classes=num_classes, secret=True)
     _validate.whole(minimum=1, num_canaries=num_canaries)
     if num_canaries > true_labels.size:

@@ -82,9 +82,7 @@ def memorization_interval(
     size, num_classes = rows.shape
     planted = _validate.labels(canary_labels, num_classes=num_classes, name="canary_labels")
     true = _validate.labels(true_labels, num_classes=num_classes, name="true_labels", secret=True)
-    for name, array in (("canary_labels", planted), ("true_labels", true)):
-        if array.size != size:
-            raise ValueError(f"{name} has {array.size} labels; confidences has {size} rows")
+    _validate.same_length(confidences=size, canary_labels=planted.size, true_labels=true.size)
     same = np.flatnonzero(planted == true)
     if same.size:
         raise ValueError(

@@ -100,11 +100,7 @@ def _checked(
     rows = _validate.probabilities(confidences, name="confidences")
     chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
     true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)
-    if not len(rows) == len(chances) == len(true):
-        raise ValueError(
-            f"confidences has {len(rows)} rows, proxy {len(chances)} and labels {len(true)}; there "
-            "must be one each for every example"
-        )
+    _validate.same_length(confidences=len(rows), proxy=len(chances), labels=len(true))
     impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
     if impossible.size:
         raise ValueError(

@@ -180,12 +180,9 @@ def one_run_audit(
             f"scores has shape {score.shape} and truth {coins.shape}; both must be [M], M at least "
             "1, a score and a coin for each canary"
         )
-    if not np.isfinite(score).all():
-        bad = int(np.flatnonzero(~np.isfinite(score))[0])
-        raise ValueError(f"scores[{bad}] is {score[bad]}; it must be finite (0 means no idea)")
-    if not np.isin(coins, (0, 1)).all():
-        bad = int(np.flatnonzero(~np.isin(coins, (0, 1)))[0])
-        raise ValueError(f"truth[{bad}] is {coins[bad]}; coins are 0 or 1")
+    rule = "it must be finite (0 means no idea)"
+    _validate.refuse_entries(~np.isfinite(score), score, "scores", rule)
+    _validate.refuse_entries(~np.isin(coins, (0, 1)), coins, "truth", "coins are 0 or 1")
     _validate.delta(delta)
     check_enough_canaries(score.size, confidence)
     right_among_first = np.concatenate([[0], np.cumsum(right_guesses(score, coins))])
@@ -421,8 +418,7 @@ class GaussianCurve:
 
         def excess(log_separation: float) -> float:
             multiplier = math.exp(-log_separation)
-            log_delta = log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon)
-            return max(log_delta, -1e300) - target
+            return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
 
         separation = math.exp(brentq(excess, -20.0, 5.0, xtol=1e-12))
         return lambda right: float(ndtr(ndtri(right) - separation))

@@ -36,6 +36,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.auditing.canaries import CoinCanaries
 from labeldp.mechanisms.auditing.one_run import (
+    OneRunAudit,
     one_run_lower_bound,
     right_guesses,
     tight_lower_bound,
@@ -48,15 +49,10 @@ GUESSED = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseAudit:
-    """A release's proof about its epsilon."""
+class ReleaseAudit(OneRunAudit):
+    """A release's proof about its epsilon; `ceiling` is `epsilon_tight` if all were right."""
 
-    epsilon_low: float  # epsilon is at least this, whatever the mechanism (`one_run`)
-    epsilon_tight: float  # ... if it is of the family that it claims (`one_run.tight_lower_bound`)
-    ceiling: float  # `epsilon_tight` if all guesses had been right
-    guesses: int  # how many coins were guessed
-    correct: int  # how many of them rightly
-    canaries: int  # M
+    epsilon_tight: float  # bound if it is of the family that it claims (`tight_lower_bound`)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +91,7 @@ def audit_release(
     `delta`, which is above 0 for Gaussian noise; each bound exceeds the true epsilon with
     probability at most 1 - confidence.
     """
-    if len(values) != coins.coins.size:
-        raise ValueError(
-            f"values has {len(values)} rows for {coins.coins.size} canaries; pass what was "
-            "released of the canaries, one row each"
-        )
+    _validate.same_length(values=len(values), canaries=coins.coins.size)
     family = mechanism.family
     if family is None:
         raise ValueError(f"{type(mechanism).__name__} has no family of noise to audit it in")

@@ -45,7 +45,6 @@ from labeldp.mechanisms.pate.published_bounds import (
     RenyiCurves,
     checked_noise,
     checked_orders,
-    distinct,
     gaussian_curves,
     laplace_curves,
     log_probability_answered,
@@ -159,11 +158,7 @@ class QueryCosts:
         """Costs of the first queries of which so many answers are expected; all if of none."""
         if max_answers is None:
             return self
-        _validate.whole(minimum=1, max_answers=max_answers)
-        if max_answers > len(self):
-            raise ValueError(
-                f"max_answers is {max_answers}, but there are only {len(self)} queries"
-            )
+        _validate.enough_queries(max_answers, len(self))
         stop = int(np.searchsorted(np.cumsum(self._paid(None)), max_answers))
         return self.head(min(stop + 1, len(self)))
 
@@ -175,13 +170,13 @@ def gnmax_costs(
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
         return _always_answered(*exact_answers(checked_votes(votes), noise_std))
-    values, index = distinct(log_q_gaussian(votes, noise_std))
+    values, index = np.unique(log_q_gaussian(votes, noise_std), return_inverse=True)
     return _always_answered(gaussian_curves(values, noise_std), index)
 
 
 def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
     """Costs of LNMax, which answers every query with Laplace noise on every count."""
-    values, index = distinct(log_q_laplace(votes, scale))
+    values, index = np.unique(log_q_laplace(votes, scale), return_inverse=True)
     return _always_answered(laplace_curves(values, scale), index)
 
 
@@ -210,10 +205,7 @@ def confident_gnmax_costs(
         log_p = log_probability_answered_per_class(compared, threshold, sigma1)
     else:
         log_p = log_probability_answered(compared, threshold, sigma1)
-    if len(log_p) != len(checked):
-        raise ValueError(
-            f"check_counts has {len(log_p)} rows, votes {len(checked)}; they are the same queries"
-        )
+    _validate.same_length(check_counts=len(log_p), votes=len(checked))
     answer = gnmax_costs(checked, noise_std=sigma2, accounting=accounting).answer
     curves: RenyiCurves | TabulatedCurves
     index = np.zeros(len(log_p), dtype=np.intp)
@@ -223,7 +215,7 @@ def confident_gnmax_costs(
         case CheckNoise.PER_CLASS, _:
             curves = TabulatedCurves(1, lambda orders: decision_rdp_gnmax(sigma1, orders)[None])
         case _, Accounting.COUNTS:
-            values, index = distinct(log_surprise(log_p))
+            values, index = np.unique(log_surprise(log_p), return_inverse=True)
             curves = gaussian_curves(values, math.sqrt(2) * sigma1)
         case _:
             curves, index = exact_checks(checked_counts(compared), threshold, sigma1)

@@ -77,20 +77,19 @@ def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
     counts = np.empty(
         (queries, num_classes), dtype=np.int16 if teachers <= np.iinfo(np.int16).max else np.int32
     )
-    step = max(1, _CHUNK // teachers)
-    for start in range(0, queries, step):
-        part = array[:, start : start + step]
+    for columns in _validate.blocks(queries, teachers, entries=_CHUNK):
+        part = array[:, columns]
         if part.min() < 0 or part.max() >= num_classes:
             teacher, query = np.argwhere((part < 0) | (part >= num_classes))[0]
             raise ValueError(
                 f"teacher {teacher} votes for class {part[teacher, query]} on query "
-                f"{start + query}; with {num_classes} classes votes must lie in "
+                f"{columns.start + query}; with {num_classes} classes votes must lie in "
                 f"0..{num_classes - 1}"
             )
         width = part.shape[1]
         counters = part + np.arange(width) * num_classes
         totals = np.bincount(counters.ravel(), minlength=width * num_classes)
-        counts[start : start + width] = totals.reshape(width, num_classes)
+        counts[columns] = totals.reshape(width, num_classes)
     return counts
 
 
@@ -179,12 +178,7 @@ class _Aggregator(ABC):
         public = self._public(counts, student_scores)
         num_queries, num_classes = counts.shape
         wanted = num_queries if max_answers is None else max_answers
-        _validate.whole(minimum=1, max_answers=wanted)
-        if wanted > num_queries:
-            raise ValueError(
-                f"max_answers is {wanted}, but there are only {num_queries} queries; request "
-                "fewer answers or vote on more queries"
-            )
+        _validate.enough_queries(wanted, num_queries)
         labels = np.full(num_queries, NO_ANSWER, dtype=np.int64)
         by_teachers = np.zeros(num_queries, dtype=np.bool_)
         given = checked = 0
@@ -349,11 +343,7 @@ def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Flo
     scores = _validate.probabilities(
         student_scores, name="student_scores", num_classes=votes.shape[1]
     )
-    if len(scores) != len(votes):
-        raise ValueError(
-            f"student_scores has {len(scores)} rows, votes {len(votes)}; the student scores every "
-            "query"
-        )
+    _validate.same_length(student_scores=len(scores), votes=len(votes))
     teachers = int(votes[0].sum())
     return votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
 

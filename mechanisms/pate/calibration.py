@@ -153,10 +153,8 @@ def calibrate_confident_gnmax(
     """
     _validate.positive(epsilon=epsilon)
     _validate.between(0, 1, delta=delta)
-    _validate.whole(minimum=1, max_answers=max_answers)
     counts = checked_votes(votes)
-    if max_answers > len(counts):
-        raise ValueError(f"max_answers is {max_answers}, but there are only {len(counts)} queries")
+    _validate.enough_queries(max_answers, len(counts))
     teachers = int(counts[0].sum())
     thresholds = sorted({float(round(fraction * teachers)) for fraction in _THRESHOLDS})
 

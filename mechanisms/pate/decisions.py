@@ -60,7 +60,6 @@ from labeldp.mechanisms.pate.published_bounds import (
     Floats,
     checked_noise,
     checked_orders,
-    distinct,
     whole_maximum,
 )
 
@@ -214,7 +213,7 @@ def exact_checks(
     counts: NDArray[Any], threshold: float, sigma1: float
 ) -> tuple[TabulatedCurves, NDArray[np.intp]]:
     """Curves of checks of different largest counts, and which one each query has [N]."""
-    peaks, index = distinct(whole_maximum(counts))
+    peaks, index = np.unique(whole_maximum(counts), return_inverse=True)
     x = (peaks - threshold) / sigma1
     return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
 

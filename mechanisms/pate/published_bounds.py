@@ -65,9 +65,7 @@ def _row(values: ArrayLike, name: str, good: Callable[[Floats], Any], rule: str)
     array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; it must be a row of at least one number")
-    bad = np.flatnonzero(~good(array))
-    if bad.size:
-        raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}; {rule}")
+    _validate.refuse_entries(~good(array), array, name, rule)
     return array
 
 
@@ -79,18 +77,8 @@ def checked_orders(orders: ArrayLike) -> Floats:
 
 def checked_noise(**values: float) -> None:
     """Refuse noise that is not a number, not above 0, or beyond what doubles can square."""
-    for name, value in values.items():
-        _validate.positive(infinity=False, **{name: value})
-        _validate.between(1e-100, 1e100, **{name: value})
-
-
-def sorted_gaps(votes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Votes of every other class behind the leader's [N, K-1], the widest gap first.
-
-    Sorting makes equal histograms equal to the last bit, so that they are priced once.
-    """
-    ascending = np.sort(votes, axis=1).astype(np.int64)
-    return ascending[:, -1:] - ascending[:, :-1]
+    _validate.positive(infinity=False, **values)
+    _validate.between(1e-100, 1e100, **values)
 
 
 def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -> Floats:
@@ -114,28 +102,14 @@ def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -
     return np.minimum(result, math.log1p(-1 / num_classes))
 
 
-def gaussian_tail(noise_std: float) -> Callable[[Floats], Floats]:
-    """Log probability that two Gaussian noises of `noise_std` make up for a gap."""
-    factor = -1 / (math.sqrt(2) * noise_std)
-    return lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64)
-
-
-def laplace_tail(scale: float) -> Callable[[Floats], Floats]:
-    """Log probability that two Laplace noises of `scale` make up for a gap."""
-    return lambda gap: np.log((2 + gap / scale) / 4) - gap / scale
-
-
-def _chunks(array: NDArray[Any]) -> Iterator[slice]:
-    height = max(1, _CHUNK_ENTRIES // array.shape[1])
-    for start in range(0, len(array), height):
-        yield slice(start, start + height)
-
-
 def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
+    """Union bound [N], by the log probability that the noise of two counts makes up for a gap."""
     checked = checked_votes(votes)
     result = np.empty(len(checked))
-    for rows in _chunks(checked):
-        result[rows] = union_bound(sorted_gaps(checked[rows]), log_tail)
+    for rows in _validate.blocks(*checked.shape, entries=_CHUNK_ENTRIES):
+        # Sorting makes equal histograms equal to the last bit, so that they are priced once.
+        ascending = np.sort(checked[rows], axis=1).astype(np.int64)
+        result[rows] = union_bound(ascending[:, -1:] - ascending[:, :-1], log_tail)
     return result
 
 
@@ -146,13 +120,14 @@ def log_q_gaussian(votes: Any, noise_std: float) -> Floats:
     1/K (PATE 2018, Proposition 7).
     """
     checked_noise(noise_std=noise_std)
-    return _log_q(votes, gaussian_tail(noise_std))
+    factor = -1 / (math.sqrt(2) * noise_std)
+    return _log_q(votes, lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64))
 
 
 def log_q_laplace(votes: Any, scale: float) -> Floats:
     """The same for LNMax with Laplace noise of `scale` (PATE 2017, Lemma 4) [N]."""
     checked_noise(scale=scale)
-    return _log_q(votes, laplace_tail(scale))
+    return _log_q(votes, lambda gap: np.log((2 + gap / scale) / 4) - gap / scale)
 
 
 def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Floats:
@@ -173,7 +148,7 @@ def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: flo
     _validate.non_negative(threshold=threshold)
     counts = checked_counts(votes)
     result = np.empty(len(counts))
-    for rows in _chunks(counts):
+    for rows in _validate.blocks(*counts.shape, entries=_CHUNK_ENTRIES):
         below = log_ndtr((threshold - counts[rows]) / sigma1).sum(axis=1)
         result[rows] = log1mexp(np.minimum(below, 0.0))
     return result
@@ -216,8 +191,7 @@ class RenyiCurves:
         gap = self.tail - self.head
         height = max(1, _BLOCK_ENTRIES // len(orders))
         buffer = np.empty((height, len(orders)))
-        for start in range(0, len(self), height):
-            rows = slice(start, min(start + height, len(self)))
+        for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
             counts = below[rows]
             widest, narrowest = int(counts.max()), int(counts.min())
             values = buffer[: len(counts), :widest]
@@ -308,12 +282,6 @@ def log_surprise(log_p: Floats) -> Floats:
     return np.minimum(log_p, np.log(rarer))
 
 
-def distinct(log_q: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the different values, ascending [U], and where each query's is [N]."""
-    values, index = np.unique(log_q, return_inverse=True)
-    return values, index
-
-
 def _log_probability(values: ArrayLike, name: str) -> Floats:
     return _row(values, name, lambda each: each <= 0, "the log of a probability is 0 or below")
 
@@ -329,7 +297,7 @@ def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_gaussian`.
     """
     checked_noise(noise_std=noise_std)
-    values, index = distinct(_log_probability(log_q, "log_q"))
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
     return _every_row(gaussian_curves(values, noise_std), index, orders)
 
 
@@ -341,7 +309,7 @@ def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
     `log_probability_answered`.
     """
     checked_noise(sigma1=sigma1)
-    values, index = distinct(log_surprise(_log_probability(log_p, "log_p")))
+    values, index = np.unique(log_surprise(_log_probability(log_p, "log_p")), return_inverse=True)
     return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, orders)
 
 
@@ -351,5 +319,5 @@ def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_laplace`; one answer is 2/scale-DP.
     """
     checked_noise(scale=scale)
-    values, index = distinct(_log_probability(log_q, "log_q"))
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
     return _every_row(laplace_curves(values, scale), index, orders)

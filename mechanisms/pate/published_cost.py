@@ -255,9 +255,8 @@ def local_sensitivity_gnmax(
     price = AnswerPrice(noise_std=noise_std, num_classes=counts.shape[1], order=order)
     counts = -np.sort(-counts, axis=1)
     result = np.empty((len(counts), num_teachers))
-    height = max(1, _DISTANCE_ENTRIES // (num_teachers + counts.shape[1]))
-    for start in range(0, len(counts), height):
-        rows = slice(start, start + height)
+    width = num_teachers + counts.shape[1]
+    for rows in _validate.blocks(len(counts), width, entries=_DISTANCE_ENTRIES):
         path = _log_q_by_distance(counts[rows], num_teachers, price)
         known = ~np.isnan(path)
         part = result[rows]
@@ -439,9 +438,7 @@ def cost_of_answers(
     descending = -np.sort(-votes.astype(np.int64), axis=1)
     histograms, multiplicity = np.unique(descending, axis=0, return_counts=True)
     rdp = float(multiplicity @ price.price(log_q_gaussian(histograms, price.noise_std)))
-    height = max(1, _DISTANCE_ENTRIES // num_teachers)
-    for start in range(0, len(histograms), height):
-        rows = slice(start, start + height)
+    for rows in _validate.blocks(len(histograms), num_teachers, entries=_DISTANCE_ENTRIES):
         sensitivity += multiplicity[rows] @ local_sensitivity_gnmax(
             histograms[rows], num_teachers, price.noise_std, price.order
         )
@@ -556,11 +553,9 @@ def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
         raise ValueError(
             f"ls_by_distance has shape {array.shape}; it must be [D], an entry per distance"
         )
-    bad = np.flatnonzero(~((array >= 0) & np.isfinite(array)))
-    if bad.size:
-        raise ValueError(
-            f"ls_by_distance[{bad[0]}] is {array[bad[0]]}; a sensitivity is finite, 0 or above"
-        )
+    good = (array >= 0) & np.isfinite(array)
+    rule = "a sensitivity is finite, 0 or above"
+    _validate.refuse_entries(~good, array, "ls_by_distance", rule)
     with np.errstate(divide="ignore"):
         return float((np.log(array) - beta * np.arange(array.size)).max())
 

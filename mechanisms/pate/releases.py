@@ -68,12 +68,8 @@ class PateAnswers:
 
     def __post_init__(self) -> None:
         _validate.plain_fields(self)
-        _validate.whole(minimum=1, queries=self.queries, max_answers=self.max_answers)
-        if self.max_answers > self.queries:
-            raise ValueError(
-                f"max_answers is {self.max_answers}, but there are {self.queries} queries; request "
-                "fewer answers, or let teachers vote on more queries"
-            )
+        _validate.whole(minimum=1, queries=self.queries)
+        _validate.enough_queries(self.max_answers, self.queries)
 
     @property
     def event(self) -> Event:

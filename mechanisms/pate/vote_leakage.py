@@ -217,23 +217,12 @@ def _log_evidence(
 
 
 def _check_counts(counts: Any) -> Floats:
-    array = as_numpy(counts)
-    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
-        raise ValueError(
-            f"counts has shape {array.shape}; it must be [N, K], answers by class, a row for each "
-            "input and at least 2 classes (a single input is counts[None, :])"
-        )
-    values = array.astype(np.float64)
-    whole = np.isfinite(values) & (values >= 0) & (values == np.floor(values))
-    if not whole.all():
-        row, column = (int(index) for index in np.argwhere(~whole)[0])
-        raise ValueError(
-            f"counts[{row}, {column}] is {array[row, column]}; it must be a whole number of "
-            "answers, 0 or above"
-        )
-    empty = np.flatnonzero(values.sum(axis=1) == 0)
-    if empty.size:
-        raise ValueError(f"counts row {empty[0]} holds no answer; leave out inputs never answered")
+    values = _validate.counts_matrix(counts, "counts").astype(np.float64)
+    bad = ((values < 0) | (values != np.floor(values))).any(axis=1)
+    rule = "its entries must be whole numbers of answers, 0 or above"
+    _validate.refuse_entries(bad, values, "counts", rule)
+    empty = values.sum(axis=1) == 0
+    _validate.refuse_entries(empty, values, "counts", "leave out inputs that were never answered")
     return values
 
 
@@ -293,38 +282,28 @@ def exact_fingerprint(features: NDArray[Any]) -> bytes:
     return bytes.fromhex(array_digest(features))
 
 
+@dataclass(kw_only=True, eq=False)
 class AnsweringService:
-    """Answers questions about inputs from an ensemble's votes, behind one defense.
+    """Answers questions about inputs from an ensemble's votes, behind one defense."""
 
-    `vote` maps features [N, ...] to votes [N, K]; inputs are recognized by their `fingerprint`.
-    """
-
-    def __init__(
-        self,
-        *,
-        vote: Callable[[NDArray[Any]], NDArray[Any]],
-        aggregator: Aggregator,
-        defense: Defense,
-        generator: np.random.Generator,
-        fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint,
-    ) -> None:
-        self._vote = vote
-        self._aggregator = aggregator
-        self._defense = defense
-        self._generator = generator
-        self._fingerprint = fingerprint
-        self._earlier: defaultdict[bytes, list[int]] = defaultdict(list)
-        #: Number of different noise draws: what the privacy budget must pay for.
-        self.drawn = 0
+    vote: Callable[[NDArray[Any]], NDArray[Any]]  # features [N, ...] to votes [N, K]
+    aggregator: Aggregator
+    defense: Defense
+    generator: np.random.Generator
+    fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint  # recognizes an input
+    drawn: int = field(default=0, init=False)  # different noise draws, which a budget must pay for
+    _earlier: defaultdict[bytes, list[int]] = field(
+        default_factory=lambda: defaultdict(list), init=False, repr=False
+    )
 
     def answer(self, features: Array) -> NDArray[np.int64]:
         """Answer questions [N, ...] in order; labels [N], -1 without an answer."""
         inputs = as_numpy(features)
-        answers = zip(map(self._fingerprint, inputs), self._vote(inputs), strict=True)
+        answers = zip(map(self.fingerprint, inputs), self.vote(inputs), strict=True)
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier, defense, noise = self._earlier[fingerprint], self._defense, self._generator
+        earlier, defense, noise = self._earlier[fingerprint], self.defense, self.generator
         if defense.limit is not None and len(earlier) >= defense.limit:
             label = NO_ANSWER
         elif defense.cached and earlier:
@@ -335,22 +314,23 @@ class AnsweringService:
                 noise = cryptographic_generator(digest[:KEY_BYTES])
             if defense.key is None or not earlier:  # keyed noise is drawn once
                 self.drawn += 1
-            label = int(self._aggregator.answer(votes[None], generator=noise)[0])
+            label = int(self.aggregator.answer(votes[None], generator=noise)[0])
         earlier.append(label)
         return label
 
 
-@dataclass(frozen=True, kw_only=True)
-class VoteBudget:
-    """Budget of an attacker for one input: a Confident-GNMax service, epsilon and delta.
-
-    `threshold` and `sigma1` are those of the check.
-    """
-
-    threshold: float
-    sigma1: float
-    epsilon: float
-    delta: float
+def counted_answers(
+    votes: NDArray[Any],
+    *,
+    noise_std: float,
+    answers: ArrayLike,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Draw GNMax's answers to votes [N, K], so many to each row, counted by class [N, K]."""
+    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
+    numbers = np.broadcast_to(answers, len(votes))
+    drawn = zip(numbers, chances, strict=True)
+    return np.stack([generator.multinomial(number, each / each.sum()) for number, each in drawn])
 
 
 def measure_reconstruction(
@@ -358,32 +338,21 @@ def measure_reconstruction(
     *,
     noise_std: float,
     generator: np.random.Generator,
-    answers: int = 0,
-    budget: VoteBudget | None = None,
+    answers: ArrayLike,
     repeats: int = 5,
 ) -> dict[str, float]:
-    """Attack histograms [N, K], by a number of answers about each or as a budget allows.
+    """Attack histograms [N, K], by a number of answers about each; by one at least.
 
-    A budget is spent at data-dependent, expected costs, as in the paper. Each input is attacked
-    `repeats` times. Returns means: the number of answers, the error by maximum likelihood and with
-    a prior learned from all inputs, and the milliseconds for one input, by maximum likelihood.
+    Each input is attacked `repeats` times. Returns means: the number of answers, the error by
+    maximum likelihood and with a prior learned from all inputs, and the milliseconds for one input,
+    by maximum likelihood.
     """
     teachers = int(checked_votes(votes)[0].sum())
-    numbers = [answers] * len(votes)
-    if budget is not None:
-        service = ConfidentGNMax(threshold=budget.threshold, sigma1=budget.sigma1, sigma2=noise_std)
-        numbers = [
-            queries_within_budget(row, service, epsilon=budget.epsilon, delta=budget.delta)
-            for row in votes
-        ]
-    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
+    numbers = np.asarray(answers)
     errors, with_prior, seconds = [], [], 0.0
     for _ in range(repeats):
-        counts = np.stack(
-            [
-                generator.multinomial(max(1, number), chance / chance.sum())
-                for number, chance in zip(numbers, chances, strict=True)
-            ]
+        counts = counted_answers(
+            votes, noise_std=noise_std, answers=np.maximum(numbers, 1), generator=generator
         )
         started = time.perf_counter()
         found = reconstruct(counts, noise_std, teachers)
@@ -394,7 +363,7 @@ def measure_reconstruction(
         with_prior.append(error_rate(learned, votes).mean())
     return {
         "noise_std": noise_std,
-        "answers": float(np.mean(numbers)),
+        "answers": float(numbers.mean()),
         "error": float(np.mean(errors)),
         "error_with_prior": float(np.mean(with_prior)),
         "milliseconds": 1000 * seconds / (repeats * len(votes)),

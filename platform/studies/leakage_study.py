@@ -15,11 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import checked_votes
+from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.vote_leakage import (
-    VoteBudget,
-    answer_log_probabilities,
+    counted_answers,
     measure_defenses,
     measure_reconstruction,
+    queries_within_budget,
     reconstruct,
 )
 from labeldp.platform.cli.command import Answer, perform
@@ -41,8 +43,9 @@ class LeakageStudy:
     Attributes:
         noise_stds: Standard deviations of the noise on every count, in the reconstruction of
             published votes.
-        budgets: Data set of published votes -> the most that a budget-limited attacker may spend.
-        budget_noise_std: Noise against this attacker.
+        budgets: Data set of published votes -> a service, and the most that an attacker may spend
+            on it for one input.
+        guarded_noise_std: Noise in the test of defenses.
         attribute_noise_std: Noise of the service whose answers betray education.
         questions: Number that the attacker asks in the test of defenses.
     """
@@ -51,8 +54,8 @@ class LeakageStudy:
     noise_stds: tuple[float, ...] = (40.0, 60.0, 80.0, 100.0)
     answers: int = 10_000
     repeats: int = 10
-    budgets: Mapping[str, VoteBudget]
-    budget_noise_std: float = 40.0
+    budgets: Mapping[str, tuple[ConfidentGNMax, Budget]]
+    guarded_noise_std: float = 40.0
     attribute_noise_std: float = 40.0
     attribute_answers: int = 1000
     attribute_people: int = 150
@@ -93,7 +96,7 @@ def run_study(
         guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS]["others"][:16]
     defenses = measure_defenses(
         votes,
-        noise_std=study.budget_noise_std,
+        noise_std=study.guarded_noise_std,
         questions=study.questions,
         clients=study.clients,
         generator=generator,
@@ -212,8 +215,7 @@ def _from_answers(
 ) -> NDArray[np.float64]:
     """Votes [N, K] as an attacker reconstructs them from a number of answers about each."""
     noise_std = study.attribute_noise_std
-    chances = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
-    counts = np.stack([generator.multinomial(answers, each / each.sum()) for each in chances])
+    counts = counted_answers(votes, noise_std=noise_std, answers=answers, generator=generator)
     return reconstruct(counts, noise_std, int(votes[0].sum()))
 
 
@@ -226,10 +228,14 @@ def _reconstruction_rows(
             ("answers", {"noise_std": noise_std, "answers": study.answers})
             for noise_std in study.noise_stds
         ]
-        budget = study.budgets.get(name)
-        if budget is not None:
+        if name in study.budgets:
+            service, budget = study.budgets[name]
+            answers = [
+                queries_within_budget(row, service, epsilon=budget.epsilon, delta=budget.delta)
+                for row in votes
+            ]
             attacker = f"budget: epsilon {budget.epsilon:g}, delta {budget.delta:g}"
-            attacks.append((attacker, {"noise_std": study.budget_noise_std, "budget": budget}))
+            attacks.append((attacker, {"noise_std": service.sigma2, "answers": answers}))
         for attacker, settings in attacks:
             found = measure_reconstruction(
                 votes, generator=generator, repeats=study.repeats, **settings

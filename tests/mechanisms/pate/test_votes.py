@@ -71,12 +71,12 @@ def test_sums_of_small_types_do_not_wrap_around_and_floats_count_as_far_as_they_
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        ([[3, 1], [-1, 5]], r"row 1 holds a negative count: \[-1"),
-        ([[3, 1], [2.5, 1.5]], "row 1 holds a fractional"),
+        ([[3, 1], [-1, 5]], r"row 1 is \[-1.*negative"),
+        ([[3, 1], [2.5, 1.5]], "row 1 is .*fractional"),
         ([[3, 1], [3, 2], [4, 2]], "row 1 sums to 5, row 0 to 4"),
         ([[0, 0]], "row 0 holds no vote"),
-        ([[3, 1], [np.nan, 4]], "row 1 holds NaN"),
-        ([[3, 1], [np.inf, 4]], "row 1 holds NaN or infinity"),
+        ([[3, 1], [np.nan, 4]], "row 1 is .*NaN"),
+        ([[3, 1], [np.inf, 4]], "row 1 is .*NaN or infinite"),
         (np.zeros((0, 3), dtype=int), "empty"),
         ([[4], [4]], "has 1 class"),
         ([3, 1], r"votes\[None, :\]"),
@@ -99,9 +99,9 @@ def test_counts_less_a_guess_may_be_fractional_and_negative() -> None:
     assert checked_counts(counts).tolist() == counts
     halves = np.array([[0.5, -0.5], [1.5, -1.5], [2.4, 0.0]])
     assert whole_maximum(halves).tolist() == [1, 2, 2]
-    with pytest.raises(ValueError, match="row 0 holds a negative"):
+    with pytest.raises(ValueError, match=r"row 0 is .*negative"):
         checked_counts([[3, -3]])
-    with pytest.raises(ValueError, match="row 1 holds NaN"):
+    with pytest.raises(ValueError, match=r"row 1 is .*NaN"):
         checked_counts([[0.5, 0.5], [np.nan, 0.0]])
 
 
