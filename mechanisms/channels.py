@@ -54,6 +54,7 @@ _FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
+_WORDS = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
 
 
 class Utility(StrEnum):
@@ -81,15 +82,28 @@ def _random_subsets(
     element on, so that the number of elements left is the same for every row.
     """
     small: Any = np.uint8 if count < 256 else np.uint32
-    members = np.empty((len(own), count), dtype=np.bool_)
-    rows = np.arange(len(own))
+    # Up to 64 elements are bits of a number: turning them is then a shift.
+    word: Any = next((kind for bits, kind in _WORDS if count <= bits), None)
+    relative = np.zeros((1 if word else count, len(own)), dtype=word or np.bool_)
     wanted: NDArray[Any] = np.full(len(own), size, dtype=small)
     for step in range(count):
         left = count - step
         take = held if step == 0 else generator.integers(0, left, len(own), dtype=small) < wanted
         wanted -= take
-        members[rows, (own + step) % count] = take
-    return members
+        if word:
+            relative[0] |= take.astype(word) << word(step)
+        else:
+            relative[step] = take
+    if not word:
+        source = (np.arange(count) - own[:, None]) % count
+        members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
+        return members
+    turned, shift = relative[0], own.astype(word)
+    back = np.where(own > 0, count - own, 0).astype(word)
+    whole = word((1 << count) - 1)
+    turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
+    octets = turned.view(np.uint8).reshape(len(own), -1)
+    return np.unpackbits(octets, axis=1, count=count, bitorder="little").view(np.bool_)
 
 
 def _e_epsilon(epsilon: float) -> Fraction:
