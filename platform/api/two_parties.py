@@ -32,6 +32,7 @@ from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.fitting import NumberRows, number_rows
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
@@ -53,8 +54,6 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.own_data import own_rows
-from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
@@ -112,7 +111,7 @@ def write_request(
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
-    rows = prepared(features, id_column)[0]
+    rows = prepared(features, id_column).scaled
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages":
@@ -177,11 +176,9 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
-def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32], Any]:
-    """Return a table as numbers [N, D], as our own models see it, and what made them."""
-    rows = features.drop(columns=[id_column]) if id_column in features else features
-    splits = own_rows(rows, num_classes=2, keep=())
-    return np.asarray(splits.train_features, dtype=np.float32), splits.preprocessing
+def prepared(features: pd.DataFrame, id_column: str) -> NumberRows:
+    """Return a table as numbers [N, D], in its own units and scaled, and what made them."""
+    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2)
 
 
 # -------------------------------------------------------------------------- the party with labels
@@ -613,7 +610,7 @@ def fit_release(
             person who came again with other features. Of an iterator one is in memory at a time,
             and of all no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
-        estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
+        estimator: Any scikit-learn classifier; boosted trees if None. Numbers reach it as they are.
         seed: Of folds and samples.
     """
     if isinstance(features, pd.DataFrame):
@@ -652,7 +649,7 @@ def evidence_of(
         return part, release.log_likelihood
     some = some_of(len(part), parts=parts, seed=seed)
     # As its request prepared it: rows of other weeks would shift its scales.
-    own = prepared(part, release.id_column)[0]
+    own = prepared(part, release.id_column).scaled
     question = release.question
     if question is not None and own.shape[1] != question.scales.shape[1]:
         raise ValueError(
@@ -672,7 +669,8 @@ def fit_evidence(
     """Fit a classifier to the evidence of each release, as `fit_release` does."""
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
-    rows, preprocessing = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    rows = data.train_features
     count = sum(len(each.ids) for each in releases)
     model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
     if first.of_sums:
@@ -681,8 +679,9 @@ def fit_evidence(
         fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
     classes = first.classes
+    learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
     origin = Origin(
-        method=f"{type(model).__name__} on {first.ledger[0].mechanism}",
+        method=f"{type(learner).__name__} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),
@@ -695,7 +694,7 @@ def fit_evidence(
     )
     return TrainedModel(
         predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
-        preprocessing=Preprocessing(steps=(preprocessing,)),
+        preprocessing=data.preprocessing,
         origin=origin,
     )
 
