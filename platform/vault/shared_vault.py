@@ -387,12 +387,10 @@ class SharedVault:
     def _made(self, folder: Path, side: PublicSide) -> SqliteStore:
         inner_folder(folder)
         if not (folder / "fit.json").exists():
-            if side.people is not None:
-                with replacing(folder / "people.npy") as file:
-                    np.save(file, side.people, allow_pickle=False)
-            if side.values is not None:
-                with replacing(folder / "values.npy") as file:
-                    np.save(file, side.values, allow_pickle=False)
+            for name in ("people", "values"):
+                if (array := getattr(side, name)) is not None:
+                    with replacing(folder / f"{name}.npy") as file:
+                        np.save(file, array, allow_pickle=False)
             names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
