@@ -308,15 +308,12 @@ class SharedVault:
 
     def refuse_ahead(self, shown: Sequence[Line]) -> None:
         """Refuse this vault if it does not know lines of its own releases, or charge them."""
-        places = [place for place in self._places() if isinstance(place[1], SqliteStore)]
-        own = [line for _, store in places for line in _lines_of(store)]
-        if missing := not_among(shown, own):
-            self._refuse_or_charge(missing, places)
+        if missing := not_among(shown, self._lines()):
+            self._refuse_or_charge(missing, list(self._places()))
 
     def mark(self, key: str) -> dict[str, str]:
         """Return what a release that goes out says of its line here; nothing if in memory."""
-        lines = (line for _, store in self._places() for line in _lines_of(store))
-        found = (line.digest for line in lines if line.key == key)
+        found = (line.digest for line in self._lines() if line.key == key)
         return {"vault": str(self.id), "line": next(found)} if self.folder else {}
 
     @contextmanager
@@ -413,6 +410,11 @@ class SharedVault:
         """The fits that released something, with their lines."""
         return [(side, paid) for side, store in self._places() if (paid := store.charges())]
 
+    def _lines(self) -> list[Line]:
+        """The lines of every fit on disk, as a witness knows them."""
+        stores = (store for _, store in self._places() if isinstance(store, SqliteStore))
+        return [line for store in stores for line in store.lines()]
+
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
             yield from list(self._memory.values())
@@ -505,10 +507,6 @@ def lost_fits(folder: Path) -> list[str]:
     own = [line for store in stores for line in lines_in(store)]
     missing = not_among(Witness().of_vault((folder / "id").read_text().strip()), own)
     return [behind(folder, missing)] if missing else []
-
-
-def _lines_of(store: ReleaseStore) -> Sequence[Line]:
-    return store.lines() if isinstance(store, SqliteStore) else ()
 
 
 def _charges(paid: Sequence[_Paid]) -> list[Charge]:
