@@ -211,36 +211,17 @@ class PrivacyLedger:
                 self._group_of[members & touched] = len(self._histories)
                 self._histories.append(history)
 
-    def include(
-        self,
-        charges: Sequence[Charge],
-        *,
-        num_labels: int,
-        people: NDArray[np.integer[Any]] | None = None,
-    ) -> None:
-        """Charge the lines of another ledger, that of one fit among several, to the same labels.
+    def include(self, charges: Sequence[Charge], *, num_labels: int) -> None:
+        """Charge the lines of another ledger over labels 0..n-1, which nobody knows here.
 
-        `charges` are over its own labels 0..n-1; `people` names the label here that each of them is
-        [n], each once. Where that is unknown, one label may have been in it at the dearest place:
-        every label is charged so.
+        Any label here may have been in it at the dearest place: every label is charged so.
         """
         self.add_failures(charges)
-        if people is None:
-            dearest: Counter[Event] = Counter()
-            for history in ledger_of(charges, num_labels=num_labels)._histories:
-                dearest |= history
-            for event in dearest.elements():
-                self.charge(event)
-            return
-        places = check_indices(people, self.num_labels)
-        if len(places) != num_labels:
-            raise ValueError(
-                f"people names {len(places)} of {num_labels} labels; it must name each of them once"
-            )
-        for charge in charges:
-            own = charge.indices
-            rows = slice(None) if own is None else check_indices(own, num_labels)
-            self.charge(charge.event, indices=places[rows])
+        dearest: Counter[Event] = Counter()
+        for history in ledger_of(charges, num_labels=num_labels)._histories:
+            dearest |= history
+        for event in dearest.elements():
+            self.charge(event)
 
     def epsilon(self, *, delta: float) -> float:
         """Epsilon of the label that has paid most, at `delta`."""

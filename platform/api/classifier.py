@@ -189,10 +189,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         most = 1 if grouped is None else grouped.most
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        if self.estimator is None:
-            read = network_fits().public_rows
-        else:
-            read = fitting.number_rows
+        read = network_fits().public_rows if self.estimator is None else fitting.number_rows
         data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         rows_used, *shape = data.train_features.shape
         config = self._configuration(method, rows=rows_used, shape=shape, most=most)

@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.api.fitting import NumberRows, number_rows
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
@@ -53,8 +55,6 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.own_data import own_rows
-from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
     fit_to_single_labels,
@@ -112,7 +112,7 @@ def write_request(
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     ids = checked_ids(features, id_column, what="the features")
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
-    rows = prepared(features, id_column)[0]
+    rows = prepared(features, id_column).scaled
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages":
@@ -177,11 +177,9 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
-def prepared(features: pd.DataFrame, id_column: str) -> tuple[NDArray[np.float32], Any]:
-    """Return a table as numbers [N, D], as our own models see it, and what made them."""
-    rows = features.drop(columns=[id_column]) if id_column in features else features
-    splits = own_rows(rows, num_classes=2, keep=())
-    return np.asarray(splits.train_features, dtype=np.float32), splits.preprocessing
+def prepared(features: pd.DataFrame, id_column: str) -> NumberRows:
+    """Return a table as numbers [N, D], in its own units and scaled, and what made them."""
+    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2)
 
 
 # -------------------------------------------------------------------------- the party with labels
@@ -309,17 +307,28 @@ def answer(
         ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
     parts = Parts.of(request)
-    numbers, absent = _joined(labels, parts, id_column, label_column, missing, most_missing)
+    _refuse_missing(labels, label_column, what="the labels")
+    ids = checked_ids(labels, id_column, what="the labels")
+    places = pd.Index(ids).get_indexer(parts.ids)
+    numbers, absent = _joined(labels[label_column], ids, places, parts, missing, most_missing)
     persons = None
     if person_column is not None:
-        persons = _persons(labels, parts, id_column, label_column, person_column)
-    question = _asked(
-        parts,
-        numbers,
-        persons,
-        epsilon=epsilon,
+        persons = _persons(labels, places, parts, label_column, person_column)
+    parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
+    priced_at = epsilon / (1 if groups is None else groups.most)
+    question = _Question(
+        parts=parts,
+        side=side,
+        numbers=numbers if groups is None else groups.rows_of(numbers),
+        groups=groups,
+        mechanism=mechanism_for(
+            parts.first.method,
+            epsilon=priced_at,
+            delta=delta,
+            num_classes=len(parts.first.classes),
+        ),
+        priced_at=priced_at,
         delta=delta,
-        most=max_labels_per_person,
         absent=absent,
         relabel=relabel,
     )
@@ -348,50 +357,25 @@ def answer(
     return found
 
 
-def _asked(
-    parts: Parts,
-    numbers: NDArray[np.int64],
-    persons: NDArray[Any] | None,
-    *,
-    epsilon: float,
-    delta: float,
-    most: int,
-    absent: int,
-    relabel: bool,
-) -> _Question:
-    """Return the question that a request is, for labels or for persons."""
-    first, ids, groups = parts.first, parts.ids, None
+def _payers(
+    parts: Parts, persons: NDArray[Any] | None, *, most: int
+) -> tuple[Parts, PublicSide, Groups | None]:
+    """Return the part of a request that is answered, and who pays: its ids, or their persons."""
+    first, ids = parts.first, parts.ids
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
         classes=repr(first.classes),
-        num_labels=len(numbers),
+        num_labels=len(ids),
         people=ids,
     )
-    if persons is not None:
-        method_most = None if first.method == "moments" else most
-        groups = Groups.of(persons, count=len(numbers), most=method_most)
-        # Whose id each is: a person under another name has paid under both.
-        digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids.tolist()]
-        values = np.stack([np.frombuffer(b"".join(digests), np.uint64), groups.persons])
-        side = replace(side.of_persons(groups), values=values.astype(np.uint64))
-        numbers = groups.rows_of(numbers)
-        if groups.kept is not None:
-            parts = Parts.of(first.only(groups.kept))
-    priced_at = epsilon / (1 if groups is None else groups.most)
-    mechanism = mechanism_for(
-        first.method, epsilon=priced_at, delta=delta, num_classes=len(first.classes)
-    )
-    return _Question(
-        parts=parts,
-        side=side,
-        numbers=numbers,
-        groups=groups,
-        mechanism=mechanism,
-        priced_at=priced_at,
-        delta=delta,
-        absent=absent,
-        relabel=relabel,
-    )
+    if persons is None:
+        return parts, side, None
+    groups = Groups.of(persons, count=len(ids), most=None if first.method == "moments" else most)
+    # Whose id each is: a person under another name has paid under both.
+    digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids.tolist()]
+    values = np.stack([np.frombuffer(b"".join(digests), np.uint64), groups.persons])
+    side = replace(side.of_persons(groups), values=values.astype(np.uint64))
+    return (parts if groups.kept is None else Parts.of(first.only(groups.kept))), side, groups
 
 
 def _priced(
@@ -524,9 +508,13 @@ def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
 
 
 def _persons(
-    labels: pd.DataFrame, request: Parts, id_column: str, label_column: str, person_column: str
+    labels: pd.DataFrame,
+    places: NDArray[np.intp],
+    request: Parts,
+    label_column: str,
+    person_column: str,
 ) -> NDArray[Any]:
-    """The person of each id of the request [N]."""
+    """The person of each id of the request [N], whose rows are at `places` [N]."""
     if person_column == label_column:
         raise ValueError(
             f"column {label_column!r} can't hold both labels and persons: a release shows which "
@@ -539,8 +527,6 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
-    ids = checked_ids(labels, id_column, what="the labels")
-    places = pd.Index(ids).get_indexer(request.ids)
     if (places < 0).any():
         raise ValueError(
             f"{(places < 0).sum():,} of {len(places):,} ids of the request have no row in the "
@@ -548,31 +534,29 @@ def _persons(
             "may be empty, and --missing CLASS"
         )
     persons: NDArray[Any] = labels[person_column].astype(object).to_numpy()
-    return np.asarray(persons[places])
+    return persons[places]
 
 
 def _joined(
-    labels: pd.DataFrame,
+    labels: pd.Series,
+    ids: NDArray[np.str_],
+    places: NDArray[np.intp],
     request: Parts,
-    id_column: str,
-    label_column: str,
     missing: str | None,
     most_missing: float,
 ) -> tuple[NDArray[np.int64], int]:
-    """The label of each id of the request as a number [N], and how many ids have none."""
-    _refuse_missing(labels, label_column, what="the labels")
-    ids = checked_ids(labels, id_column, what="the labels")
-    column = labels[label_column].astype(object).to_numpy()
+    """The label of each id of the request as a number [N], and how many ids have none.
+
+    `labels` have `ids`; `places` [N] are the rows of the request's, or below 0.
+    """
+    column, classes = labels.astype(object).to_numpy(), request.first.classes
     # Each label by itself: a word for none, unless a class is called so.
     none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
-    known = ~np.array(none) | (class_places(column, request.first.classes) >= 0)
-    values = column[known]
+    known = ~np.array(none) | (class_places(column, classes) >= 0)
     # All labels are checked for any request: otherwise a refused request for one id and some of
     # the classes would reveal that the label is another one.
-    classes = request.first.classes
-    class_numbers([*values, *([] if missing is None else [missing])], classes)
-    found = pd.Index(ids[known]).get_indexer(request.ids)
-    absent = found < 0
+    class_numbers([*column[known], *([] if missing is None else [missing])], classes)
+    absent = (places < 0) | ~known[places]
     # A refusal would reveal the labels of a few ids that have no row: nothing depends on these.
     if len(absent) >= _FEW and absent.mean() > most_missing:
         raise ValueError(
@@ -583,13 +567,12 @@ def _joined(
         )
     if absent.any() and missing is None:
         raise ValueError(
-            f"{absent.sum():,} of {len(found):,} ids of the request have no label, such as "
+            f"{absent.sum():,} of {len(absent):,} ids of the request have no label, such as "
             f"{str(request.ids[absent][0])!r}; if both files write ids alike, give their class "
             "with --missing CLASS (such as no purchase), or let the other party write a request "
             "without them"
         )
-    joined = np.full(len(found), missing, dtype=object)
-    joined[~absent] = values[found[~absent]]
+    joined = np.where(absent, missing, column[places])
     return class_numbers(joined, classes), int(absent.sum())
 
 
@@ -613,7 +596,7 @@ def fit_release(
             person who came again with other features. Of an iterator one is in memory at a time,
             and of all no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
-        estimator: Any scikit-learn classifier that takes `sample_weight`; boosted trees if None.
+        estimator: Any scikit-learn classifier; boosted trees if None. Numbers reach it as they are.
         seed: Of folds and samples.
     """
     if isinstance(features, pd.DataFrame):
@@ -652,7 +635,7 @@ def evidence_of(
         return part, release.log_likelihood
     some = some_of(len(part), parts=parts, seed=seed)
     # As its request prepared it: rows of other weeks would shift its scales.
-    own = prepared(part, release.id_column)[0]
+    own = prepared(part, release.id_column).scaled
     question = release.question
     if question is not None and own.shape[1] != question.scales.shape[1]:
         raise ValueError(
@@ -672,7 +655,8 @@ def fit_evidence(
     """Fit a classifier to the evidence of each release, as `fit_release` does."""
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
-    rows, preprocessing = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    rows = data.train_features
     count = sum(len(each.ids) for each in releases)
     model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
     if first.of_sums:
@@ -681,8 +665,9 @@ def fit_evidence(
         fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
     epsilon, delta = _paid(releases)
     classes = first.classes
+    learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
     origin = Origin(
-        method=f"{type(model).__name__} on {first.ledger[0].mechanism}",
+        method=f"{type(learner).__name__} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),
@@ -695,7 +680,7 @@ def fit_evidence(
     )
     return TrainedModel(
         predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
-        preprocessing=Preprocessing(steps=(preprocessing,)),
+        preprocessing=data.preprocessing,
         origin=origin,
     )
 
@@ -704,16 +689,14 @@ def _paired(
     releases: Sequence[PartyRelease], tables: Iterable[pd.DataFrame]
 ) -> Iterator[tuple[PartyRelease, pd.DataFrame]]:
     """Each release with its table, or a refusal where there are not as many."""
-    count = 0
-    for table in tables:
-        if count < len(releases):
-            yield releases[count], table
-        count += 1
-    if count != len(releases):
-        raise ValueError(
-            f"{count} tables of features are given for {len(releases)} releases; give one for all "
-            "of them, or one for each in their order"
-        )
+    for release, table in zip_longest(releases, tables):
+        if release is None or table is None:
+            raise ValueError(
+                f"{'more' if release is None else 'fewer'} tables of features are given than the "
+                f"{len(releases)} releases; give one for all of them, or one for each in their "
+                "order"
+            )
+        yield release, table
 
 
 def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:

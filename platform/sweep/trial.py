@@ -299,20 +299,20 @@ def estimate(
         assert data.bounds is not None
         low, high = data.bounds
         predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
-        sums = vault.release_held_out(mechanism, predicted).values
+        sums = vault.release(mechanism, predicted, held_out=True).values
         width, examples = high - low, len(predicted)
         return _parts(error_estimates(sums, mechanism, examples=examples, width=width)), []
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
     if isinstance(mechanism, CorrectCount):
-        (correct,) = vault.release_held_out(mechanism, guesses).values.tolist()
+        (correct,) = vault.release(mechanism, guesses, held_out=True).values.tolist()
         found = AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)
         return figures_of(found), []
     if isinstance(mechanism, ScoreHistogram):
         cells = ScoreCells.of(scores, epsilon=mechanism.epsilon)
-        counts = vault.release_held_out(mechanism, cells.places).values
+        counts = vault.release(mechanism, cells.places, held_out=True).values
         return estimated_figures(cells, counts, epsilon=mechanism.epsilon)
-    values = vault.release_held_out(mechanism).values
+    values = vault.release(mechanism, held_out=True).values
     return figures_of(AccuracyEstimate.from_release(values, guesses, mechanism)), []
 
 

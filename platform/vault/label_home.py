@@ -166,24 +166,23 @@ class LabelHome:
         public: tuple[NDArray[Any], ...],
         indices: NDArray[np.integer[Any]] | None,
         noise: NoiseSource,
+        held_out: bool = False,
     ) -> Release:
-        """Return a release of labels to train on, as `LabelVault.release`."""
-        chosen = None if indices is None else check_indices(indices, len(self._truth))
-        touched = self._rows if chosen is None else chosen
-        release = self._vault.release(mechanism, *public, indices=touched, noise=noise)
-        return replace(release, indices=chosen)
+        """Return a release of labels to train on, as `LabelVault.release`.
 
-    def release_held_out(
-        self, mechanism: Mechanism, public: tuple[NDArray[Any], ...], noise: NoiseSource
-    ) -> Release:
-        """Return a release of the held-out labels, which no training release touches."""
-        if self._held_out is None:
+        Or of all `held_out` labels, which no training release touches.
+        """
+        if held_out and self._held_out is None:
             raise ValueError(
                 "no labels are held out in this sweep; set evaluation.held_out_share to hold some "
                 "out, or use the public test split"
             )
-        release = self._vault.release(mechanism, *public, indices=self._held_out, noise=noise)
-        return replace(release, indices=None)
+        chosen = None if indices is None else check_indices(indices, len(self._truth))
+        touched = self._rows if chosen is None else chosen
+        if held_out:
+            touched = self._held_out
+        release = self._vault.release(mechanism, *public, indices=touched, noise=noise)
+        return replace(release, indices=chosen)
 
     def epsilon(self, keys: Sequence[str], delta: float) -> tuple[float, float]:
         """Epsilon and delta of the worst label over the releases at `keys`."""
@@ -512,15 +511,10 @@ class TrialLabels:
         mechanism: Mechanism,
         *public: NDArray[Any],
         indices: NDArray[np.integer[Any]] | None = None,
+        held_out: bool = False,
     ) -> Release:
-        """Return a release, as `LabelVault.release`, and remember that it was read."""
-        release = self.home.release(mechanism, public, indices, self.noise)
-        self._read(release.key)
-        return release
-
-    def release_held_out(self, mechanism: Mechanism, *public: NDArray[Any]) -> Release:
-        """Return a release of the held-out labels, and remember that it was read."""
-        release = self.home.release_held_out(mechanism, public, self.noise)
+        """Return a release, as `LabelHome.release`, and remember that it was read."""
+        release = self.home.release(mechanism, public, indices, self.noise, held_out)
         self._read(release.key)
         return release
 

@@ -92,8 +92,13 @@ class PublicSide:
                 f"{self.num_labels} labels; it must name each of them by a whole number or a text, "
                 "the same one in every fit"
             )
-        if len(np.unique(self.people)) < self.num_labels:
-            raise ValueError("rows names one label twice; every row has a label of its own")
+        # Earlier versions, which kept no values, took two spellings of a name for two people.
+        names = self.people if self.values is None else self.names
+        if len(np.unique(names)) < self.num_labels:
+            raise ValueError(
+                "rows names one label twice; every row has a label of its own, whose name differs "
+                "by more than white space or zeros of a number"
+            )
 
     def of_persons(self, groups: Groups) -> "PublicSide":
         """Return the side on which these persons pay in place of single labels."""
@@ -303,15 +308,12 @@ class SharedVault:
 
     def refuse_ahead(self, shown: Sequence[Line]) -> None:
         """Refuse this vault if it does not know lines of its own releases, or charge them."""
-        places = [place for place in self._places() if isinstance(place[1], SqliteStore)]
-        own = [line for _, store in places for line in _lines_of(store)]
-        if missing := not_among(shown, own):
-            self._refuse_or_charge(missing, places)
+        if missing := not_among(shown, self._lines()):
+            self._refuse_or_charge(missing, list(self._places()))
 
     def mark(self, key: str) -> dict[str, str]:
         """Return what a release that goes out says of its line here; nothing if in memory."""
-        lines = (line for _, store in self._places() for line in _lines_of(store))
-        found = (line.digest for line in lines if line.key == key)
+        found = (line.digest for line in self._lines() if line.key == key)
         return {"vault": str(self.id), "line": next(found)} if self.folder else {}
 
     @contextmanager
@@ -382,12 +384,10 @@ class SharedVault:
     def _made(self, folder: Path, side: PublicSide) -> SqliteStore:
         inner_folder(folder)
         if not (folder / "fit.json").exists():
-            if side.people is not None:
-                with replacing(folder / "people.npy") as file:
-                    np.save(file, side.people, allow_pickle=False)
-            if side.values is not None:
-                with replacing(folder / "values.npy") as file:
-                    np.save(file, side.values, allow_pickle=False)
+            for name in ("people", "values"):
+                if (array := getattr(side, name)) is not None:
+                    with replacing(folder / f"{name}.npy") as file:
+                        np.save(file, array, allow_pickle=False)
             names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
             with replacing(folder / "fit.json") as file:
@@ -409,6 +409,11 @@ class SharedVault:
     def _paid(self) -> list[_Paid]:
         """The fits that released something, with their lines."""
         return [(side, paid) for side, store in self._places() if (paid := store.charges())]
+
+    def _lines(self) -> list[Line]:
+        """The lines of every fit on disk, as a witness knows them."""
+        stores = (store for _, store in self._places() if isinstance(store, SqliteStore))
+        return [line for store in stores for line in store.lines()]
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
@@ -504,10 +509,6 @@ def lost_fits(folder: Path) -> list[str]:
     return [behind(folder, missing)] if missing else []
 
 
-def _lines_of(store: ReleaseStore) -> Sequence[Line]:
-    return store.lines() if isinstance(store, SqliteStore) else ()
-
-
 def _charges(paid: Sequence[_Paid]) -> list[Charge]:
     return [charge for _, charges in paid for charge in charges]
 
@@ -520,7 +521,15 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
-    person_of = _persons_by_values(named, everybody)
+    with_values = [
+        (np.searchsorted(everybody, side.names)[side.values[1].astype(np.intp)], side.values[0])
+        for side in named
+        if side.values is not None
+    ]
+    person_of = np.arange(len(everybody))
+    if with_values:
+        people, values = map(np.concatenate, zip(*with_values, strict=True))
+        person_of = _joined(people, values, count=len(everybody))
     # Without values: features with several lists of names are the same people's, or may be.
     lists = {(side.rows, tuple(side.names.tolist())) for side in named}
     doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
@@ -530,34 +539,34 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
             ledger.include(charges, num_labels=side.num_labels)
             continue
         ledger.add_failures(charges)
-        persons = person_of[np.searchsorted(everybody, side.names)]
-        # A person under several names of one fit paid under each. Rows with equal values may be
-        # different people's: then none of them paid more often than once.
-        apart = side.values is None or len(np.unique(side.values[0])) == side.values.shape[1]
+        # A person under several names of one fit has paid under each. But names with equal values
+        # in it are several people's, only one of whom is this person.
+        apart = np.arange(side.num_labels)
+        if side.values is not None:
+            apart = _joined(side.values[1].astype(np.intp), side.values[0], count=side.num_labels)
+        persons = np.empty(apart.max() + 1, dtype=np.intp)
+        persons[apart] = person_of[np.searchsorted(everybody, side.names)]
         for charge in charges:
-            touched = persons if charge.indices is None else persons[charge.indices]
-            times = np.bincount(touched, minlength=1 + int(person_of.max(initial=0)))
-            if not apart:
-                times = np.minimum(times, 1)
-            for again in range(1, 1 + int(times.max(initial=0))):
-                ledger.charge(charge.event, indices=np.flatnonzero(times[person_of] >= again))
+            paying = apart if charge.indices is None else apart[charge.indices]
+            times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
+            for again in range(times.max(initial=0)):
+                ledger.charge(charge.event, indices=np.flatnonzero(times > again))
     return ledger, everybody
 
 
-def _persons_by_values(
-    named: Sequence[PublicSide], everybody: NDArray[np.str_]
-) -> NDArray[np.integer[Any]]:
-    """Return the number of each name's person [P]: names with equal features are one person's."""
-    known = [(side.names, side.values) for side in named if side.values is not None]
-    if not known:
-        return np.arange(len(everybody))
-    names = [np.searchsorted(everybody, own)[values[1].astype(np.intp)] for own, values in known]
-    _, rows = np.unique(np.concatenate([values[0] for _, values in known]), return_inverse=True)
-    count = len(everybody) + int(rows.max()) + 1
-    pairs = np.concatenate(names), rows + len(everybody)
-    graph = coo_array((np.ones(len(rows), dtype=bool), pairs), shape=(count, count))
-    numbers: NDArray[np.int32] = connected_components(graph, directed=False)[1]
-    return numbers[: len(everybody)]
+def _joined(
+    members: NDArray[np.intp], values: NDArray[np.uint64], *, count: int
+) -> NDArray[np.intp]:
+    """Number `count` members so that those with a value in common have one number, [count].
+
+    `members` [M] have the `values` [M].
+    """
+    _, found = np.unique(values, return_inverse=True)
+    size = count + len(found)
+    pairs = (members, count + found)
+    graph = coo_array((np.ones(len(found), dtype=bool), pairs), shape=(size, size))
+    numbers: NDArray[np.intp] = connected_components(graph, directed=False)[1][:count]
+    return numbers
 
 
 def _drawn_tokens(count: int) -> NDArray[np.int64]:

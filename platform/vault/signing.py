@@ -26,7 +26,7 @@ _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
 #: Models are covered wherever they are: those of tracking, and any that were put there.
 _RECORDS = (
-    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy"),
+    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/*.npy"),
     *("**/model.json", "**/model.safetensors", "**/MLmodel"),
 )
 _LEDGERS = ("vault.db", "fits/*/vault.db")

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
-from labeldp.platform.api.two_parties import prepared
+from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.sweep.trial import test_figures
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -48,8 +48,9 @@ def measured(
     started = time.perf_counter()
     estimator = None if model == "network" else named_estimator(model, rows=len(rows), seed=seed)
     if method == "no_privacy" and estimator is not None:
-        numbers, preprocessing = prepared(rows.assign(id=range(len(rows))), "id")
-        fitted, tested = estimator.fit(numbers, labels), preprocessing(test[0])
+        data = number_rows(rows, num_classes=2)
+        fitted = estimator.fit(data.train_features, labels)
+        tested = data.preprocessing(test[0])
     else:
         fitted = LabelPrivateClassifier(
             method,

@@ -23,7 +23,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.platform.api.two_parties import prepared
+from labeldp.trainers.data.own_data import own_rows
 from tests.benchmarks.any_model import adult
 
 _COLUMNS = "side|epsilon|ROC AUC|accuracy|CPU s|wall s|MB to labels|MB to features|peak MB"
@@ -133,8 +133,10 @@ def table(folder: Path, options: argparse.Namespace) -> None:
     tests.to_parquet(folder / "test.parquet")
     pd.DataFrame({"id": rows["id"], "label": labels}).to_parquet(folder / "labels.parquet")
     np.save(folder / "targets.npy", np.eye(2, dtype=np.float32)[labels])
-    numbers, preprocessing = prepared(rows, "id")
-    for file, each in (("train", numbers), ("test", np.asarray(preprocessing(tests)))):
+    splits = own_rows(rows.drop(columns="id"), num_classes=2, keep=())
+    assert splits.preprocessing is not None
+    tested = np.asarray(splits.preprocessing(tests))
+    for file, each in (("train", splits.train_features), ("test", tested)):
         np.save(folder / f"{file}.npy", each / np.linalg.norm(each, axis=1, keepdims=True))
     for side in _SIDES:
         measure, what = (hadal_side, options.hadal) if "/" not in side else (labeldp_side, side)

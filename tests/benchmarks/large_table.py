@@ -108,7 +108,7 @@ def auc_without_privacy(folder: Path, *, estimator: str, rows: int) -> float:
 
     test, train = pd.read_parquet(folder / "test.parquet"), rows_of(200_000, seed=2)
     both = pd.concat([train, test]).drop(columns=["bought", "chance"])
-    numbers = prepared(both, "id")[0]
+    numbers = prepared(both, "id").train_features
     model = named_estimator(estimator, rows=rows, seed=0)
     model.fit(numbers[: len(train)], train.bought == "yes")
     found = model.predict_proba(numbers[len(train) :])[:, 1]

@@ -27,10 +27,11 @@ def without_noise(
     features: pd.DataFrame, labels: NDArray[np.bool_], new: pd.DataFrame
 ) -> NDArray[np.float64]:
     """Return probabilities [N, 2] by the model of true labels: the bias alone."""
-    rows, preprocessing = two_parties.prepared(features, "id")
+    data = two_parties.prepared(features, "id")
+    rows = data.train_features
     some = some_of(len(rows), seed=0)
     model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)
-    return np.asarray(model.predict_proba(preprocessing(new.drop(columns="id"))))
+    return np.asarray(model.predict_proba(data.preprocessing(new.drop(columns="id"))))
 
 
 def main() -> None:

@@ -210,7 +210,13 @@ class Fit:
 def joint_epsilon(fits: list[Fit], *, delta: float) -> float:
     ledger = PrivacyLedger(num_labels=10)
     for fit in fits:
-        ledger.include(fit.charges, num_labels=fit.num_labels, people=fit.people)
+        if fit.people is None:
+            ledger.include(fit.charges, num_labels=fit.num_labels)
+            continue
+        ledger.add_failures(fit.charges)
+        for each in fit.charges:
+            own = slice(None) if each.indices is None else each.indices
+            ledger.charge(each.event, indices=fit.people[own])
     return ledger.epsilon_or_infinity(delta=delta)
 
 

@@ -40,10 +40,11 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     large = max(20, min(rows // 150, 2000))
     trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
     if name in ("boosting", "logistic"):
-        from sklearn import ensemble, linear_model
+        from sklearn import ensemble, linear_model, pipeline, preprocessing
 
         if name == "logistic":
-            return linear_model.LogisticRegression(max_iter=1000)
+            scaler = preprocessing.StandardScaler()
+            return pipeline.make_pipeline(scaler, linear_model.LogisticRegression(max_iter=1000))
         return ensemble.HistGradientBoostingClassifier(
             max_leaf_nodes=8, min_samples_leaf=large, early_stopping=False, **trees
         )

@@ -19,6 +19,8 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from labeldp import LabelPrivateClassifier
@@ -27,6 +29,7 @@ from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.label_release import METHODS
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
@@ -34,6 +37,7 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
 from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_rows
+from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -786,12 +790,38 @@ def test_a_release_answers_its_own_request_only(
     assert "does not answer" in refusal(*line, "m4", "--request", "elsewhere")
 
 
-def test_features_that_fit_refuses_are_not_requested(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_features_that_fit_refuses_are_not_requested(method: str, tmp_path: Path) -> None:
     features, _ = both_tables(30)
-    for column in (["a"] * 29 + [[1, 2]], [1 + 2j] * 30):
+    for column in (["a"] * 29 + [[1, 2]], [1 + 2j] * 30, [np.inf] + [1.0] * 29):
         with pytest.raises(ValueError):
-            write_request(features.assign(strange=column), tmp_path / "q", **ASKED)
+            write_request(
+                features.assign(strange=column), tmp_path / "q", **{**ASKED, "method": method}
+            )
     assert not (tmp_path / "q").exists()
+
+
+@pytest.mark.parametrize("method", ["moments", "subset"])
+def test_numbers_reach_an_estimator_as_they_are(method: str, tmp_path: Path) -> None:
+    features, labels = both_tables(300)
+    features.a = 7 + 3 * features.a
+    request = write_request(features, tmp_path / "q", **{**ASKED, "method": method})
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 8.0, "vault": SharedVault()}
+    answer(labels, request, tmp_path / "r", **given)
+    seen: list[NDArray[Any]] = []
+
+    class Watching(LogisticRegression):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Any:
+            seen.append(X)
+            return super().fit(X, y)
+
+    two_parties.fit_release(features, [read_release(tmp_path / "r")], estimator=Watching())
+    assert all(np.isin(rows[:, 0], features.a).all() for rows in seen) and seen
+    named = named_estimator("logistic", rows=300, seed=0)
+    model = two_parties.fit_release(features, [read_release(tmp_path / "r")], estimator=named)
+    truth = labels.set_index("id").bought[features.id] == "yes"
+    assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
+    assert model.origin.method.startswith("LogisticRegression on")
 
 
 def test_classes_may_have_commas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

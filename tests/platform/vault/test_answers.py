@@ -315,7 +315,7 @@ def test_figures_of_answers_go_to_the_driver_alone(tmp_path: Path) -> None:
     values, answered = home.answers(TRIAL, *request)
     assert values.shape == (REQUEST.queries, 2) and values.dtype == np.int64
     # A count of held-out labels changes no price of the answers.
-    count = home.release_held_out(CorrectCount(epsilon=0.1), (LABELS[:20],), OsEntropy())
+    count = home.release(CorrectCount(epsilon=0.1), (LABELS[:20],), None, OsEntropy(), True)
     assert home.epsilon([count.key], 0.0)[0] == 0.1
     home.audit(TRIAL, np.full((60, 3), 1 / 3), 0.95, [*answered, count.key], 1e-5)
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}

@@ -82,7 +82,7 @@ def test_canaries_are_planted_among_the_labels_to_train_on_alone(tmp_path: Path)
     coins, wrong = home._canaries.coins, home._canaries.mislabeled
     assert coins is not None and (given[coins.positions] == coins.labels).all()
     assert wrong is not None and (given[wrong.positions] == wrong.labels).all()
-    held_out = home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).values
+    held_out = home.release(NoNoise(num_classes=10), (), None, OsEntropy(), True).values
     assert (held_out == HELD_OUT).all()
 
 
@@ -108,7 +108,7 @@ def test_held_out_labels_pay_apart_from_those_to_train_on(tmp_path: Path) -> Non
     release = home.release(LAPLACE, (), None, OsEntropy())
     assert release.indices is None, "all that a trial knows of"
     first = release.key
-    second = home.release_held_out(COUNT, (HELD_OUT,), OsEntropy()).key
+    second = home.release(COUNT, (HELD_OUT,), None, OsEntropy(), True).key
     lines = {line.key: line.indices for line in home.ledger()}
     for key, rows in ((first, np.arange(300)), (second, np.arange(300, 340))):
         indices = lines[key]
@@ -125,10 +125,10 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
         home.release(NoNoise(num_classes=10), (), np.array([300]), OsEntropy())
     some = home.release(NoNoise(num_classes=10), (), np.array([7, 2]), OsEntropy())
     assert some.indices is not None and some.indices.tolist() == [7, 2]
-    assert home.release_held_out(NoNoise(num_classes=10), (), OsEntropy()).indices is None
+    assert home.release(NoNoise(num_classes=10), (), None, OsEntropy(), True).indices is None
     none = LabelHome(replace(SECRETS, held_out=None), **home_settings(tmp_path / "none"))
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
-        none.release_held_out(COUNT, (HELD_OUT,), OsEntropy())
+        none.release(COUNT, (HELD_OUT,), None, OsEntropy(), True)
     assert not none.ledger()
 
 
@@ -154,7 +154,7 @@ def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_
     prior = np.full((10, 10), 0.1)
     some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
     assert some.indices is not None and some.indices.tolist() == list(range(10))
-    trial.release_held_out(COUNT, HELD_OUT)
+    trial.release(COUNT, HELD_OUT, held_out=True)
     training, held_out = trial.home.ledger()
     assert trial.keys == [training.key, held_out.key]
     assert {training.noise, held_out.noise} == {NoiseKind.SECURE}

@@ -179,6 +179,25 @@ def test_equal_features_under_other_names_are_the_same_people_in_any_table(
         assert SharedVault(shared.folder).epsilon() == 2.0
 
 
+def test_rows_with_equal_features_pay_once_for_a_fit(shared: SharedVault) -> None:
+    """They may be several people's, none of whom is in it more than once."""
+    ask(shared, rows="first", people=list("abcdef"), values=[0, 0, 0, 1, 2, 3])
+    assert shared.epsilon() == 1.0
+    ask(shared, rows="renamed", people=list("ghijkl"), values=[0, 0, 0, 1, 2, 3])
+    assert shared.epsilon() == 2.0
+
+
+def test_a_person_pays_for_each_name_in_a_fit(shared: SharedVault) -> None:
+    ask(shared, rows="first", people=list("abcdef"), values=range(6))
+    ask(shared, rows="second", people=list("axyzuv"), values=[1, *range(10, 15)])
+    assert shared.epsilon() == 3.0  # a is b, too, and has paid for both
+    # Equal features of others do not change that.
+    ask(shared, rows="third", people=list("abrstq"), values=[0, 1, 20, 20, 21, 22])
+    assert shared.epsilon() == 5.0
+    with pytest.raises(ValueError, match="names one label twice"):
+        ask(shared, rows="fourth", people=["7", "07", *"abcd"], values=range(6))
+
+
 def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
     folder = tmp_path / "vault"
     first = ask(SharedVault(folder), people=[3, 1, 4, 5, 9, 2])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -15,12 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.vault import signing
-from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key
 from tests.faults.without_cluster import without_cluster
 from tests.platform.api.test_two_parties import COLUMNS
@@ -208,6 +210,27 @@ def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
         assert f"{edited} is of a released or published folder, but {SIGNATURE} covers" in words(
             "verify", str(folder), "--key", owner, code=1
         )
+
+
+def test_whose_rows_paid_in_a_signed_vault_cannot_change(tmp_path: Path, owner: str) -> None:
+    side = PublicSide(
+        rows="",
+        classes="",
+        num_labels=2,
+        people=np.arange(2),
+        values=np.array([[7, 8], [0, 1]], dtype=np.uint64),
+    )
+    vault = SharedVault(tmp_path / "vault")
+    with vault.alone():
+        own = LabelVault(labels=np.arange(2), num_classes=2, store=vault.store(side))
+        own.release(LaplaceNoise(epsilon=1.0, num_classes=2))
+    (values,) = (tmp_path / "vault").glob("fits/*/values.npy")
+    values.unlink()
+    with (
+        pytest.raises(ValueError, match=r"values.npy in .* is not as it was signed"),
+        vault.alone(),
+    ):
+        raise AssertionError("nothing is released")
 
 
 def test_nothing_is_signed_by_a_dry_run_or_where_nothing_is(tmp_path: Path, owner: str) -> None:
