@@ -30,12 +30,12 @@ from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.paid_fits import PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.api.process_ledger import Total
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
 from labeldp.platform.settings.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.settings.metrics import is_owners
@@ -289,7 +289,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
-        self._vault_total, self._seed_of_noise = Total(self.epsilon_, self.delta_), None
+        self._vault_total, self._seed_of_noise = (
+            Total(epsilon=self.epsilon_, delta=self.delta_),
+            None,
+        )
         self._source = None
         self.__dict__.pop("_people", None)
         return self

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import guess_after, percent
-from labeldp.mechanisms.ledger import shown
+from labeldp.mechanisms.ledger import Total, shown
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
@@ -26,7 +26,6 @@ from labeldp.platform.api.process_ledger import (
     LEDGER,
     PaidRelease,
     People,
-    Total,
     all_numbers,
     line_of,
     row_digests,
@@ -407,7 +406,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
 def _total_of(vault: SharedVault, *, delta: float) -> Total:
     epsilon, at = vault.total(delta=delta)
-    return Total(epsilon, at, any(line.noise is NoiseKind.SEEDED for line in vault.charges()))
+    seeded = any(line.noise is NoiseKind.SEEDED for line in vault.charges())
+    return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
 
 def is_table(rows: Any) -> bool:

@@ -14,23 +14,26 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from math import inf, isfinite, isinf
+from itertools import chain, product
+from math import inf, isfinite, isinf, prod
 from operator import eq
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import (
     Budget,
-    epsilon_at,
+    Total,
+    epsilon_or_infinity,
+    failure_of,
     least_total,
+    ledger_of,
     stated,
     total_of_prices,
 )
@@ -68,26 +71,6 @@ class Audience(StrEnum):
 
     PUBLIC = "anybody"
     OWNER = "the owner of the labels only"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Total:
-    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
-
-    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
-    """
-
-    epsilon: float = 0.0
-    delta: float = 0.0
-    epsilon_private: float = 0.0
-    releases: int = 0
-    handed_out: int = 0
-
-    def at_least(self, *others: "Total") -> "Total":
-        """Return the largest of each number: the dearest total need not be so in each."""
-        names = [each.name for each in fields(Total)]
-        every = (self, *others)
-        return Total(**{name: max(getattr(each, name) for each in every) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +172,23 @@ class FolderLedger(KeptResults):
         """
         identity = self.identity
         return self.learns and (identity.learned_releases is not False or not identity.num_labels)
+
+    def charges(self, *, copied: bool = False) -> list[Charge]:
+        """Return the charges, without those of an earlier copy or with them."""
+        return [line.charge for line in self.lines if copied or not line.repeats]
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan of what it could have cost counts in place of the lines."""
+        return bool(self.charges() and self.identity.learned_epsilon)
+
+    def dearest(self, *, delta: float) -> Total:
+        """Return the plan, or the lines with noise where these cost more."""
+        plan = plan_of(self.identity)
+        lines = total_of([self.charges(copied=True)], delta=delta)
+        if Budget(epsilon=plan.epsilon).allows(lines.epsilon_private):
+            return plan
+        return Total(epsilon=lines.epsilon_private, delta=max(lines.delta, plan.delta))
 
     def lines_of(self, keys: Collection[str]) -> tuple[LedgerLine, ...]:
         """Return the lines of the releases at `keys`."""
@@ -334,7 +334,8 @@ def sweep_totals(
     has an infinite price, so the releases with noise are also summed up by themselves.
     """
     lines = total_of([charges], delta=delta)
-    total = spent_by([[Spending(charges, charges, plan_of(identity))]], delta=delta)
+    # Before its first release a sweep has learned nothing, and requested nothing.
+    total = lines.at_least(plan_of(identity)) if charges else lines
     return {
         "releases": lines.releases,
         "epsilon_releases": lines.epsilon,
@@ -357,24 +358,16 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
     if not every:
         raise ValueError("no results folder is named; name at least one")
     at = max(folder.delta for folder in every) if delta is None else delta
-    spent = [
-        Spending(
-            charges=[line.charge for line in folder.lines],
-            new=[line.charge for line in folder.lines if not line.repeats],
-            plan=plan_of(folder.identity),
-        )
-        for folder in every
-    ]
-    for folder, each in zip(every, spent, strict=True):
-        if each.learned:
-            plan = each.dearest(delta=at)
+    for folder in every:
+        if folder.is_planned:
+            plan = folder.dearest(delta=at)
             notes.append(
                 f"{folder.path} is a sweep whose earlier results decided later requests, so the "
                 "sum of its releases is not a guarantee. It counts as the most that it could have "
                 f"cost, {price(plan.epsilon, plan.delta)}"
             )
     groups = _groups(every)
-    sweeps = [[spent[place] for place in group] for group in groups]
+    sweeps = [[every[place] for place in group] for group in groups]
     # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
     common = max(spent_by([group], delta=at).delta for group in sweeps)
     return Account(
@@ -386,27 +379,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
     )
 
 
-class Spending(NamedTuple):
-    """One sweep's charges, those of them that are not a copy's, and its plan."""
-
-    charges: Sequence[Charge]
-    new: Sequence[Charge]
-    plan: Total
-
-    @property
-    def learned(self) -> bool:
-        """Whether the plan counts in place of the lines."""
-        return bool(self.new and self.plan.epsilon)
-
-    def dearest(self, *, delta: float) -> Total:
-        """Return the plan, or the lines with noise where these cost more."""
-        lines = total_of([self.charges], delta=delta)
-        if Budget(epsilon=self.plan.epsilon).allows(lines.epsilon_private):
-            return self.plan
-        return Total(epsilon=lines.epsilon_private, delta=max(lines.delta, self.plan.delta))
-
-
-def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+def spent_by(groups: Sequence[Sequence[FolderLedger]], *, delta: float) -> Total:
     """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
 
     Sweeps of a group are on the same labels, by the same positions. The plan of a sweep that
@@ -415,18 +388,18 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
     added to those of all others as they are, which is never too little.
     """
 
-    def lines_of(sweeps: Sequence[Sequence[Spending]]) -> Total:
+    def lines_of(sweeps: Sequence[Sequence[FolderLedger]]) -> Total:
         return total_of(
-            [[line for sweep in group for line in sweep.new] for group in sweeps], delta=delta
+            [[line for sweep in group for line in sweep.charges()] for group in sweeps], delta=delta
         )
 
     every = [sweep for group in groups for sweep in group]
-    # Before its first release a sweep has learned nothing, and requested nothing.
-    total = lines_of(groups).at_least(*(sweep.plan for sweep in every if sweep.charges))
-    dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.learned]
+    plans = [plan_of(sweep.identity) for sweep in every if sweep.lines]
+    total = lines_of(groups).at_least(*plans)
+    dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.is_planned]
     if not dearest:
         return total
-    rest = lines_of([[sweep for sweep in group if not sweep.learned] for group in groups])
+    rest = lines_of([[sweep for sweep in group if not sweep.is_planned] for group in groups])
     added = sum(each.epsilon for each in dearest)
     return total.at_least(
         replace(
@@ -457,45 +430,19 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
-    if not any(groups):
-        return 0.0
-    touched = [_histories(group) for group in groups]
-    sizes = [table.shape[1] for table in touched]
-    # Within one group there is nothing to combine.
-    if len(sizes) > 1 and np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
+    """Epsilon of the worst of all labels that there may be: any of one group is any of another."""
+    histories = []
+    for group in groups:
+        touched = [charge.indices.max() for charge in group if charge.indices is not None]
+        known = ledger_of(group, num_labels=1 + int(max(touched, default=0)))
+        histories.append([list(history.elements()) for history in known.histories])
+    if len(groups) > 1 and prod(map(len, histories)) > MOST_COMBINATIONS:
         # Dearer than the truth at worst, never cheaper.
-        num_labels = 1
-        lines = [replace(charge, indices=None) for group in groups for charge in group]
-    else:
-        places = np.indices(sizes).reshape(len(sizes), -1)
-        num_labels = places.shape[1]
-        lines = [
-            replace(charge, indices=np.flatnonzero(row[place]))
-            for group, table, place in zip(groups, touched, places, strict=True)
-            for charge, row in zip(group, table, strict=True)
-        ]
-    return stated(epsilon_at(lines, num_labels=num_labels, delta=delta))
-
-
-def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
-    """Return which lines touched a label, for each history that there is: [lines, histories]."""
-    parts = {
-        charge.indices.tobytes(): charge.indices for charge in charges if charge.indices is not None
-    }
-    size = 1 + max((int(rows.max()) for rows in parts.values()), default=0)
-    group: NDArray[np.intp] = np.zeros(size, dtype=np.intp)
-    for rows in parts.values():
-        group *= 2
-        group[rows] += 1
-        # Numbered anew from 0 without sorting: there may be millions of labels.
-        there = np.bincount(group) > 0
-        group = (np.cumsum(there) - 1)[group]
-    first = np.unique(group, return_index=True)[1]
-    table = np.ones((len(charges), len(first)), dtype=bool)
-    for number, charge in enumerate(charges):
-        if charge.indices is not None:
-            table[number] = np.isin(first, charge.indices)
-    return table
+        histories = [[[charge.event for charge in group]] for group in groups]
+    left = delta - failure_of(charge for group in groups for charge in group)
+    return stated(
+        max(epsilon_or_infinity(list(chain(*parts)), delta=left) for parts in product(*histories))
+    )
 
 
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:

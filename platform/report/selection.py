@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from labeldp.mechanisms.ledger import Budget, shown
+from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
+from labeldp.platform.report.ledger import FolderLedger, plan_of, total_of
 from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, refuse_lottery
 
 #: Stands for the most accurate trial, in place of a hash.

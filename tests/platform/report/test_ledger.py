@@ -19,7 +19,7 @@ from labeldp import load
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.ledger import epsilon_at
+from labeldp.mechanisms.ledger import Total, epsilon_at
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
@@ -30,7 +30,6 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     FolderLedger,
     LedgerLine,
-    Total,
     in_words,
     ledger_report,
     plan_of,
