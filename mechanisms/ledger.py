@@ -118,11 +118,6 @@ def failure_of(prices: Iterable[Priced]) -> float:
     return sum(price.failure_probability for price in prices)
 
 
-def epsilon_at(charges: Iterable[Charge], *, num_labels: int, delta: float) -> float:
-    """Epsilon of the worst of N labels after `charges`; infinite where none holds at `delta`."""
-    return ledger_of(charges, num_labels=num_labels).epsilon_or_infinity(delta=delta)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Total:
     """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.

@@ -54,12 +54,6 @@ from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
-#: Parameters of our mechanisms that are published; those of other code never are.
-_PARAMETERS = (
-    *("epsilon", "num_classes", "noise_std", "scale"),
-    *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
-    *("order", "delta", "tail", "subset_size", "prototypes"),
-)
 #: Keys of a sweep's JSON about its ledger.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 #: Any of these files makes a folder one of results, or a fit's of a shared vault.
@@ -214,11 +208,6 @@ class FolderLedger(KeptResults):
             # Releases of trials that left no record may belong to any search.
             behind += [line.charge.key for line in self.lines if not line.readers]
         return tuple(dict.fromkeys(behind))
-
-    @property
-    def plan_behind(self) -> Total:
-        """The part of a learning sweep's plan on which one of its trials depends."""
-        return plan_of(self.identity, counts=not self.depends_on_all)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -586,9 +575,9 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: values[name]
-        for name in _PARAMETERS
-        if isinstance(values.get(name), int | float) and not isinstance(values[name], bool)
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
 
 

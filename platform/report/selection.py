@@ -185,7 +185,8 @@ def cost_of_page(
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     """Return the price of seeing one trial: all releases on which it depends, or its record's."""
-    behind, plan = cost_of(folder, [record], folder.keys_behind(record)), folder.plan_behind
+    behind = cost_of(folder, [record], folder.keys_behind(record))
+    plan = plan_of(folder.identity, counts=not folder.depends_on_all)
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
         behind = behind.at_least(plan)

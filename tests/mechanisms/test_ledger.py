@@ -27,7 +27,6 @@ from labeldp.mechanisms.ledger import (
     PrivacyLedger,
     all_pure,
     check_indices,
-    epsilon_at,
     epsilon_of_prices,
     ledger_of,
     shown,
@@ -122,7 +121,9 @@ def test_a_total_never_falls_when_a_release_is_added(
     for extra in EVENTS:
         more, _ = total_of_prices([*prices, Price(extra)], delta=delta)
         assert more >= before * (1 - 1e-12)
-        budgeted = epsilon_at([line(p.event) for p in prices], num_labels=2, delta=delta)
+        budgeted = ledger_of([line(p.event) for p in prices], num_labels=2).epsilon_or_infinity(
+            delta=delta
+        )
         assert before == pytest.approx(budgeted)
 
 
@@ -156,11 +157,15 @@ def test_prices_of_one_label_leave_what_may_fail_out_of_delta() -> None:
 def test_charges_of_other_labels_are_not_added_but_every_failure_is() -> None:
     lines = [line(GAUSSIAN, 1e-6, [0, 1]), line(GAUSSIAN, 2e-6, [2, 3]), line(PURE, 0.0, [3])]
     expected = epsilon_of([GAUSSIAN, PURE], delta=1e-5 - 3e-6)
-    assert epsilon_at(lines, num_labels=5, delta=1e-5) == pytest.approx(expected, rel=1e-15)
-    assert epsilon_at(lines, num_labels=5, delta=3e-6) == math.inf
-    assert epsilon_at([], num_labels=5, delta=0.0) == 0.0
+    assert ledger_of(lines, num_labels=5).epsilon_or_infinity(delta=1e-5) == pytest.approx(
+        expected, rel=1e-15
+    )
+    assert ledger_of(lines, num_labels=5).epsilon_or_infinity(delta=3e-6) == math.inf
+    assert ledger_of([], num_labels=5).epsilon_or_infinity(delta=0.0) == 0.0
     ledger = ledger_of(lines, num_labels=5)
-    assert ledger.epsilon(delta=1e-5) == epsilon_at(lines, num_labels=5, delta=1e-5)
+    assert ledger.epsilon(delta=1e-5) == ledger_of(lines, num_labels=5).epsilon_or_infinity(
+        delta=1e-5
+    )
     per_label = ledger.epsilon_per_label(delta=1e-5)
     alone = epsilon_of([GAUSSIAN], delta=1e-5 - 3e-6)
     assert per_label == pytest.approx([alone, alone, alone, expected, 0.0])
