@@ -192,7 +192,7 @@ class PrivacyLedger:
         # Values are replaced and never changed, so that a shallow copy is independent.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
         self.histories: list[Counter[Event]] = [Counter()]
-        self._failures: tuple[float, ...] = ()
+        self._prices: tuple[Priced, ...] = ()
 
     @property
     def num_labels(self) -> int:
@@ -202,7 +202,7 @@ class PrivacyLedger:
     @property
     def failure_probability(self) -> float:
         """That of any charge failing, a part of delta, whichever labels it touched."""
-        return sum(self._failures)
+        return failure_of(self._prices)
 
     def copy(self) -> "PrivacyLedger":
         """Return an independent ledger in the same state, to try a charge on."""
@@ -215,7 +215,7 @@ class PrivacyLedger:
 
     def add_failures(self, prices: Iterable[Priced]) -> None:
         """Charge the failures of `prices`, whose events are charged some other way."""
-        self._failures += tuple(price.failure_probability for price in prices)
+        self._prices += tuple(prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label."""
@@ -234,40 +234,22 @@ class PrivacyLedger:
             for number in np.flatnonzero(there).tolist()
         ]
 
-    def include(
-        self,
-        charges: Sequence[Charge],
-        *,
-        num_labels: int,
-        people: NDArray[np.integer[Any]] | None = None,
-    ) -> None:
-        """Charge the lines of another ledger, that of one fit among several, to the same labels.
+    def include(self, charges: Sequence[Charge], *, num_labels: int) -> None:
+        """Charge the lines of another ledger, that of one fit among several.
 
-        `charges` are over its own labels 0..n-1; `people` names the label here that each of them is
-        [n], each once. Where that is unknown, one label may have been in it at the dearest place:
+        `charges` are over its own labels 0..n-1, of which any label here may have been the dearest:
         every label is charged so.
         """
         self.add_failures(charges)
-        if people is None:
-            dearest: Counter[Event] = Counter()
-            for history in ledger_of(charges, num_labels=num_labels).histories:
-                dearest |= history
-            for event in dearest.elements():
-                self.charge(event)
-            return
-        places = check_indices(people, self.num_labels)
-        if len(places) != num_labels:
-            raise ValueError(
-                f"people names {len(places)} of {num_labels} labels; it must name each of them once"
-            )
-        for charge in charges:
-            own = charge.indices
-            rows = slice(None) if own is None else check_indices(own, num_labels)
-            self.charge(charge.event, indices=places[rows])
+        dearest: Counter[Event] = Counter()
+        for history in ledger_of(charges, num_labels=num_labels).histories:
+            dearest |= history
+        for event in dearest.elements():
+            self.charge(event)
 
     def epsilon(self, *, delta: float) -> float:
         """Epsilon of the label that has paid most, at `delta`."""
-        return max(self._epsilons(self._left(delta)))
+        return max(self._epsilons(delta))
 
     def epsilon_or_infinity(self, *, delta: float) -> float:
         """As `epsilon`; infinite where no epsilon holds at so small a delta."""
@@ -276,25 +258,23 @@ class PrivacyLedger:
             epsilon_or_infinity(list(history.elements()), delta=left) for history in self.histories
         )
 
-    def total(self, prices: Collection[Priced], *, delta: float) -> tuple[float, float]:
-        """Return the epsilon of the label that has paid most of `prices`, and its delta."""
-        return least_total(self.epsilon_or_infinity, prices, delta=delta)
+    def total(self, *, delta: float) -> tuple[float, float]:
+        """Return the epsilon of the label that has paid most, and the delta at which it holds."""
+        return least_total(self.epsilon_or_infinity, self._prices, delta=delta)
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        return np.array(self._epsilons(self._left(delta)))[self._group_of]
+        return np.array(self._epsilons(delta))[self._group_of]
 
-    def _left(self, delta: float) -> float:
-        """Delta less the probability of failures."""
+    def _epsilons(self, delta: float) -> list[float]:
+        """Epsilon of each group at `delta`, of which failures take their part [G]."""
         failing = self.failure_probability
         if failing and delta <= failing:
             raise ValueError(
                 f"delta is {delta:g}, but {failing:g} of it goes to releases that fail with that "
                 f"probability; state a delta above {failing:g}"
             )
-        return delta - failing
-
-    def _epsilons(self, left: float) -> list[float]:
+        left = delta - failing
         return [epsilon_of(history.elements(), delta=left) for history in self.histories]
 
 

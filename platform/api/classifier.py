@@ -290,7 +290,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
-        self._seed_of_noise = None
         self._account = FitAccount(
             handed=Handed(),
             columns=tuple(map(str, rows.columns)),

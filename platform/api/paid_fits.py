@@ -62,6 +62,7 @@ class FitAccount:
         unit: What pays: a label, or a person.
         source: Name of the vault that has the charges too; None where it ends with the fit.
         on_disk: Whether the vault is.
+        seed: Of the noise.
         vault_total: Price of all fits with the vault, when it was last read.
         id_column: Of the table that another party's release is of.
     """
@@ -75,6 +76,7 @@ class FitAccount:
     unit: str = "label"
     source: str | None = None
     on_disk: bool = False
+    seed: int | None = None
     vault_total: Total = field(default_factory=Total)
     id_column: str | None = None
 
@@ -88,11 +90,7 @@ class FitAccount:
         """Return epsilon and delta of all fits: of this process, with the vault, and of copies."""
         here = self.in_process(delta=delta)
         paid = [(each.epsilon, each.delta) for each in (vault, here)]
-        paid += [
-            each
-            for name, each in self.elsewhere.items()
-            if self.people is None or name != LEDGER.identity
-        ]
+        paid += self.elsewhere.values()
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
 
     def copied(self, *, delta: float) -> "FitAccount":
@@ -160,10 +158,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
-        account = FitAccount(
-            handed=Handed() if tokens else handed_labels(self, cloned=self._cloned),
-            elsewhere=self._paid_elsewhere(),
-        )
+        handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
+        elsewhere = dict(self._paid_elsewhere())
+        elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
+        account = FitAccount(handed=handed, elsewhere=elsewhere)
         refuse(y)
         fitting.refuse_unusable(y)
         rows = fitting.readable(rows)
@@ -226,6 +224,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         digest = fitting.digest_of(fingerprint, rows_of_x)
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
+        elif groups is not None:
+            digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
         side = PublicSide(
             rows=digest,
             classes=classes,
@@ -234,8 +234,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         )
         if groups is not None:
             labels = replace(labels, persons=groups.used)
-            if known is None:
-                side = replace(side, rows=hashlib.sha256(account.people.rows.tobytes()).hexdigest())
             side = side.of_persons(groups)
             if account.copies:  # a vault counts labels or persons, and these are labels
                 side = replace(side, grouping="")
@@ -257,6 +255,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         )
         account.source = None if self.vault is None else vault.name
         account.on_disk = vault.folder is not None
+        account.seed = self.noise_seed
         account.vault_total = _total_of(vault, delta=self.delta)
         return near
 
@@ -298,7 +297,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _paid(self, account: FitAccount, near: FitLabels, *, delta: float) -> None:
         """Set the attributes of the price, at `delta` where releases are not pure."""
         self._account = account
-        self._seed_of_noise = self.noise_seed
         self.epsilon_, self.delta_ = near.epsilon(delta=delta)
         own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": account.unit}
         self.ledger_: list[PaidRelease] = [
@@ -322,15 +320,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def guarantee_(self) -> str:
         """The guarantee in a sentence."""
         check_is_fitted(self, "ledger_")
-        if self._seed_of_noise is not None:
+        account = self._account
+        if account.seed is not None:
             return (
-                f"not private: the noise comes from seed {self._seed_of_noise}, and anybody with "
-                "the seed can remove it"
+                f"not private: the noise comes from seed {account.seed}, and anybody with the seed "
+                "can remove it"
             )
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
-        account = self._account
         if account.id_column is not None:
             each = "each label" if account.unit == "label" else "all labels of each person"
             return (
@@ -438,13 +436,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
         vault, name = self.vault, self._account.source
-        if name is None:
+        same = isinstance(vault, SharedVault) and vault.name == name
+        if name is None or not (same or Path(name).is_dir()):
             return self._account.vault_total
-        if not (isinstance(vault, SharedVault) and vault.name == name):
-            if not Path(name).is_dir():
-                return self._account.vault_total
-            vault = SharedVault(name)
-        return _total_of(vault, delta=self.delta)
+        return _total_of(vault if same else SharedVault(name), delta=self.delta)
 
     def _total(self) -> tuple[float, float]:
         if not hasattr(self, "_account"):

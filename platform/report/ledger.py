@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import (
@@ -72,8 +73,6 @@ class LedgerLine:
     """One release and its cost.
 
     Attributes:
-        number: Position in the folder's ledger, from 1.
-        made: Time of the release, in UTC.
         labels: Number of labels touched; None for all of an unknown number.
         of_baseline: Whether only trials without noise read it, or may have, without a record. A
             noisy count of a baseline's right answers is private for held-out labels alone: the
@@ -81,9 +80,7 @@ class LedgerLine:
         repeats: Path of an earlier copy of this folder that has the same line; that one counts.
     """
 
-    number: int
     charge: Charge
-    made: str
     epsilon: float
     delta: float
     labels: int | None
@@ -110,7 +107,7 @@ class LedgerLine:
     @property
     def day(self) -> str:
         """Day of the release."""
-        return self.made.partition("T")[0]
+        return self.charge.made.partition("T")[0]
 
     def what(self, *, number: int = 1, public: bool = False) -> str:
         """Return `number` such releases in words; the public reads no name of a user's own."""
@@ -124,18 +121,13 @@ class FolderLedger(KeptResults):
     """A results folder with all lines of its ledger, in the order in which they were charged.
 
     Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
-    `kept` is the vault's store as it was read, None where it is gone.
+    `kept` is the vault's store as it was read.
     """
 
     delta: float
-    lines: tuple[LedgerLine, ...] = ()
-    problems: tuple[str, ...] = ()
-    kept: KeptLedger | None = None
-
-    @property
-    def vault(self) -> str:
-        """Id of the vault; empty where there is none."""
-        return "" if self.kept is None else self.kept.vault
+    lines: tuple[LedgerLine, ...]
+    problems: tuple[str, ...]
+    kept: KeptLedger
 
     @property
     def fingerprint(self) -> str:
@@ -145,8 +137,8 @@ class FolderLedger(KeptResults):
     @property
     def draws(self) -> list[tuple[str, str, str | None]]:
         """Time, key and digest of each release: two draws of the same one differ."""
-        contents = {} if self.kept is None else self.kept.contents()
-        return [(line.made, line.charge.key, contents.get(line.charge.key)) for line in self.lines]
+        contents = self.kept.contents()
+        return [(each.made, each.key, contents.get(each.key)) for each in self.kept.charges]
 
     @property
     def learns(self) -> bool:
@@ -246,25 +238,21 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         given = (record.config.get("trainer.delta") for record in records)
         known = [each for each in given if isinstance(each, float) and 0 < each < 1]
         delta = max(known, default=USUAL_DELTA)
-    whole = partial(FolderLedger, **vars(results), delta=delta)
-    if not results.store.exists():
-        return whole(problems=_problems(results, None))
-    kept = read_ledger(results.store)
-    bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
+    store = results.store
+    kept = read_ledger(store) if store.exists() else KeptLedger(path=store)
+    bare = {charge.key for charge in kept.charges if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
     for record in records:
         for key in dict.fromkeys(record.release_keys):
             readers[key].append(record)
     lines = []
-    for number, (charge, made) in enumerate(kept.lines, start=1):
+    for charge in kept.charges:
         epsilon, at = total_of_prices([charge], delta=delta)
         own, touched = readers.get(charge.key, []), charge.indices
         read = [not bare.isdisjoint(record.release_keys) for record in own]
         lines.append(
             LedgerLine(
-                number=number,
                 charge=charge,
-                made=made,
                 epsilon=epsilon,
                 delta=at,
                 labels=results.identity.all_labels if touched is None else len(touched),
@@ -272,15 +260,18 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
                 of_baseline=all(read) if read else bool(bare),
             )
         )
-    return whole(lines=tuple(lines), problems=_problems(results, kept), kept=kept)
+    problems = _problems(results, kept)
+    return FolderLedger(
+        **vars(results), delta=delta, lines=tuple(lines), problems=problems, kept=kept
+    )
 
 
-def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
+def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
     """Signs of lines that are missing beside what the vault's store itself reports."""
     records, named = results.records.values(), results.identity.vault
-    if kept is None:
+    if not kept.vault:
         gone = (
-            f"{results.store} is missing, with the ledger of this folder's spending; restore it "
+            f"{kept.path} is missing, with the ledger of this folder's spending; restore it "
             "from a copy: until then no sum here is complete"
         )
         trace = named is not None or any(record.release_keys for record in records)
@@ -291,7 +282,7 @@ def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
             f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "
             "that vault spent"
         )
-    known = {charge.key for charge, _ in kept.lines}
+    known = {charge.key for charge in kept.charges}
     for record in records:
         if missing := [key for key in record.release_keys if key not in known]:
             found.append(
@@ -437,15 +428,15 @@ def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
     marks = []
     for folder in folders:
-        labels = "" if folder.kept is None else folder.kept.labels
-        facts = (("vault", folder.vault), ("labels", labels), ("data", folder.fingerprint))
-        marks.append({(name, mark) for name, mark in facts if mark})
-    groups: list[list[int]] = []
-    for place, mine in enumerate(marks):
-        own = [group for group in groups if any(mine & marks[other] for other in group)]
-        groups = [group for group in groups if group not in own]
-        groups.append([*(other for group in own for other in group), place])
-    return tuple(sorted(tuple(sorted(group)) for group in groups))
+        facts = {
+            "vault": folder.kept.vault,
+            "labels": folder.kept.labels,
+            "data": folder.fingerprint,
+        }
+        marks.append({(name, mark) for name, mark in facts.items() if mark})
+    alike = np.array([[bool(mine & other) for other in marks] for mine in marks])
+    count, group_of = connected_components(alike, directed=False)
+    return tuple(tuple(np.flatnonzero(group_of == each).tolist()) for each in range(count))
 
 
 def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:
@@ -453,7 +444,7 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
     done: list[FolderLedger] = []
     notes = []
     for folder in folders:
-        same = [each for each in done if folder.vault and each.vault == folder.vault]
+        same = [each for each in done if folder.kept.vault == each.kept.vault != ""]
         shared = {
             str(each.path): [*map(eq, each.draws, folder.draws), False].index(False)
             for each in same
@@ -494,7 +485,9 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # The names of a comparison's lines are the sweep's own words. That no trial on the public page
     # has read a line is not for the public either.
-    variants = "" if public or not readers else f"for {', '.join(_once(readers.values()))}; "
+    variants = (
+        "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
+    )
     read = f"read by {counted(len(readers), 'trial')}, " if readers or not public else ""
     each = " each" if number > 1 and not isinf(first.epsilon) else ""
     labels = "all labels" if first.labels is None else f"{first.labels:,} labels"
@@ -512,42 +505,42 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     )
 
 
-def _once(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
 def rows(account: Account) -> list[dict[str, Any]]:
     """Return every line as a row of plain values."""
     return [
         {
             "folder": str(folder.path),
             "sweep": folder.sweep,
-            "line": line.number,
+            "line": number,
             "release": line.charge.key,
-            "made": line.made,
+            "made": line.charge.made,
             "what": line.what().partition(" ")[2],
             "noise": "none" if line.noise is None else line.noise.value,
             "epsilon": line.epsilon,
             "delta": line.delta,
             "labels": "all" if line.labels is None else line.labels,
             "trials": [record.hash for record in line.readers],
-            "configurations": _once(record.variant for record in line.readers),
+            "configurations": list(dict.fromkeys(record.variant for record in line.readers)),
             "who_may_see_it": line.audience.value,
             "counted": not line.repeats,
         }
         for folder in account.folders
-        for line in folder.lines
+        for number, line in enumerate(folder.lines, start=1)
     ]
 
 
 def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as a table for spreadsheets, in which no cell is a formula."""
-
-    def cell(value: Any) -> Any:
-        return "; ".join(value) if isinstance(value, list) else value
-
-    plain = [{**row, "counted": int(row["counted"])} for row in found]
-    return csv_text(pd.DataFrame(plain).map(cell))
+    texts = [
+        {
+            **row,
+            "trials": "; ".join(row["trials"]),
+            "configurations": "; ".join(row["configurations"]),
+            "counted": int(row["counted"]),
+        }
+        for row in found
+    ]
+    return csv_text(pd.DataFrame(texts))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
@@ -616,7 +609,7 @@ def ledger_report(
             {
                 "folder": str(folder.path),
                 "sweep": folder.sweep,
-                "vault": folder.vault,
+                "vault": folder.kept.vault,
                 "fingerprint": folder.fingerprint,
                 "labels": folder.identity.all_labels,
                 "releases": len(folder.lines),
@@ -705,22 +698,22 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     """
     fits = kept_fits(folder)
     lines = sorted(
-        ((made, charge, side) for side, kept in fits for charge, made in kept.lines),
-        key=lambda line: line[0],
+        ((charge, side) for side, kept in fits for charge in kept.charges),
+        key=lambda line: line[0].made,
     )
     noisy = [
-        (side, [charge for charge, _ in kept.lines if not charge.hands_out]) for side, kept in fits
+        (side, [charge for charge in kept.charges if not charge.hands_out]) for side, kept in fits
     ]
     asked = USUAL_DELTA if delta is None else delta
     ledger, everybody = joint_ledger(noisy)
-    total, at = ledger.total([line for _, charges in noisy for line in charges], delta=asked)
+    total, at = ledger.total(delta=asked)
     total = stated(total)
     paid = ledger.epsilon_per_label(delta=at) if isfinite(total) else np.full(len(everybody), total)
     words, told = [f"{folder}: {counted(len(lines), 'release')}"], []
     cohorts: list[dict[str, Any]] = []
     unseen = np.ones(len(everybody), dtype=bool)
-    for number, (made, charge, side) in enumerate(lines, start=1):
-        day = made.partition("T")[0]
+    for number, (charge, side) in enumerate(lines, start=1):
+        day = charge.made.partition("T")[0]
         unit = "person" if side.grouping else "label"
         labels = side.num_labels if charge.indices is None else len(charge.indices)
         words.append(
@@ -750,7 +743,7 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
                 price(most, at) if least == most else f"{price(least, at)} up to {price(most, at)}"
             )
             told.append(f"{len(members):,} joined with release {number} and have paid {spent}")
-    bare = sum(charge.hands_out for _, charge, _ in lines)
+    bare = sum(charge.hands_out for charge, _ in lines)
     told.append(
         f"In all, nobody has paid more than {price(total, at)}"
         + (f", beside {counted(bare, 'release')} without any noise" if bare else "")

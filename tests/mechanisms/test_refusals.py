@@ -200,7 +200,6 @@ BITS_1 = partial(SecureGenerator, bits=DRAWS, word_bits=1)
 SEED = partial(SeededNoise, seed=0, draw=0)
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)
 SHARDS = partial(VAULT.partition, teachers=4, seed=0)
-LEDGER = partial(PrivacyLedger(num_labels=10).include, charges=[], num_labels=2, people=TWO)
 RELEASES: list[Row] = [
     (ESTIMATE, {"mechanism": LabelMoments(noise_std=1.0, num_classes=2)}, "nothing about single l"),
     (ESTIMATE, {"mechanism": RRWithPrior(epsilon=1.0)}, "count right predictions instead"),
@@ -277,9 +276,6 @@ RELEASES: list[Row] = [
         scale=(*NOT_POSITIVE, 1e9),
     ),
     (partial(cryptographic_generator, key=bytes(16)), {"key": bytes(32)}, "key has 32 bytes"),
-    (LEDGER, {"people": TWICE}, "more than once"),
-    (LEDGER, {"people": ints(0)}, "name each"),
-    (LEDGER, {"people": ints(-1, 0)}, "outside"),
     *(
         (call, {"indices": bad}, says)
         for call in (
