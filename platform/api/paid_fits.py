@@ -288,7 +288,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     def _check_price(self) -> None:
         """Check what a fit may cost; epsilon and delta become Python's own numbers."""
-        self.epsilon, self.delta = _validate.plain(self.epsilon), _validate.plain(self.delta)
+        for name in ("epsilon", "delta"):
+            if type(getattr(self, name)) not in (int, float):  # a fit changes no other parameter
+                setattr(self, name, _validate.plain(getattr(self, name)))
         _validate.positive(epsilon=self.epsilon)
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
