@@ -20,7 +20,8 @@ array([1.5, 1.5, 2.5, 2.5])
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
 from functools import partial
 from typing import Any, Protocol
@@ -78,9 +79,13 @@ def least_total(
 
 def epsilon_of_prices(prices: Collection[Priced], *, delta: float) -> float:
     """Epsilon of a label that pays all of `prices`; infinite where none holds at this delta."""
-    events = [price.event for price in prices]
-    left = delta - failure_of(prices)
-    return epsilon_of(events, delta=left) if _has_epsilon(events, left) else float("inf")
+    return epsilon_or_infinity([price.event for price in prices], delta=delta - failure_of(prices))
+
+
+def epsilon_or_infinity(events: Collection[Event], *, delta: float) -> float:
+    """Epsilon of a label that pays `events`; infinite where none holds at this delta."""
+    holds = delta > 0 or (delta == 0 and all_pure(events))
+    return epsilon_of(events, delta=delta) if holds else math.inf
 
 
 def stated(epsilon: float) -> float:
@@ -113,13 +118,26 @@ def failure_of(prices: Iterable[Priced]) -> float:
     return sum(price.failure_probability for price in prices)
 
 
-def epsilon_at(charges: Iterable[Charge], *, num_labels: int, delta: float) -> float:
-    """Epsilon of the worst of N labels after `charges`; infinite where none holds at `delta`."""
-    return ledger_of(charges, num_labels=num_labels).epsilon_or_infinity(delta=delta)
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
 
+    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
+    `seeded`: whether a seed made some of the noise.
+    """
 
-def _has_epsilon(events: Iterable[Event], delta: float) -> bool:
-    return delta > 0 or (delta == 0 and all_pure(events))
+    epsilon: float = 0.0
+    delta: float = 0.0
+    epsilon_private: float = 0.0
+    releases: int = 0
+    handed_out: int = 0
+    seeded: bool = False
+
+    def at_least(self, *others: "Total") -> "Total":
+        """Return the largest of each number: the dearest total need not be so in each."""
+        names = [each.name for each in fields(Total)]
+        every = (self, *others)
+        return Total(**{name: max(getattr(each, name) for each in every) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,31 +181,32 @@ class BudgetExceeded(ValueError):
 
 
 class PrivacyLedger:
-    """The spending of every label, kept as groups of labels that share a history."""
+    """The spending of every label, kept as groups of labels that share a history.
+
+    Attributes:
+        histories: The events that the labels of each group have paid [G].
+    """
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
+        # Values are replaced and never changed, so that a shallow copy is independent.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
-        self._histories: list[Counter[Event]] = [Counter()]
-        self._failures: list[float] = []
+        self.histories: list[Counter[Event]] = [Counter()]
+        self._prices: tuple[Priced, ...] = ()
 
     @property
     def num_labels(self) -> int:
         """How many labels are accounted for."""
         return len(self._group_of)
 
-    def copy(self) -> "PrivacyLedger":
-        """Return an independent ledger in the same state, to try a charge on."""
-        twin = PrivacyLedger(num_labels=self.num_labels)
-        twin._group_of = self._group_of.copy()
-        twin._histories = [history.copy() for history in self._histories]
-        twin._failures = self._failures.copy()
-        return twin
-
     @property
     def failure_probability(self) -> float:
         """That of any charge failing, a part of delta, whichever labels it touched."""
-        return sum(self._failures)
+        return failure_of(self._prices)
+
+    def copy(self) -> "PrivacyLedger":
+        """Return an independent ledger in the same state, to try a charge on."""
+        return copy(self)
 
     def add(self, charge: Charge) -> None:
         """Charge a line of a ledger to the labels that it names."""
@@ -196,20 +215,24 @@ class PrivacyLedger:
 
     def add_failures(self, prices: Iterable[Priced]) -> None:
         """Charge the failures of `prices`, whose events are charged some other way."""
-        self._failures.extend(price.failure_probability for price in prices)
+        self._prices += tuple(prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label."""
-        touched = np.zeros(self.num_labels, dtype=bool)
-        touched[slice(None) if indices is None else check_indices(indices, self.num_labels)] = True
-        for group in np.unique(self._group_of[touched]):
-            members = self._group_of == group
-            history = self._histories[group] + Counter([event])
-            if touched[members].all():
-                self._histories[group] = history
-            else:
-                self._group_of[members & touched] = len(self._histories)
-                self._histories.append(history)
+        paid = Counter([event])
+        if indices is None:
+            self.histories = [history + paid for history in self.histories]
+            return
+        # Group g falls into 2g, which pays nothing, and 2g + 1. Those that have labels are numbered
+        # anew without sorting: there may be millions of labels.
+        part = 2 * self._group_of
+        part[check_indices(indices, self.num_labels)] += 1
+        there = np.bincount(part) > 0
+        self._group_of = (np.cumsum(there) - 1)[part]
+        self.histories = [
+            self.histories[number // 2] + paid if number % 2 else self.histories[number // 2]
+            for number in np.flatnonzero(there).tolist()
+        ]
 
     def include(self, charges: Sequence[Charge], *, num_labels: int) -> None:
         """Charge the lines of another ledger over labels 0..n-1, which nobody knows here.
@@ -218,41 +241,40 @@ class PrivacyLedger:
         """
         self.add_failures(charges)
         dearest: Counter[Event] = Counter()
-        for history in ledger_of(charges, num_labels=num_labels)._histories:
+        for history in ledger_of(charges, num_labels=num_labels).histories:
             dearest |= history
         for event in dearest.elements():
             self.charge(event)
 
     def epsilon(self, *, delta: float) -> float:
         """Epsilon of the label that has paid most, at `delta`."""
-        return max(self._epsilons(self._left(delta)))
+        return max(self._epsilons(delta))
 
     def epsilon_or_infinity(self, *, delta: float) -> float:
         """As `epsilon`; infinite where no epsilon holds at so small a delta."""
-        every = (event for history in self._histories for event in history)
         left = delta - self.failure_probability
-        return max(self._epsilons(left)) if _has_epsilon(every, left) else float("inf")
+        return max(
+            epsilon_or_infinity(list(history.elements()), delta=left) for history in self.histories
+        )
 
-    def total(self, prices: Collection[Priced], *, delta: float) -> tuple[float, float]:
-        """Return the epsilon of the label that has paid most of `prices`, and its delta."""
-        return least_total(self.epsilon_or_infinity, prices, delta=delta)
+    def total(self, *, delta: float) -> tuple[float, float]:
+        """Return the epsilon of the label that has paid most, and the delta at which it holds."""
+        return least_total(self.epsilon_or_infinity, self._prices, delta=delta)
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        return np.array(self._epsilons(self._left(delta)))[self._group_of]
+        return np.array(self._epsilons(delta))[self._group_of]
 
-    def _left(self, delta: float) -> float:
-        """Delta less the probability of failures."""
+    def _epsilons(self, delta: float) -> list[float]:
+        """Epsilon of each group at `delta`, of which failures take their part [G]."""
         failing = self.failure_probability
         if failing and delta <= failing:
             raise ValueError(
                 f"delta is {delta:g}, but {failing:g} of it goes to releases that fail with that "
                 f"probability; state a delta above {failing:g}"
             )
-        return delta - failing
-
-    def _epsilons(self, left: float) -> list[float]:
-        return [epsilon_of(history.elements(), delta=left) for history in self._histories]
+        left = delta - failing
+        return [epsilon_of(history.elements(), delta=left) for history in self.histories]
 
 
 def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:

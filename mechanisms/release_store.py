@@ -217,6 +217,8 @@ class Charge:
     indices: NDArray[np.intp] | None  # the labels touched [M], or None for all of them
     mechanism: dict[str, Any]  # name and parameters, and where the noise came from
     failure_probability: float  # of the release costing more than `event`; a part of delta
+    #: In UTC by the clock of the machine that drew it (`2026-11-21T23:40:15.120Z`), once on a disk.
+    made: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         _validate.delta(self.failure_probability, "failure_probability")

@@ -30,12 +30,13 @@ from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.paid_fits import PaysForLabels, is_table
+from labeldp.platform.api.handed_labels import Handed
+from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.api.process_ledger import Total
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
 from labeldp.platform.settings.methods import AUTO, NamedMethod, choose, named
 from labeldp.platform.settings.metrics import is_owners
@@ -165,7 +166,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """
         self._check_price()
         _validate.whole(canaries=self.canaries)
-        rows_of_x, labels = self._checked(
+        rows_of_x, labels, account = self._checked(
             X, y, what="a label", groups=groups, refuse=fitting.refuse_mixed
         )
         check_classification_targets(labels)
@@ -183,7 +184,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         if self.estimator is not None:
             check_learner(self.estimator)
-        grouped, every = self._grouped(groups, method, len(places)), rows_of_x
+        grouped, every = self._grouped(groups, method, account, len(places)), rows_of_x
         if grouped is not None:
             rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
@@ -192,7 +193,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         read = network_fits().public_rows if self.estimator is None else fitting.number_rows
         data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         rows_used, *shape = data.train_features.shape
-        config = self._configuration(method, rows=rows_used, shape=shape, most=most)
+        size: Any = {"shape": shape, "most": most, "named_columns": bool(account.columns)}
+        config = self._configuration(method, rows=rows_used, **size)
         if method.name != "no_privacy":
             fitting.check_price(
                 config,
@@ -216,12 +218,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             return predictor, some.preprocessing, figures
 
         def rehearse(near: FitLabels, some: NDArray[np.intp]) -> None:
-            size: Any = {"rows": len(some), "shape": shape, "most": most}
-            few = self._configuration(method, **size, seed=config.seed)
+            few = self._configuration(method, rows=len(some), **size, seed=config.seed)
             learn(near, data.only(some), fitting.shortened(few), epochs=1)
 
         fitting.rehearse(rehearse, data.train_features, classes=len(classes))
         near = self._labels(
+            account,
             SecretLabels(training=places, num_classes=len(classes)),
             every,
             rows,
@@ -232,14 +234,14 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             else None,
             groups=grouped,
         )
-        with self._paying(near):
+        with self._paying(account, near):
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if self.estimator is not None:
                 tell(f"{method.name}: fitting {type(self.estimator).__name__}")
             predictor, preprocessing, figures = learn(near, data, config, epochs=None)
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
-        self._paid(near, delta=most * config.trainer.delta)
+        self._paid(account, near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
             name: value for name, value in figures.items() if not is_owners(name)
@@ -278,17 +280,21 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         ]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
-        self._id_column, self._unit = releases[0].id_column, releases[0].ledger[0].unit
-        rows = (X if is_table(X) else X[0]).drop(columns=self._id_column)
+        id_column = releases[0].id_column
+        rows = (X if is_table(X) else X[0]).drop(columns=id_column)
         validate_data(self, rows, skip_check_array=True)
-        self._columns = tuple(map(str, rows.columns))
         self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
         self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
-        self._vault_total, self._seed_of_noise = Total(self.epsilon_, self.delta_), None
-        self._source = None
-        self.__dict__.pop("_people", None)
+        self._account = FitAccount(
+            handed=Handed(),
+            columns=tuple(map(str, rows.columns)),
+            elsewhere=self._paid_elsewhere(),
+            unit=releases[0].ledger[0].unit,
+            vault_total=Total(epsilon=self.epsilon_, delta=self.delta_),
+            id_column=id_column,
+        )
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
@@ -350,9 +356,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
-    def _grouped(self, groups: Any, method: NamedMethod, count: int) -> Groups | None:
+    def _grouped(
+        self, groups: Any, method: NamedMethod, account: FitAccount, count: int
+    ) -> Groups | None:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
-        if groups is None and not self._copies:
+        if groups is None and not account.copies:
             return None
         given = "groups are given" if groups is not None else "a row is given twice"
         if method.method == "pate" or self.canaries:
@@ -360,17 +368,19 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if self.canaries:
                 what = "canaries are wrong labels of single rows, which prove nothing of persons"
             raise ValueError(f"{given}, and {what}; leave them out, or take moment_labels")
-        trainer = self._configuration(method, rows=count, shape=(1,)).trainer
+        trainer = self._configuration(
+            method, rows=count, shape=(1,), named_columns=bool(account.columns)
+        ).trainer
         prior, planned = trainer.prior, trainer.planned_charge(num_classes=2, seed=0)
         stages = planned is not None and max(each.releases for each in planned.chain()) > 1
-        if stages and (self._copies or self.max_labels_per_person > 1):
+        if stages and (account.copies or self.max_labels_per_person > 1):
             raise ValueError(
                 f"max_labels_per_person is {self.max_labels_per_person}, or a row is given twice, "
                 f"but {method.name} takes labels in stages, and a person's would be in several: "
                 "take 1 and each row once, or subset"
             )
-        if self._copies:
-            return Groups.of(self._rows_of_vault, count=count, most=None)
+        if account.copies:
+            return Groups.of(account.rows_of_vault, count=count, most=None)
         of_sums = method.method in ("prior_labels", "staged_moments") and (
             prior is not None and prior.source in (PriorSource.MOMENTS, PriorSource.SMOOTH_SUMS)
         )
@@ -384,6 +394,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         rows: int,
         shape: Sequence[int],
         most: int = 1,
+        named_columns: bool = False,
         seed: int | None = None,
     ) -> TrialConfig:
         changes = fitting.fit_changes(
@@ -392,7 +403,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             shape=shape,
             epsilon=self.epsilon / most,
             delta=self.delta / most,
-            named_columns=bool(self._columns),
+            named_columns=named_columns,
         )
         changes["performance.device"] = str(self.device).lower()
         if seed is None:

@@ -5,19 +5,19 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import guess_after, percent
-from labeldp.mechanisms.ledger import shown
+from labeldp.mechanisms.ledger import Total, shown
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
@@ -26,7 +26,6 @@ from labeldp.platform.api.process_ledger import (
     LEDGER,
     PaidRelease,
     People,
-    Total,
     all_numbers,
     line_of,
     row_digests,
@@ -47,6 +46,70 @@ class PrivacyAddsUp(UserWarning):
 
 class PrivacyNotCounted(UserWarning):
     """The total omits a cost: of splits or scores by the labels, or of fits elsewhere."""
+
+
+@dataclass(kw_only=True)
+class FitAccount:
+    """Whose labels a fit reads, and what they have paid: its estimator gets it at the end.
+
+    Attributes:
+        handed: How the labels came.
+        columns: Names of a table's columns; empty for other features.
+        rows_of_vault: Row of each token in its vault [N]; None for labels.
+        copies: Whether tokens give a row several times, which pays for each time, as a person does.
+        elsewhere: Epsilon and delta of fits in other processes, by the names of their ledgers.
+        people: Those who pay; None for a copy, and for a release of another party.
+        unit: What pays: a label, or a person.
+        source: Name of the vault that has the charges too; None where it ends with the fit.
+        on_disk: Whether the vault is.
+        seed: Of the noise.
+        vault_total: Price of all fits with the vault, when it was last read.
+        id_column: Of the table that another party's release is of.
+    """
+
+    handed: Handed
+    columns: tuple[str, ...] = ()
+    rows_of_vault: NDArray[np.intp] | None = None
+    copies: bool = False
+    elsewhere: dict[str, tuple[float, float]] = field(default_factory=dict)
+    people: People | None = None
+    unit: str = "label"
+    source: str | None = None
+    on_disk: bool = False
+    seed: int | None = None
+    vault_total: Total = field(default_factory=Total)
+    id_column: str | None = None
+
+    def in_process(self, *, delta: float) -> Total:
+        """Return the price of all fits on these rows in this process, without the vault's."""
+        if self.people is None:
+            return Total()
+        return LEDGER.total(self.people, delta=delta, without=self.source)
+
+    def all_paid(self, vault: Total, *, delta: float) -> tuple[float, float]:
+        """Return epsilon and delta of all fits: of this process, with the vault, and of copies."""
+        here = self.in_process(delta=delta)
+        paid = [(each.epsilon, each.delta) for each in (vault, here)]
+        paid += self.elsewhere.values()
+        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
+
+    def copied(self, *, delta: float) -> "FitAccount":
+        """Return the account of a copy: the price goes along, and not the rows that add up."""
+        if self.people is None:
+            return self
+        here = self.in_process(delta=delta)
+        elsewhere = {**self.elsewhere, LEDGER.identity: (here.epsilon, here.delta)}
+        return replace(self, people=None, rows_of_vault=None, elsewhere=elsewhere)
+
+    def not_counted(self) -> list[str]:
+        """Return what the total leaves out, in words."""
+        found = list(self.handed.uncounted)
+        if LEDGER.partial and not self.on_disk:
+            found.append(
+                "the total counts this process alone, and fits of other processes (n_jobs) may "
+                "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
+            )
+        return found
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
@@ -72,6 +135,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     epsilon: float
     delta: float
+    _account: FitAccount
 
     def _noise(self) -> NoiseSource:
         if self.noise_seed is not None:
@@ -87,42 +151,40 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         groups: Any,
         refuse: Callable[[Any], None],
         **how: Any,
-    ) -> tuple[Any, NDArray[Any]]:
-        """X to learn from, and the labels [N], as scikit-learn checks them.
+    ) -> tuple[Any, NDArray[Any], FitAccount]:
+        """X to learn from, and the labels [N], as scikit-learn checks them, with their account.
 
         y are the labels, or tokens; `what` they are for each row, and what to `refuse` of them.
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
-        self._handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
+        handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
+        elsewhere = dict(self._paid_elsewhere())
+        elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
+        account = FitAccount(handed=handed, elsewhere=elsewhere)
         refuse(y)
         fitting.refuse_unusable(y)
         rows = fitting.readable(rows)
-        self._columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
+        account.columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
             checked, found = validate_data(self, rows, y, ensure_min_samples=2, **TAKEN, **how)
-            rows = rows if self._columns else checked
+            rows = rows if account.columns else checked
         else:
             validate_data(self, rows, y, skip_check_array=True)
             if y is None:
                 raise ValueError(f"y is None; training needs {what} for each row")
             found = column_or_1d(y, warn=True)
             check_consistent_length(rows, found)
-        self._rows_of_vault: NDArray[np.intp] | None = None
         if tokens:
-            self._rows_of_vault, found = self._shared().looked_up(found)
+            account.rows_of_vault, found = self._shared().looked_up(found)
             fitting.refuse_unusable(found)
             refuse(found)
-        #: Whether tokens give a row several times, which pays for each time, as a person does.
-        self._copies = groups is None and tokens and self._rows_twice()
-        return rows, found
-
-    def _rows_twice(self) -> bool:
-        known = self._rows_of_vault
-        return known is not None and len(np.unique(known)) < len(known)
+            account.copies = groups is None and _repeat(account.rows_of_vault)
+        return rows, found, account
 
     def _labels(
         self,
+        account: FitAccount,
         labels: SecretLabels,
         rows_of_x: Any,
         names: Any,
@@ -136,7 +198,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
         `names` [N] or None: their persons, if there are no `groups`; `classes`: a text.
         """
-        known = self._rows_of_vault
+        known = account.rows_of_vault
         if names is not None and groups is not None:
             raise ValueError(
                 "rows= names labels, and groups= names the persons who pay; use groups= alone"
@@ -147,21 +209,23 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names = known if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
-        self._unit = "label" if groups is None or self._copies else "person"
+        account.unit = "label" if groups is None or account.copies else "person"
         payers = names if groups is None else groups.names
         # Row 3 of another vault is another person.
         named = payers
         if known is not None:
             named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
-        self._people = People.of(
+        account.people = People.of(
             rows_of_x,
             named,
-            transformed=self._handed.transformed,
+            transformed=account.handed.transformed,
             persons=None if groups is None else groups.persons,
         )
         digest = fitting.digest_of(fingerprint, rows_of_x)
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
+        elif groups is not None:
+            digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
         side = PublicSide(
             rows=digest,
             classes=classes,
@@ -170,15 +234,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         )
         if groups is not None:
             labels = replace(labels, persons=groups.used)
-            if known is None:
-                side = replace(side, rows=hashlib.sha256(self._people.rows.tobytes()).hexdigest())
             side = side.of_persons(groups)
-            if self._copies:  # a vault counts labels or persons, and these are labels
+            if account.copies:  # a vault counts labels or persons, and these are labels
                 side = replace(side, grouping="")
         if payers is not None:
             owners = np.arange(len(payers)) if groups is None else groups.persons
             # In memory, the rows of a vault with labels say all.
-            digests = [] if known is not None and vault.folder is None else [self._people.rows]
+            digests = [] if known is not None and vault.folder is None else [account.people.rows]
             if known is not None:
                 digests.append(~known.astype(np.uint64))
             places = np.tile(owners.astype(np.uint64), len(digests))
@@ -191,56 +253,58 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             shared=vault,
             noise=self._noise(),
         )
-        self._id_column: str | None = None
-        self._source = None if self.vault is None else vault.name
-        self._on_disk = vault.folder is not None
-        self._vault_total = _total_of(vault, delta=self.delta)
-        self._opened = vault
+        account.source = None if self.vault is None else vault.name
+        account.on_disk = vault.folder is not None
+        account.seed = self.noise_seed
+        account.vault_total = _total_of(vault, delta=self.delta)
         return near
 
     @contextmanager
-    def _paying(self, near: FitLabels) -> Iterator[None]:
+    def _paying(self, account: FitAccount, near: FitLabels) -> Iterator[None]:
         """Count what the releases cost, and warn where these labels had paid before."""
-        before, vault = self.total_epsilon_, self.__dict__.pop("_opened")
-        for each in self._not_counted():
+        before, _ = account.all_paid(account.vault_total, delta=self.delta)
+        for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
         try:
             yield
         finally:  # a fit that fails has paid for its releases too
-            LEDGER.add(near.new_charges(), self._people, source=self._source)
+            assert account.people is not None
+            LEDGER.add(near.new_charges(), account.people, source=account.source)
             near.home.end()
             if self.vault is not None:
+                vault = self._shared()
                 with vault.alone():  # signs its ledger
-                    self._vault_total = _total_of(vault, delta=self.delta)
+                    account.vault_total = _total_of(vault, delta=self.delta)
         new = len(near.new_charges())
         if before > 0 and new:
+            total, delta = account.all_paid(account.vault_total, delta=self.delta)
             warnings.warn(
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{shown(self.total_epsilon_)} at delta {shown(self.total_delta_)}",
+                f"{shown(total)} at delta {shown(delta)}",
                 PrivacyAddsUp,
                 stacklevel=4,
             )
 
     def _check_price(self) -> None:
-        """Check what a fit may cost; NumPy's epsilon and delta become Python's own numbers."""
+        """Check what a fit may cost; epsilon and delta become Python's own numbers."""
         for name in ("epsilon", "delta"):
-            if isinstance(given := getattr(self, name), np.generic):
-                setattr(self, name, _validate.plain(given))
+            if type(getattr(self, name)) not in (int, float):  # a fit changes no other parameter
+                setattr(self, name, _validate.plain(getattr(self, name)))
         _validate.positive(epsilon=self.epsilon)
         _validate.number(delta=self.delta)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
-    def _paid(self, near: FitLabels, *, delta: float) -> None:
+    def _paid(self, account: FitAccount, near: FitLabels, *, delta: float) -> None:
         """Set the attributes of the price, at `delta` where releases are not pure."""
-        self._seed_of_noise = self.noise_seed
+        self._account = account
         self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": self._unit}
+        own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": account.unit}
         self.ledger_: list[PaidRelease] = [
             line_of(charge, **own, new=near.is_new(charge)) for charge in near.charges()
         ]
-        concern = concern_of_delta(self.delta_, payers=own["num_labels"], unit=self._unit)
+        concern = concern_of_delta(self.delta_, payers=own["num_labels"], unit=account.unit)
         if concern is not None:
             warnings.warn(concern, stacklevel=3)
 
@@ -258,16 +322,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def guarantee_(self) -> str:
         """The guarantee in a sentence."""
         check_is_fitted(self, "ledger_")
-        if self._seed_of_noise is not None:
+        account = self._account
+        if account.seed is not None:
             return (
-                f"not private: the noise comes from seed {self._seed_of_noise}, and anybody with "
-                "the seed can remove it"
+                f"not private: the noise comes from seed {account.seed}, and anybody with the seed "
+                "can remove it"
             )
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
-        if self._id_column is not None:
-            each = "each label" if self._unit == "label" else "all labels of each person"
+        if account.id_column is not None:
+            each = "each label" if account.unit == "label" else "all labels of each person"
             return (
                 f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
                 "of the release; what else their owner released is not counted here; features are "
@@ -277,17 +342,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if math.isfinite(total):
             every = f"{shown(total)}{f' at delta {shown(at)}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
-        if self._source is not None:
+        if account.source is not None:
             alone = (total, at) == (vault.epsilon, vault.delta)
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
-        seeded = vault.seeded or self._in_process().seeded
+        seeded = vault.seeded or account.in_process(delta=self.delta).seeded
         void = "; noise of some of those came from a seed, which removes it"
-        whole = "" if self._unit == "label" else "; it holds for all labels of a person together"
+        whole = "" if account.unit == "label" else "; it holds for all labels of a person together"
         risk = ""
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
             risk = f"; a guess of a label at even odds is then right with at most {after}%"
-        left_out = "".join(f"; not counted: {each}" for each in self._not_counted())
+        left_out = "".join(f"; not counted: {each}" for each in account.not_counted())
         return (
             f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "
             f"and {every} for {scope}{void if seeded else ''}{whole}{risk}; features are "
@@ -320,14 +385,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "a score of tokens compares predictions with secret labels, which is a release: "
                 "state its price, score_epsilon=0.1, and no sample_weight"
             )
-        paying = clone(self)
-        paying._handed, paying._copies = Handed(), False
-        paying._rows_of_vault, labels = self._shared().looked_up(column_or_1d(tokens))
-        if paying._rows_twice():
+        places, labels = self._shared().looked_up(column_or_1d(tokens))
+        if _repeat(places):
             raise ValueError("tokens give a row twice; score each row once")
+        account = FitAccount(handed=Handed(), rows_of_vault=places)
         digest = hashlib.sha256(row_digests(rows).tobytes()).hexdigest()
-        near = paying._labels(secret(labels), rows, None, classes=classes, fingerprint=digest)
-        with paying._paying(near):
+        near = self._labels(
+            account, secret(labels), rows, None, classes=classes, fingerprint=digest
+        )
+        with self._paying(account, near):
             found: NDArray[Any] = near.release(
                 mechanism(epsilon=self.score_epsilon), predicted
             ).values
@@ -341,12 +407,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         state = dict(super().__getstate__())
         if self.vault is None and leaves_process():
             LEDGER.sent = True
-        if state.pop("_people", None) is not None:
-            here = self._in_process()
-            state["_paid_elsewhere"] = {
-                **getattr(self, "_paid_elsewhere", {}),
-                LEDGER.identity: (here.epsilon, here.delta),
-            }
+        if "_account" in state:
+            state["_account"] = self._account.copied(delta=self.delta)
         if "audit_" in state and not self.private_.pickled:
             kept: dict[str, Any] = {
                 k: v for k, v in self.audit_.items() if not isinstance(v, float)
@@ -358,58 +420,46 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     def _rows_to_predict(self, rows: Any, preprocessing: Preprocessing) -> Any:
         rows = fitting.readable(rows)
-        if self._id_column is not None and is_table(rows):
-            rows = rows.drop(columns=self._id_column, errors="ignore")
+        account = self._account
+        if account.id_column is not None and is_table(rows):
+            rows = rows.drop(columns=account.id_column, errors="ignore")
         if not is_matrix(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
             return fitting.used_columns(rows, preprocessing)
         checked = validate_data(self, rows, reset=False, **TAKEN)
-        if not self._columns:
+        if not account.columns:
             return checked
-        columns = {name: checked[:, place] for place, name in enumerate(self._columns)}
+        columns = {name: checked[:, place] for place, name in enumerate(account.columns)}
         return fitting.used_columns(columns, preprocessing)
 
-    def _in_process(self) -> Total:
-        if not hasattr(self, "_people"):
-            return Total()
-        return LEDGER.total(self._people, delta=self.delta, without=self._source)
+    def _paid_elsewhere(self) -> dict[str, tuple[float, float]]:
+        return self._account.elsewhere if hasattr(self, "_account") else {}
 
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
-        vault, name = self.vault, self._source
-        if name is None:
-            return self._vault_total
-        if not (isinstance(vault, SharedVault) and vault.name == name):
-            if not Path(name).is_dir():
-                return self._vault_total
-            vault = SharedVault(name)
-        return _total_of(vault, delta=self.delta)
+        vault, name = self.vault, self._account.source
+        same = isinstance(vault, SharedVault) and vault.name == name
+        if name is None or not (same or Path(name).is_dir()):
+            return self._account.vault_total
+        return _total_of(vault if same else SharedVault(name), delta=self.delta)
 
     def _total(self) -> tuple[float, float]:
-        """Epsilon and delta of all fits: of this process, with the vault, and of copies."""
-        if not hasattr(self, "_vault_total"):
-            raise AttributeError("this estimator is not fitted, and has paid nothing")
-        here = self._in_process()
-        paid_elsewhere = dict(getattr(self, "_paid_elsewhere", {}))
-        if hasattr(self, "_people"):
-            paid_elsewhere.pop(LEDGER.identity, None)
-        vault = self._of_vault()
-        paid = [(vault.epsilon, vault.delta), (here.epsilon, here.delta), *paid_elsewhere.values()]
-        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
-
-    def _not_counted(self) -> list[str]:
-        found = list(self._handed.uncounted)
-        if LEDGER.partial and not self._on_disk:
-            found.append(
-                "the total counts this process alone, and fits of other processes (n_jobs) may "
-                "have paid too; take n_jobs=None, or a vault on disk, vault=SharedVault(FOLDER)"
+        if not hasattr(self, "_account"):
+            raise AttributeError(
+                "this estimator is not fitted; what a fit paid before it failed counts in its "
+                "vault and in later fits"
             )
-        return found
+        return self._account.all_paid(self._of_vault(), delta=self.delta)
+
+
+def _repeat(rows: NDArray[np.intp]) -> bool:
+    return len(np.unique(rows)) < len(rows)
 
 
 def _total_of(vault: SharedVault, *, delta: float) -> Total:
     epsilon, at = vault.total(delta=delta)
-    return Total(epsilon, at, any(line.noise is NoiseKind.SEEDED for line in vault.charges()))
+    seeded = any(line.noise is NoiseKind.SEEDED for line in vault.charges())
+    return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
 
 def is_table(rows: Any) -> bool:

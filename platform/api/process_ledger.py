@@ -13,8 +13,8 @@ holds digests and prices, no label and no release.
 >>> ledger = ProcessLedger()
 >>> for fold in folds:
 ...     ledger.add([charge], fold, source=None)
->>> ledger.total(folds[0], delta=1e-5)
-Total(epsilon=2.0, delta=0.0, seeded=True)
+>>> ledger.total(folds[0], delta=1e-5).epsilon
+2.0
 """
 
 import hashlib
@@ -28,14 +28,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.ledger import epsilon_of_prices, least_total, total_of_prices
+from labeldp.mechanisms.ledger import Total, epsilon_of_prices, least_total, total_of_prices
 from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
@@ -49,14 +49,6 @@ _NAMED_ROW, _NAME = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _MIXING = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 #: Numbers digested at a time.
 _NUMBERS_AT_ONCE = 4_000_000
-
-
-class Total(NamedTuple):
-    """The price of all releases of the label that paid most; `seeded`: a seed made some noise."""
-
-    epsilon: float = 0.0
-    delta: float = 0.0
-    seeded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +149,7 @@ class ProcessLedger:
         if not kept:
             return Total()
         if (times[:, kept] < 0).any():
-            return Total(math.inf, delta)
+            return Total(epsilon=math.inf, delta=delta)
         histories = _largest(np.unique(times[:, kept], axis=0))
 
         def prices(history: NDArray[np.int32]) -> list[Charge]:
@@ -169,7 +161,8 @@ class ProcessLedger:
             return max(epsilon_of_prices(paid, delta=delta) for paid in every)
 
         worst, at = least_total(dearest, prices(histories.max(0)), delta=delta)
-        return Total(worst, at, any(kind.noise is NoiseKind.SEEDED for kind in kinds))
+        seeded = any(kind.noise is NoiseKind.SEEDED for kind in kinds)
+        return Total(epsilon=worst, delta=at, seeded=seeded)
 
     @property
     def identity(self) -> str:

@@ -103,14 +103,14 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """
         method = self._method()
         bounds = self._bounds()
-        rows_of_x, checked = self._checked(
+        rows_of_x, checked, account = self._checked(
             X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
         levels, every = to_levels(amounts, bounds=bounds), rows_of_x
         grouped, most = None, 1
-        if self._copies:
-            grouped = Groups.of(self._rows_of_vault, count=len(levels), most=None)
+        if account.copies:
+            grouped = Groups.of(account.rows_of_vault, count=len(levels), most=None)
         elif groups is not None:
             few = None if method is AmountRelease.SUMS else self.max_labels_per_person
             grouped = Groups.of(groups, count=len(levels), most=few)
@@ -144,6 +144,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
 
         fitting.rehearse(learn, numbers, classes=LEVELS)
         labels = self._labels(
+            account,
             SecretLabels(training=levels, num_classes=LEVELS),
             every,
             rows,
@@ -151,9 +152,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             fingerprint=data.fingerprint,
             groups=grouped,
         )
-        with self._paying(labels):
+        with self._paying(account, labels):
             self.estimator_ = learn(labels, np.arange(len(numbers)))
-        self._paid(labels, delta=self.delta)
+        self._paid(account, labels, delta=self.delta)
         self.method_ = method.value
         self._preprocessing: Any = data.preprocessing
         self._fitted_bounds = bounds

@@ -733,5 +733,5 @@ def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
             ledger.charge(each.mechanism.event if each.delta else PureEvent(epsilon=each.epsilon))
     ledger.add_failures(each.mechanism for each in releases)
     delta = max(each.delta for each in releases) or USUAL_DELTA
-    epsilon, at = ledger.total([each.mechanism for each in releases], delta=delta)
+    epsilon, at = ledger.total(delta=delta)
     return stated(epsilon), at

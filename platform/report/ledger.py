@@ -14,23 +14,27 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from math import inf, isfinite, isinf
+from itertools import chain, product
+from math import inf, isfinite, isinf, prod
 from operator import eq
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import (
     Budget,
-    epsilon_at,
+    Total,
+    epsilon_or_infinity,
+    failure_of,
     least_total,
+    ledger_of,
     stated,
     total_of_prices,
 )
@@ -51,12 +55,6 @@ from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
 MOST_COMBINATIONS = 1_000
-#: Parameters of our mechanisms that are published; those of other code never are.
-_PARAMETERS = (
-    *("epsilon", "num_classes", "noise_std", "scale"),
-    *("queries", "max_answers", "threshold", "sigma1", "sigma2", "confidence"),
-    *("order", "delta", "tail", "subset_size", "prototypes"),
-)
 #: Keys of a sweep's JSON about its ledger.
 OF_ALL = ("releases", "epsilon_releases", "epsilon_selection", "epsilon_total", "delta")
 #: Any of these files makes a folder one of results, or a fit's of a shared vault.
@@ -71,32 +69,10 @@ class Audience(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Total:
-    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
-
-    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
-    """
-
-    epsilon: float = 0.0
-    delta: float = 0.0
-    epsilon_private: float = 0.0
-    releases: int = 0
-    handed_out: int = 0
-
-    def at_least(self, *others: "Total") -> "Total":
-        """Return the largest of each number: the dearest total need not be so in each."""
-        names = [each.name for each in fields(Total)]
-        every = (self, *others)
-        return Total(**{name: max(getattr(each, name) for each in every) for name in names})
-
-
-@dataclass(frozen=True, kw_only=True)
 class LedgerLine:
     """One release and its cost.
 
     Attributes:
-        number: Position in the folder's ledger, from 1.
-        made: Time of the release, in UTC.
         labels: Number of labels touched; None for all of an unknown number.
         of_baseline: Whether only trials without noise read it, or may have, without a record. A
             noisy count of a baseline's right answers is private for held-out labels alone: the
@@ -104,9 +80,7 @@ class LedgerLine:
         repeats: Path of an earlier copy of this folder that has the same line; that one counts.
     """
 
-    number: int
     charge: Charge
-    made: str
     epsilon: float
     delta: float
     labels: int | None
@@ -133,7 +107,7 @@ class LedgerLine:
     @property
     def day(self) -> str:
         """Day of the release."""
-        return self.made.partition("T")[0]
+        return self.charge.made.partition("T")[0]
 
     def what(self, *, number: int = 1, public: bool = False) -> str:
         """Return `number` such releases in words; the public reads no name of a user's own."""
@@ -147,18 +121,13 @@ class FolderLedger(KeptResults):
     """A results folder with all lines of its ledger, in the order in which they were charged.
 
     Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
-    `kept` is the vault's store as it was read, None where it is gone.
+    `kept` is the vault's store as it was read.
     """
 
     delta: float
-    lines: tuple[LedgerLine, ...] = ()
-    problems: tuple[str, ...] = ()
-    kept: KeptLedger | None = None
-
-    @property
-    def vault(self) -> str:
-        """Id of the vault; empty where there is none."""
-        return "" if self.kept is None else self.kept.vault
+    lines: tuple[LedgerLine, ...]
+    problems: tuple[str, ...]
+    kept: KeptLedger
 
     @property
     def fingerprint(self) -> str:
@@ -168,8 +137,8 @@ class FolderLedger(KeptResults):
     @property
     def draws(self) -> list[tuple[str, str, str | None]]:
         """Time, key and digest of each release: two draws of the same one differ."""
-        contents = {} if self.kept is None else self.kept.contents()
-        return [(line.made, line.charge.key, contents.get(line.charge.key)) for line in self.lines]
+        contents = self.kept.contents()
+        return [(each.made, each.key, contents.get(each.key)) for each in self.kept.charges]
 
     @property
     def learns(self) -> bool:
@@ -189,6 +158,23 @@ class FolderLedger(KeptResults):
         """
         identity = self.identity
         return self.learns and (identity.learned_releases is not False or not identity.num_labels)
+
+    def charges(self, *, copied: bool = False) -> list[Charge]:
+        """Return the charges, without those of an earlier copy or with them."""
+        return [line.charge for line in self.lines if copied or not line.repeats]
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan of what it could have cost counts in place of the lines."""
+        return bool(self.charges() and self.identity.learned_epsilon)
+
+    def dearest(self, *, delta: float) -> Total:
+        """Return the plan, or the lines with noise where these cost more."""
+        plan = plan_of(self.identity)
+        lines = total_of([self.charges(copied=True)], delta=delta)
+        if Budget(epsilon=plan.epsilon).allows(lines.epsilon_private):
+            return plan
+        return Total(epsilon=lines.epsilon_private, delta=max(lines.delta, plan.delta))
 
     def lines_of(self, keys: Collection[str]) -> tuple[LedgerLine, ...]:
         """Return the lines of the releases at `keys`."""
@@ -214,11 +200,6 @@ class FolderLedger(KeptResults):
             # Releases of trials that left no record may belong to any search.
             behind += [line.charge.key for line in self.lines if not line.readers]
         return tuple(dict.fromkeys(behind))
-
-    @property
-    def plan_behind(self) -> Total:
-        """The part of a learning sweep's plan on which one of its trials depends."""
-        return plan_of(self.identity, counts=not self.depends_on_all)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,25 +238,21 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
         given = (record.config.get("trainer.delta") for record in records)
         known = [each for each in given if isinstance(each, float) and 0 < each < 1]
         delta = max(known, default=USUAL_DELTA)
-    whole = partial(FolderLedger, **vars(results), delta=delta)
-    if not results.store.exists():
-        return whole(problems=_problems(results, None))
-    kept = read_ledger(results.store)
-    bare = {charge.key for charge, _ in kept.lines if charge.hands_out}
+    store = results.store
+    kept = read_ledger(store) if store.exists() else KeptLedger(path=store)
+    bare = {charge.key for charge in kept.charges if charge.hands_out}
     readers: dict[str, list[TrialRecord]] = defaultdict(list)
     for record in records:
         for key in dict.fromkeys(record.release_keys):
             readers[key].append(record)
     lines = []
-    for number, (charge, made) in enumerate(kept.lines, start=1):
+    for charge in kept.charges:
         epsilon, at = total_of_prices([charge], delta=delta)
         own, touched = readers.get(charge.key, []), charge.indices
         read = [not bare.isdisjoint(record.release_keys) for record in own]
         lines.append(
             LedgerLine(
-                number=number,
                 charge=charge,
-                made=made,
                 epsilon=epsilon,
                 delta=at,
                 labels=results.identity.all_labels if touched is None else len(touched),
@@ -283,15 +260,18 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
                 of_baseline=all(read) if read else bool(bare),
             )
         )
-    return whole(lines=tuple(lines), problems=_problems(results, kept), kept=kept)
+    problems = _problems(results, kept)
+    return FolderLedger(
+        **vars(results), delta=delta, lines=tuple(lines), problems=problems, kept=kept
+    )
 
 
-def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
+def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
     """Signs of lines that are missing beside what the vault's store itself reports."""
     records, named = results.records.values(), results.identity.vault
-    if kept is None:
+    if not kept.vault:
         gone = (
-            f"{results.store} is missing, with the ledger of this folder's spending; restore it "
+            f"{kept.path} is missing, with the ledger of this folder's spending; restore it "
             "from a copy: until then no sum here is complete"
         )
         trace = named is not None or any(record.release_keys for record in records)
@@ -302,7 +282,7 @@ def _problems(results: KeptResults, kept: KeptLedger | None) -> tuple[str, ...]:
             f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "
             "that vault spent"
         )
-    known = {charge.key for charge, _ in kept.lines}
+    known = {charge.key for charge in kept.charges}
     for record in records:
         if missing := [key for key in record.release_keys if key not in known]:
             found.append(
@@ -334,7 +314,8 @@ def sweep_totals(
     has an infinite price, so the releases with noise are also summed up by themselves.
     """
     lines = total_of([charges], delta=delta)
-    total = spent_by([[Spending(charges, charges, plan_of(identity))]], delta=delta)
+    # Before its first release a sweep has learned nothing, and requested nothing.
+    total = lines.at_least(plan_of(identity)) if charges else lines
     return {
         "releases": lines.releases,
         "epsilon_releases": lines.epsilon,
@@ -357,24 +338,16 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
     if not every:
         raise ValueError("no results folder is named; name at least one")
     at = max(folder.delta for folder in every) if delta is None else delta
-    spent = [
-        Spending(
-            charges=[line.charge for line in folder.lines],
-            new=[line.charge for line in folder.lines if not line.repeats],
-            plan=plan_of(folder.identity),
-        )
-        for folder in every
-    ]
-    for folder, each in zip(every, spent, strict=True):
-        if each.learned:
-            plan = each.dearest(delta=at)
+    for folder in every:
+        if folder.is_planned:
+            plan = folder.dearest(delta=at)
             notes.append(
                 f"{folder.path} is a sweep whose earlier results decided later requests, so the "
                 "sum of its releases is not a guarantee. It counts as the most that it could have "
                 f"cost, {price(plan.epsilon, plan.delta)}"
             )
     groups = _groups(every)
-    sweeps = [[spent[place] for place in group] for group in groups]
+    sweeps = [[every[place] for place in group] for group in groups]
     # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
     common = max(spent_by([group], delta=at).delta for group in sweeps)
     return Account(
@@ -386,27 +359,7 @@ def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -
     )
 
 
-class Spending(NamedTuple):
-    """One sweep's charges, those of them that are not a copy's, and its plan."""
-
-    charges: Sequence[Charge]
-    new: Sequence[Charge]
-    plan: Total
-
-    @property
-    def learned(self) -> bool:
-        """Whether the plan counts in place of the lines."""
-        return bool(self.new and self.plan.epsilon)
-
-    def dearest(self, *, delta: float) -> Total:
-        """Return the plan, or the lines with noise where these cost more."""
-        lines = total_of([self.charges], delta=delta)
-        if Budget(epsilon=self.plan.epsilon).allows(lines.epsilon_private):
-            return self.plan
-        return Total(epsilon=lines.epsilon_private, delta=max(lines.delta, self.plan.delta))
-
-
-def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
+def spent_by(groups: Sequence[Sequence[FolderLedger]], *, delta: float) -> Total:
     """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
 
     Sweeps of a group are on the same labels, by the same positions. The plan of a sweep that
@@ -415,18 +368,18 @@ def spent_by(groups: Sequence[Sequence[Spending]], *, delta: float) -> Total:
     added to those of all others as they are, which is never too little.
     """
 
-    def lines_of(sweeps: Sequence[Sequence[Spending]]) -> Total:
+    def lines_of(sweeps: Sequence[Sequence[FolderLedger]]) -> Total:
         return total_of(
-            [[line for sweep in group for line in sweep.new] for group in sweeps], delta=delta
+            [[line for sweep in group for line in sweep.charges()] for group in sweeps], delta=delta
         )
 
     every = [sweep for group in groups for sweep in group]
-    # Before its first release a sweep has learned nothing, and requested nothing.
-    total = lines_of(groups).at_least(*(sweep.plan for sweep in every if sweep.charges))
-    dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.learned]
+    plans = [plan_of(sweep.identity) for sweep in every if sweep.lines]
+    total = lines_of(groups).at_least(*plans)
+    dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.is_planned]
     if not dearest:
         return total
-    rest = lines_of([[sweep for sweep in group if not sweep.learned] for group in groups])
+    rest = lines_of([[sweep for sweep in group if not sweep.is_planned] for group in groups])
     added = sum(each.epsilon for each in dearest)
     return total.at_least(
         replace(
@@ -457,59 +410,33 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
 
 
 def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
-    if not any(groups):
-        return 0.0
-    touched = [_histories(group) for group in groups]
-    sizes = [table.shape[1] for table in touched]
-    # Within one group there is nothing to combine.
-    if len(sizes) > 1 and np.prod([float(size) for size in sizes]) > MOST_COMBINATIONS:
+    """Epsilon of the worst of all labels that there may be: any of one group is any of another."""
+    histories = []
+    for group in groups:
+        touched = [charge.indices.max() for charge in group if charge.indices is not None]
+        known = ledger_of(group, num_labels=1 + int(max(touched, default=0)))
+        histories.append([list(history.elements()) for history in known.histories])
+    if len(groups) > 1 and prod(map(len, histories)) > MOST_COMBINATIONS:
         # Dearer than the truth at worst, never cheaper.
-        num_labels = 1
-        lines = [replace(charge, indices=None) for group in groups for charge in group]
-    else:
-        places = np.indices(sizes).reshape(len(sizes), -1)
-        num_labels = places.shape[1]
-        lines = [
-            replace(charge, indices=np.flatnonzero(row[place]))
-            for group, table, place in zip(groups, touched, places, strict=True)
-            for charge, row in zip(group, table, strict=True)
-        ]
-    return stated(epsilon_at(lines, num_labels=num_labels, delta=delta))
-
-
-def _histories(charges: Sequence[Charge]) -> NDArray[np.bool_]:
-    """Return which lines touched a label, for each history that there is: [lines, histories]."""
-    parts = {
-        charge.indices.tobytes(): charge.indices for charge in charges if charge.indices is not None
-    }
-    size = 1 + max((int(rows.max()) for rows in parts.values()), default=0)
-    group: NDArray[np.intp] = np.zeros(size, dtype=np.intp)
-    for rows in parts.values():
-        group *= 2
-        group[rows] += 1
-        # Numbered anew from 0 without sorting: there may be millions of labels.
-        there = np.bincount(group) > 0
-        group = (np.cumsum(there) - 1)[group]
-    first = np.unique(group, return_index=True)[1]
-    table = np.ones((len(charges), len(first)), dtype=bool)
-    for number, charge in enumerate(charges):
-        if charge.indices is not None:
-            table[number] = np.isin(first, charge.indices)
-    return table
+        histories = [[[charge.event for charge in group]] for group in groups]
+    left = delta - failure_of(charge for group in groups for charge in group)
+    return stated(
+        max(epsilon_or_infinity(list(chain(*parts)), delta=left) for parts in product(*histories))
+    )
 
 
 def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
     marks = []
     for folder in folders:
-        labels = "" if folder.kept is None else folder.kept.labels
-        facts = (("vault", folder.vault), ("labels", labels), ("data", folder.fingerprint))
-        marks.append({(name, mark) for name, mark in facts if mark})
-    groups: list[list[int]] = []
-    for place, mine in enumerate(marks):
-        own = [group for group in groups if any(mine & marks[other] for other in group)]
-        groups = [group for group in groups if group not in own]
-        groups.append([*(other for group in own for other in group), place])
-    return tuple(sorted(tuple(sorted(group)) for group in groups))
+        facts = {
+            "vault": folder.kept.vault,
+            "labels": folder.kept.labels,
+            "data": folder.fingerprint,
+        }
+        marks.append({(name, mark) for name, mark in facts.items() if mark})
+    alike = np.array([[bool(mine & other) for other in marks] for mine in marks])
+    count, group_of = connected_components(alike, directed=False)
+    return tuple(tuple(np.flatnonzero(group_of == each).tolist()) for each in range(count))
 
 
 def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:
@@ -517,7 +444,7 @@ def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger],
     done: list[FolderLedger] = []
     notes = []
     for folder in folders:
-        same = [each for each in done if folder.vault and each.vault == folder.vault]
+        same = [each for each in done if folder.kept.vault == each.kept.vault != ""]
         shared = {
             str(each.path): [*map(eq, each.draws, folder.draws), False].index(False)
             for each in same
@@ -558,7 +485,9 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # The names of a comparison's lines are the sweep's own words. That no trial on the public page
     # has read a line is not for the public either.
-    variants = "" if public or not readers else f"for {', '.join(_once(readers.values()))}; "
+    variants = (
+        "" if public or not readers else f"for {', '.join(dict.fromkeys(readers.values()))}; "
+    )
     read = f"read by {counted(len(readers), 'trial')}, " if readers or not public else ""
     each = " each" if number > 1 and not isinf(first.epsilon) else ""
     labels = "all labels" if first.labels is None else f"{first.labels:,} labels"
@@ -576,42 +505,42 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     )
 
 
-def _once(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
 def rows(account: Account) -> list[dict[str, Any]]:
     """Return every line as a row of plain values."""
     return [
         {
             "folder": str(folder.path),
             "sweep": folder.sweep,
-            "line": line.number,
+            "line": number,
             "release": line.charge.key,
-            "made": line.made,
+            "made": line.charge.made,
             "what": line.what().partition(" ")[2],
             "noise": "none" if line.noise is None else line.noise.value,
             "epsilon": line.epsilon,
             "delta": line.delta,
             "labels": "all" if line.labels is None else line.labels,
             "trials": [record.hash for record in line.readers],
-            "configurations": _once(record.variant for record in line.readers),
+            "configurations": list(dict.fromkeys(record.variant for record in line.readers)),
             "who_may_see_it": line.audience.value,
             "counted": not line.repeats,
         }
         for folder in account.folders
-        for line in folder.lines
+        for number, line in enumerate(folder.lines, start=1)
     ]
 
 
 def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as a table for spreadsheets, in which no cell is a formula."""
-
-    def cell(value: Any) -> Any:
-        return "; ".join(value) if isinstance(value, list) else value
-
-    plain = [{**row, "counted": int(row["counted"])} for row in found]
-    return csv_text(pd.DataFrame(plain).map(cell))
+    texts = [
+        {
+            **row,
+            "trials": "; ".join(row["trials"]),
+            "configurations": "; ".join(row["configurations"]),
+            "counted": int(row["counted"]),
+        }
+        for row in found
+    ]
+    return csv_text(pd.DataFrame(texts))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
@@ -639,9 +568,9 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: values[name]
-        for name in _PARAMETERS
-        if isinstance(values.get(name), int | float) and not isinstance(values[name], bool)
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
 
 
@@ -680,7 +609,7 @@ def ledger_report(
             {
                 "folder": str(folder.path),
                 "sweep": folder.sweep,
-                "vault": folder.vault,
+                "vault": folder.kept.vault,
                 "fingerprint": folder.fingerprint,
                 "labels": folder.identity.all_labels,
                 "releases": len(folder.lines),
@@ -769,22 +698,22 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     """
     fits = kept_fits(folder)
     lines = sorted(
-        ((made, charge, side) for side, kept in fits for charge, made in kept.lines),
-        key=lambda line: line[0],
+        ((charge, side) for side, kept in fits for charge in kept.charges),
+        key=lambda line: line[0].made,
     )
     noisy = [
-        (side, [charge for charge, _ in kept.lines if not charge.hands_out]) for side, kept in fits
+        (side, [charge for charge in kept.charges if not charge.hands_out]) for side, kept in fits
     ]
     asked = USUAL_DELTA if delta is None else delta
     ledger, everybody = joint_ledger(noisy)
-    total, at = ledger.total([line for _, charges in noisy for line in charges], delta=asked)
+    total, at = ledger.total(delta=asked)
     total = stated(total)
     paid = ledger.epsilon_per_label(delta=at) if isfinite(total) else np.full(len(everybody), total)
     words, told = [f"{folder}: {counted(len(lines), 'release')}"], []
     cohorts: list[dict[str, Any]] = []
     unseen = np.ones(len(everybody), dtype=bool)
-    for number, (made, charge, side) in enumerate(lines, start=1):
-        day = made.partition("T")[0]
+    for number, (charge, side) in enumerate(lines, start=1):
+        day = charge.made.partition("T")[0]
         unit = "person" if side.grouping else "label"
         labels = side.num_labels if charge.indices is None else len(charge.indices)
         words.append(
@@ -814,7 +743,7 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
                 price(most, at) if least == most else f"{price(least, at)} up to {price(most, at)}"
             )
             told.append(f"{len(members):,} joined with release {number} and have paid {spent}")
-    bare = sum(charge.hands_out for _, charge, _ in lines)
+    bare = sum(charge.hands_out for charge, _ in lines)
     told.append(
         f"In all, nobody has paid more than {price(total, at)}"
         + (f", beside {counted(bare, 'release')} without any noise" if bare else "")

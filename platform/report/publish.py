@@ -34,7 +34,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import labeldp
-from labeldp.mechanisms.ledger import Budget, shown
+from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import public_card
@@ -42,7 +42,6 @@ from labeldp.platform.report.ledger import (
     Audience,
     FolderLedger,
     LedgerLine,
-    Total,
     public_lines,
     read_folder,
     sentences,

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from labeldp.mechanisms.ledger import Budget, shown
+from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.ledger import FolderLedger, Total, plan_of, total_of
+from labeldp.platform.report.ledger import FolderLedger, plan_of, total_of
 from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, refuse_lottery
 
 #: Stands for the most accurate trial, in place of a hash.
@@ -181,7 +181,8 @@ def cost_of_page(
 
 def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
     """Return the price of seeing one trial: all releases on which it depends, or its record's."""
-    behind, plan = cost_of(folder, [record], folder.keys_behind(record)), folder.plan_behind
+    behind = cost_of(folder, [record], folder.keys_behind(record))
+    plan = plan_of(folder.identity, counts=not folder.depends_on_all)
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
         behind = behind.at_least(plan)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.error_sums import ErrorSums
@@ -18,9 +17,9 @@ from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
     Priced,
-    epsilon_at,
     epsilon_of_prices,
     least_total,
+    ledger_of,
     total_of_prices,
 )
 from labeldp.mechanisms.release_store import describe
@@ -210,52 +209,51 @@ def check_what_is_left(
     num_labels, every = size.num_labels, size.num_labels + size.held_out
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
-    planned: dict[str, Charge] = {}
-    unforeseen: list[Charge] = []
-    labels = np.arange(num_labels)
+    planned: dict[str, PlannedCharge] = {}
+    new: list[PlannedCharge] = []
     for trial in trials:
         for part in releases_of(trial, num_classes=size.num_classes).values():
             if trial.own_releases:
-                kind = {"stands_for": repr(part.release)}
-                first = len(unforeseen)
-                numbers = range(first, first + trial.own_releases)
-                unforeseen += [_planned(part, kind, labels, number=each) for each in numbers]
+                new += [part] * trial.own_releases
             elif is_dataclass(part.release) and not isinstance(part.release, type):
-                mechanism = describe(part.release, trial.config.noise.source())
-                planned[_line(mechanism)] = _planned(part, mechanism, labels)
-    new = unforeseen + [charge for line, charge in planned.items() if line not in paid]
-    if size.held_out:
-        new += _new_estimates(trials, apart, size, read)
-    requested = epsilon_at([*earlier, *new], num_labels=every, delta=budget.delta)
-    if not new or budget.allows(requested):
+                planned[_line(describe(part.release, trial.config.noise.source()))] = part
+    new += [part for line, part in planned.items() if line not in paid]
+    estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
+    ledger = ledger_of(earlier, num_labels=every)
+    spent = ledger.epsilon_or_infinity(delta=budget.delta)
+    for parts, labels in ((new, range(num_labels)), (estimates, range(num_labels, every))):
+        ledger.add_failures(parts)
+        for part in parts:
+            ledger.charge(part.event, indices=np.array(labels))
+    requested = ledger.epsilon_or_infinity(delta=budget.delta)
+    number = len(new) + len(estimates)
+    if not number or budget.allows(requested):
         return
     left = sum(trial.stands_for for trial in trials)
     raise BudgetExceeded(
         budget=budget,
-        spent=epsilon_at(earlier, num_labels=every, delta=budget.delta),
+        spent=spent,
         requested=requested,
-        request=f"a sweep with {left} trials left and {len(new)} releases that are new",
+        request=f"a sweep with {left} trials left and {number} releases that are new",
     )
 
 
 def _new_estimates(
     trials: Sequence[PlannedTrial], stored: Sequence[Charge], size: DataSize, read: Collection[str]
-) -> list[Charge]:
+) -> list[PlannedCharge]:
     """Charges that estimates of accuracy will add on held-out labels.
 
     A stored release serves every trial. A count is of one trial's predictions: those that no
     finished trial has read may be of trials that ended too early for a record; further trials
     request new ones.
     """
-    rows = np.arange(size.num_labels, size.num_labels + size.held_out)
     known = {_line(charge.mechanism) for charge in stored}
     begun = Counter(_line(charge.mechanism) for charge in stored if charge.key not in read)
-    new: list[Charge] = []
+    new: list[PlannedCharge] = []
     for trial in trials:
         asked = planned_estimate(trial.config, num_classes=size.num_classes)
         mechanism = held_out_mechanism(trial.config, num_classes=size.num_classes)
-        description = describe(mechanism, trial.config.noise.source())
-        line = _line(description)
+        line = _line(describe(mechanism, trial.config.noise.source()))
         if trial.config.evaluation.estimate is not Estimate.RELEASE:
             begun[line] -= trial.estimates
             fresh = min(max(-begun[line], 0), trial.estimates)
@@ -264,23 +262,8 @@ def _new_estimates(
         else:
             fresh = int(line not in known)
             known.add(line)
-        first = len(new)
-        numbers = range(first, first + fresh)
-        new += [_planned(asked, description, rows, number=each) for each in numbers]
+        new += [asked] * fresh
     return new
-
-
-def _planned(
-    part: PlannedCharge, mechanism: dict[str, Any], rows: NDArray[np.intp], *, number: int = 0
-) -> Charge:
-    """A planned charge as the ledger would write it; several of one mechanism have numbers."""
-    return Charge(
-        key=f"{number} {_line(mechanism)}",
-        event=part.event,
-        indices=rows,
-        mechanism=mechanism,
-        failure_probability=part.failure_probability,
-    )
 
 
 def _line(description: Mapping[str, Any]) -> str:

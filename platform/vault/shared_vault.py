@@ -288,7 +288,7 @@ class SharedVault:
 
     def charges(self) -> list[Charge]:
         """Return every line of every fit's ledger."""
-        return _charges(self._paid())
+        return [charge for _, charges in self._paid() for charge in charges]
 
     @property
     def id(self) -> str | None:
@@ -346,7 +346,7 @@ class SharedVault:
         paid = self._paid()
         if planned is not None and planned[1]:
             paid.append(planned)
-        return joint_ledger(paid)[0].total(_charges(paid), delta=delta)
+        return joint_ledger(paid)[0].total(delta=delta)
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Return the largest epsilon of a label over all fits at this delta.
@@ -489,7 +489,7 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     """
     stores = sorted((folder / "fits").glob("*/vault.db"))
     fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
-    return sorted((fit for fit in fits if fit[1].lines), key=lambda fit: fit[1].lines[0][1])
+    return sorted((fit for fit in fits if fit[1].charges), key=lambda fit: fit[1].charges[0].made)
 
 
 def names_in(folder: Path) -> NDArray[np.str_]:
@@ -509,8 +509,6 @@ def lost_fits(folder: Path) -> list[str]:
     return [behind(folder, missing)] if missing else []
 
 
-def _charges(paid: Sequence[_Paid]) -> list[Charge]:
-    return [charge for _, charges in paid for charge in charges]
 
 
 def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]]:

@@ -48,8 +48,15 @@ CREATE TABLE IF NOT EXISTS charges (
 CREATE TABLE IF NOT EXISTS identity (id TEXT NOT NULL, path TEXT NOT NULL, inode TEXT);
 CREATE TABLE IF NOT EXISTS known_to (witness TEXT PRIMARY KEY);
 """
-#: All of a line that its digest is of, after the id of its store.
-_LINE = "position, key, event, hex(indices), mechanism, failure_probability, made"
+#: All of each line that its digest is of, after the id of its store.
+_LINES = (
+    "SELECT position, key, event, hex(indices), mechanism, failure_probability, made FROM charges "
+    "WHERE position > ? ORDER BY position"
+)
+_ADDED = (
+    "INTO charges (key, event, indices, mechanism, failure_probability, made) "
+    "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
+)
 _ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 #: SQLite takes a thousand million bytes for one value: a longer one continues in `release_parts`.
@@ -189,10 +196,7 @@ class SqliteStore:
         with self._reading, _explained(self.path):
             read_up_to = self._lines[-1].position if self._lines else 0
             with self._connection() as connection:
-                rows = connection.execute(
-                    f"SELECT {_LINE} FROM charges WHERE position > ? ORDER BY position",
-                    (read_up_to,),
-                ).fetchall()
+                rows = connection.execute(_LINES, (read_up_to,)).fetchall()
             for row in rows:
                 self._charges.append(_charge_of_row(row))
                 self._lines.append(_line_of_row(self.id, row))
@@ -200,16 +204,11 @@ class SqliteStore:
 
     def charge_lost(self, lost: Iterable[Line]) -> None:
         """Charge lines that the vault has lost to everybody, and whatever they touched."""
-        rows = [(x.lost_key, x.event, x.mechanism, x.failure_probability) for x in lost]
+        rows = [(x.lost_key, x.event, None, x.mechanism, x.failure_probability) for x in lost]
         if rows:
             with _explained(self.path), self._connection() as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(
-                    "INSERT OR IGNORE INTO charges "
-                    "(key, event, mechanism, failure_probability, made) "
-                    "VALUES (?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
-                    rows,
-                )
+                connection.executemany(f"INSERT OR IGNORE {_ADDED}", rows)
             self._witness.add(self._vault, self.lines())
 
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
@@ -231,12 +230,8 @@ class SqliteStore:
                 for start in range(_PART_BYTES, len(content), _PART_BYTES):
                     row = (charge.key, start // _PART_BYTES, content[start : start + _PART_BYTES])
                     connection.execute("INSERT INTO release_parts VALUES (?, ?, ?)", row)
-                connection.execute(
-                    "INSERT INTO charges "
-                    "(key, event, indices, mechanism, failure_probability, made) "
-                    "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
-                    (charge.key, event, indices, mechanism, float(charge.failure_probability)),
-                )
+                line = (charge.key, event, indices, mechanism, float(charge.failure_probability))
+                connection.execute(f"INSERT {_ADDED}", line)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreUnusable(
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
@@ -244,8 +239,7 @@ class SqliteStore:
             ) from error
         # A process that is killed before this has handed nothing out, and the next one that opens
         # the store tells the witness. So does one that raises here.
-        line = self.lines()[lines]
-        if not self._witness.add_first(self._vault, line):
+        if not self._witness.add_first(self._vault, self.lines()[lines]):
             # A copy went on since this one was opened.
             known = self._witness.of_store(self.id)
             raise StoreUnusable(behind(self.path, not_among(known, self.lines())))
@@ -293,16 +287,16 @@ class KeptLedger:
     """All lines of a vault on disk, which may be a copy; its secret and releases stay behind.
 
     Attributes:
+        vault: Id of the store; empty where `path` is not there.
         labels: Equal for stores of the same labels under the same secret. Different ones prove
             nothing: their labels may be equal all the same.
-        lines: In the order in which they were charged, each with its time in UTC by the clock of
-            the machine that drew it, as `2026-11-21T23:40:15.120Z`.
+        charges: In the order in which they were made.
     """
 
     path: Path
-    vault: str
-    labels: str = field(repr=False)
-    lines: tuple[tuple[Charge, str], ...]
+    vault: str = ""
+    labels: str = field(default="", repr=False)
+    charges: tuple[Charge, ...] = ()
     problems: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, str]:
@@ -320,15 +314,15 @@ def read_ledger(path: Path) -> KeptLedger:
         ).fetchone()
         _check_version(path, version)
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
-        rows = connection.execute(f"SELECT {_LINE} FROM charges ORDER BY position").fetchall()
-        lines = tuple((_charge_of_row(row), row[-1]) for row in rows)
+        rows = connection.execute(_LINES, (0,)).fetchall()
+        charges = tuple(map(_charge_of_row, rows))
     mark = hashlib.sha256(bytes(salt) + labels.encode()).hexdigest() if labels else ""
-    problems = []
+    problems: tuple[str, ...] = ()
     if state_folder().exists():
         missing = not_among(Witness().of_store(vault), [_line_of_row(vault, row) for row in rows])
         if missing:
-            problems = [f"{behind(path, missing)}; no sum includes the cost of those"]
-    return KeptLedger(path=path, vault=vault, labels=mark, lines=lines, problems=tuple(problems))
+            problems = (f"{behind(path, missing)}; no sum includes the cost of those",)
+    return KeptLedger(path=path, vault=vault, labels=mark, charges=charges, problems=problems)
 
 
 def store_id(path: Path) -> str:
@@ -341,8 +335,7 @@ def lines_in(path: Path) -> list[Line]:
     """Return the lines of the ledger of the store at `path`."""
     with _reading(path) as connection:
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
-        rows = connection.execute(f"SELECT {_LINE} FROM charges ORDER BY position")
-        return [_line_of_row(vault, row) for row in rows]
+        return [_line_of_row(vault, row) for row in connection.execute(_LINES, (0,))]
 
 
 @contextmanager
@@ -360,13 +353,14 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _charge_of_row(row: tuple[Any, ...]) -> Charge:
-    _, key, event, indices, mechanism, failure_probability, _ = row
+    _, key, event, indices, mechanism, failure_probability, made = row
     return Charge(
         key=key,
         event=read_event(event),
         indices=_read_array(bytes.fromhex(indices)) if indices else None,
         mechanism=json.loads(mechanism),
         failure_probability=failure_probability,
+        made=made,
     )
 
 

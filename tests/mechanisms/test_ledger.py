@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import (
     ORDERS,
@@ -27,7 +26,6 @@ from labeldp.mechanisms.ledger import (
     PrivacyLedger,
     all_pure,
     check_indices,
-    epsilon_at,
     epsilon_of_prices,
     ledger_of,
     shown,
@@ -118,11 +116,14 @@ def test_a_total_never_falls_when_a_release_is_added(
         before = now
     for price in prices:
         ledger.charge(price.event)
-    assert ledger.total(prices, delta=delta) == pytest.approx((before, at))
+    ledger.add_failures(prices)
+    assert ledger.total(delta=delta) == pytest.approx((before, at))
     for extra in EVENTS:
         more, _ = total_of_prices([*prices, Price(extra)], delta=delta)
         assert more >= before * (1 - 1e-12)
-        budgeted = epsilon_at([line(p.event) for p in prices], num_labels=2, delta=delta)
+        budgeted = ledger_of([line(p.event) for p in prices], num_labels=2).epsilon_or_infinity(
+            delta=delta
+        )
         assert before == pytest.approx(budgeted)
 
 
@@ -156,11 +157,15 @@ def test_prices_of_one_label_leave_what_may_fail_out_of_delta() -> None:
 def test_charges_of_other_labels_are_not_added_but_every_failure_is() -> None:
     lines = [line(GAUSSIAN, 1e-6, [0, 1]), line(GAUSSIAN, 2e-6, [2, 3]), line(PURE, 0.0, [3])]
     expected = epsilon_of([GAUSSIAN, PURE], delta=1e-5 - 3e-6)
-    assert epsilon_at(lines, num_labels=5, delta=1e-5) == pytest.approx(expected, rel=1e-15)
-    assert epsilon_at(lines, num_labels=5, delta=3e-6) == math.inf
-    assert epsilon_at([], num_labels=5, delta=0.0) == 0.0
+    assert ledger_of(lines, num_labels=5).epsilon_or_infinity(delta=1e-5) == pytest.approx(
+        expected, rel=1e-15
+    )
+    assert ledger_of(lines, num_labels=5).epsilon_or_infinity(delta=3e-6) == math.inf
+    assert ledger_of([], num_labels=5).epsilon_or_infinity(delta=0.0) == 0.0
     ledger = ledger_of(lines, num_labels=5)
-    assert ledger.epsilon(delta=1e-5) == epsilon_at(lines, num_labels=5, delta=1e-5)
+    assert ledger.epsilon(delta=1e-5) == ledger_of(lines, num_labels=5).epsilon_or_infinity(
+        delta=1e-5
+    )
     per_label = ledger.epsilon_per_label(delta=1e-5)
     alone = epsilon_of([GAUSSIAN], delta=1e-5 - 3e-6)
     assert per_label == pytest.approx([alone, alone, alone, expected, 0.0])
@@ -193,52 +198,37 @@ def test_a_stated_epsilon_has_no_tail_and_is_never_less_than_it_is() -> None:
         assert value <= stated(value) <= value * (1 + 1e-12)
 
 
-# Several ledgers as one, against label-by-label sums, rows known or not
+# Several ledgers as one, against label-by-label sums
 
 DELTA = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """The ledger of one fit, and who its labels are."""
+    """The ledger of one fit."""
 
     charges: list[Charge]
     num_labels: int
-    people: NDArray[np.intp] | None = None
 
 
 def joint_epsilon(fits: list[Fit], *, delta: float) -> float:
     ledger = PrivacyLedger(num_labels=10)
     for fit in fits:
-        if fit.people is None:
-            ledger.include(fit.charges, num_labels=fit.num_labels)
-            continue
-        ledger.add_failures(fit.charges)
-        for each in fit.charges:
-            own = slice(None) if each.indices is None else each.indices
-            ledger.charge(each.event, indices=fit.people[own])
+        ledger.include(fit.charges, num_labels=fit.num_labels)
     return ledger.epsilon_or_infinity(delta=delta)
 
 
 def slow_epsilon(parts: list[Fit], *, delta: float) -> float:
-    """Every label, and at every place where it may have been: the dearest of all."""
+    """A label at every place where it may have been: the dearest of all."""
 
     def events(part: Fit, row: int) -> list[Event]:
         return [c.event for c in part.charges if c.indices is None or row in c.indices.tolist()]
 
-    people = {int(one) for part in parts if part.people is not None for one in part.people}
-    worst = 0.0
-    for person in people or {0}:
-        choices = []
-        for part in parts:
-            if part.people is None:
-                choices.append([events(part, row) for row in range(part.num_labels)])
-            else:
-                rows = np.flatnonzero(part.people == person)
-                choices.append([events(part, int(row)) for row in rows] or [[]])
-        for chosen in product(*choices):
-            worst = max(worst, epsilon_of([each for some in chosen for each in some], delta=delta))
-    return worst
+    choices = [[events(part, row) for row in range(part.num_labels)] for part in parts]
+    return max(
+        epsilon_of([each for some in chosen for each in some], delta=delta)
+        for chosen in product(*choices)
+    )
 
 
 @st.composite
@@ -247,20 +237,14 @@ def fits(draw: st.DrawFn) -> Fit:
     places = st.sets(st.integers(0, size - 1), min_size=1).map(sorted)
     events = st.sampled_from([PURE, PureEvent(epsilon=3.0), GAUSSIAN])
     lines = draw(st.lists(st.builds(line, events, indices=st.none() | places), max_size=3))
-    people = draw(st.none() | st.permutations(range(10)))
-    known = None if people is None else np.array(people[:size])
-    return Fit(charges=lines, num_labels=size, people=known)
+    return Fit(charges=lines, num_labels=size)
 
 
 @given(parts=st.lists(fits(), max_size=3))
 @settings(max_examples=200, deadline=None)
-def test_known_rows_pay_for_what_they_were_in_and_unknown_ones_for_the_dearest_place(
-    parts: list[Fit],
-) -> None:
+def test_unknown_rows_pay_for_the_dearest_place(parts: list[Fit]) -> None:
     found, least = joint_epsilon(parts, delta=DELTA), slow_epsilon(parts, delta=DELTA)
     assert found >= least * (1 - 1e-12)  # never more than what is charged
-    if all(part.people is not None for part in parts):
-        assert found == pytest.approx(least, rel=1e-12)
     if any(each.event == GAUSSIAN for part in parts for each in part.charges):
         assert math.isinf(joint_epsilon(parts, delta=0.0))
 

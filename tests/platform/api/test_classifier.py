@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api import paid_fits
+from labeldp.platform.api import fitting, paid_fits
 from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.settings.methods import NAMED
 from labeldp.trainers.data.columns import ColumnsIgnored
@@ -384,6 +384,20 @@ def test_a_fit_that_fails_in_its_rehearsal_has_paid_nothing() -> None:
         model.fit(X, 2 - Y)
     assert (model.epsilon_, model.total_epsilon_) == (2.0, 2.0)
     assert "2 for all fits" in model.guarantee_
+
+
+def test_a_fit_that_fails_after_it_paid_counts_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitting, "rehearse", lambda *given, **how: None)
+    (mine, its), (others, theirs) = (X[:200], Y[:200]), (X[200:], Y[200:])
+    model = quick().fit(mine, its).fit(mine, its)
+    fails = quick(settings={**QUICK, "learning_rate": 1e30})
+    for each in (model.set_params(settings=fails.settings), fails):
+        with pytest.raises(Exception, match="finite"):
+            each.fit(others, theirs)
+    assert model.total_epsilon_ == 4.0 and not hasattr(fails, "total_epsilon_")
+    assert quick().fit(others, theirs).total_epsilon_ == 6.0
 
 
 def messy_table() -> tuple[pd.DataFrame, NDArray[np.str_]]:

@@ -19,7 +19,7 @@ from labeldp import load
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.ledger import epsilon_at
+from labeldp.mechanisms.ledger import Total, ledger_of
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.release_store import read_event
@@ -30,7 +30,6 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     FolderLedger,
     LedgerLine,
-    Total,
     in_words,
     ledger_report,
     plan_of,
@@ -275,7 +274,7 @@ def test_the_sum_is_that_of_the_worst_combination_of_labels(
     ]
     assert total_of(groups, delta=1e-5).epsilon == pytest.approx(sum(dearest))
     for group, alone in zip(groups, dearest, strict=True):
-        assert epsilon_at(group, num_labels=5, delta=0.0) == pytest.approx(alone)
+        assert ledger_of(group, num_labels=5).epsilon_or_infinity(delta=0.0) == pytest.approx(alone)
 
 
 def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> None:
@@ -359,7 +358,7 @@ def test_releases_that_were_planned_and_not_made_count(search: Path) -> None:
     folder = read_folder(search)
     assert cost_of_page(folder, [folder.trial("b0")]).epsilon == 4.0
     assert plan_of(folder.identity) == Total(epsilon=4.0, epsilon_private=4.0)
-    assert folder.plan_behind == Total(epsilon=3.0, epsilon_private=3.0)
+    assert plan_of(folder.identity, counts=True) == Total(epsilon=3.0, epsilon_private=3.0)
     assert plan_of(SweepIdentity(learned_delta=1e-5)) == Total(), "no plan, no delta"
     # Another way of the search draws Gaussian noise: what this one paid is not pure.
     identify(search, learned_epsilon=1.0, learned_delta=1e-5, learned_releases=True)

@@ -23,10 +23,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_json
-from labeldp.platform.report.ledger import FolderLedger, Total, read_folder
+from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.publish import (
     PAGE,

@@ -12,13 +12,14 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.mechanisms.ledger import Total
 from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.card import audits_of, facts, public_card, run_card
 from labeldp.platform.report.finding import finding
-from labeldp.platform.report.ledger import Audience, Total, read_folder
+from labeldp.platform.report.ledger import Audience, read_folder
 from labeldp.platform.report.page import Report, page, write_report
 from labeldp.platform.report.publish import public_record
 from labeldp.platform.report.selection import Reservation, Selected, selected

@@ -389,12 +389,12 @@ def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path:
     salt = SqliteStore(path).salt()
     os.chmod(path, 0o444)
     kept = read_ledger(path)
-    assert [charge.key for charge, _ in kept.lines] == [line.key for line in vault.charges()]
-    assert kept.lines[0][0].event == LAPLACE.event
-    indices = kept.lines[1][0].indices
+    assert [charge.key for charge in kept.charges] == [line.key for line in vault.charges()]
+    assert kept.charges[0].event == LAPLACE.event
+    indices = kept.charges[1].indices
     assert indices is not None and indices.tolist() == [0, 2]
-    for _, made in kept.lines:
-        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", made)
+    for charge in kept.charges:
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", charge.made)
     assert kept.problems == ()
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
     shown = repr(kept)  # neither the secret nor what stands for the labels
