@@ -14,7 +14,6 @@ and to count the classes would publish which there are.
 
 import hashlib
 import math
-import os
 import tempfile
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
@@ -40,7 +39,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     standardized,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused, whole_file
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -438,8 +437,8 @@ def prepared(
             f"{where}: a training row has shape {row} and a testing row {other}; they must agree"
         )
     if isinstance(train, MappedRows):
-        fitted = _narrowed(_fit_mapped(train, what=f"{where}: features"))
         what = f"{where}: features"
+        fitted = _narrowed(_fit_mapped(train, what=what))
         return {
             "train_features": _standardized_file(train, fitted, folder=folder, what=what),
             "test_features": _standardized_file(test, fitted, folder=folder, what=what)
@@ -463,7 +462,9 @@ def prepared(
             f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "
             "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
         )
-    train, test = _as_floats(train), _as_floats(test)
+    train, test = (
+        part if part.dtype.kind == "f" else part.astype(np.float64) for part in (train, test)
+    )
     return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 
@@ -501,10 +502,6 @@ def _narrowed(fitted: Fitted) -> Fitted:
         for each in fitted.parts
     )
     return replace(fitted, parts=tuple(scaled))
-
-
-def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
 
 
 def _fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
@@ -550,15 +547,9 @@ def write_once(file: Path, chunks: Any, *, size: int) -> None:
     if file.exists() and file.stat().st_size == size:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            for chunk in chunks():
-                opened.write(np.ascontiguousarray(chunk).data)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole_file(file) as opened:
+        for chunk in chunks():
+            opened.write(np.ascontiguousarray(chunk).data)
 
 
 @cache

@@ -162,7 +162,8 @@ class Preparation:
         if self.raw:
             return images
         pixels = images.expand(-1, 3, -1, -1).float() / 255
-        return functional.normalize(pixels, list(self.mean), list(self.std))
+        prepared: Tensor = functional.normalize(pixels, list(self.mean), list(self.std))
+        return prepared
 
 
 @dataclass(frozen=True, kw_only=True)
