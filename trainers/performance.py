@@ -4,7 +4,8 @@ With any choice here, the same releases are read and the same epsilon is paid. R
 the last digits between devices and precisions, not in what they promise.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -46,6 +47,19 @@ def bf16_units(device: "torch.device") -> str | None:
     if torch.cpu._is_amx_tile_supported():
         return "amx_bf16"
     return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Calculate on so many threads inside, or on as many as before (None), and then as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @settings

@@ -54,7 +54,6 @@ class ImageEncoder(nn.Module):
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
-        """Build it with weights that depend on the seed alone."""
         super().__init__()
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
         self.units = hidden

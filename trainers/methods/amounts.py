@@ -198,7 +198,6 @@ class AmountTrainer(FittedAtOnce):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
-        """Request the release."""
         data, labels, self._seed = given["data"], given["labels"], given["seed"]
         _validate.whole(seed=self._seed)
         given["performance"].limit_threads()

@@ -65,7 +65,6 @@ class InTurn(Trainer):
     _current: Trainer
 
     def __init__(self) -> None:
-        """Start without figures."""
         self._figures: dict[str, float] = {}
 
     def predictor(self) -> Any:
@@ -269,7 +268,6 @@ class StagedMoments(Stages):
     config: StagedMomentsConfig
 
     def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
-        """Ask for the first stage's moments and set its network up."""
         self.stage = 0
         super().__init__(config, **given)
         self._ask()
@@ -389,7 +387,6 @@ class Recommender:
     """
 
     def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
-        """Wrap a trainer."""
         self._trainer, self._data = trainer, data
 
     def __getattr__(self, name: str) -> Any:

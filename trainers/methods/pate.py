@@ -333,7 +333,6 @@ class Pate(Trainer):
     """Students of one ensemble, trained one after the other."""
 
     def __init__(self, students: list[Trainer], *, epochs_each: int, answered: int) -> None:
-        """Take students that have not begun."""
         self.students = students
         self._epochs_each, self._answered, self._epoch = epochs_each, answered, 0
 

@@ -19,8 +19,7 @@ conditioner public.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +45,7 @@ from labeldp.trainers.models.features import (
     image_features,
     made_once,
 )
-from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.performance import Performance, Precision, threads
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.trainer import LabelSource
 
@@ -204,7 +203,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
             "images, or leave prior.features out: the prior then sees what the model sees"
         )
     # On one thread, as `kernel_directions`: other last digits would be another release.
-    with one_thread():
+    with threads(1):
         found = described_by_features(
             data, image_features(settings.features), folder=data.features_folder
         )
@@ -251,7 +250,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     """
     rows = features.flatten(1).float().cpu()
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
-    with one_thread():
+    with threads(1):
         return _directions(rows, rows[chosen])
 
 
@@ -289,17 +288,6 @@ def _directions(rows: Tensor, centers: Tensor) -> Directions:
     strong = strengths > _LEAST_SHARE * strengths[0]
     turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
     return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Calculate on one thread inside, and on as many as before afterwards."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

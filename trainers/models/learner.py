@@ -101,7 +101,6 @@ class Training(Trainer):
     _average: AveragedModel | None = None
 
     def __init__(self, *, seed: int, performance: Performance) -> None:
-        """Prepare this process; a subclass sets the network up."""
         performance.limit_threads()
         self.performance = performance
         self.device = performance.torch_device()
@@ -146,7 +145,6 @@ class Training(Trainer):
         return TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate, what=what)
 
     def _parts(self) -> dict[str, Any]:
-        """Return what has a state of its own, by name."""
         parts = {"network": self.network, "optimizer": self._optimizer}
         return parts if self._average is None else {**parts, "average": self._average}
 

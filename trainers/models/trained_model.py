@@ -124,7 +124,17 @@ class Origin:
         """Return the classes [K], of the type that they had in the training."""
         if self.classes is None:
             return np.arange(self.num_classes)
-        return _of_type(self.classes, self.class_type)
+        if self.class_type is None:
+            return np.array(self.classes)
+        kind = np.dtype(self.class_type).kind
+        # A size of texts in a file would be believed, and be memory.
+        if kind not in "biufM" and self.class_type != "S":
+            raise ValueError(
+                f"class_type is {self.class_type!r}; it must be of truth values, numbers or dates"
+            )
+        if kind == "b":
+            return np.array([text == "True" for text in self.classes])
+        return np.array(self.classes).astype(self.class_type)
 
 
 def class_facts(classes: NDArray[Any]) -> dict[str, Any]:
@@ -133,18 +143,6 @@ def class_facts(classes: NDArray[Any]) -> dict[str, Any]:
     kind = classes.dtype.kind
     named = "S" if kind == "S" else classes.dtype.str if kind in "biufM" else None
     return {"classes": tuple(map(str, texts.tolist())), "class_type": named}
-
-
-def _of_type(texts: tuple[str, ...], named: str | None) -> NDArray[Any]:
-    if named is None:
-        return np.array(texts)
-    kind = np.dtype(named).kind
-    # A size of texts in a file would be believed, and be memory.
-    if kind not in "biufM" and named != "S":
-        raise ValueError(f"class_type is {named!r}; it must be of truth values, numbers or dates")
-    if kind == "b":
-        return np.array([text == "True" for text in texts])
-    return np.array(texts).astype(named)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,7 +223,10 @@ class TrainedModel:
             **self.facts,
             "arrays": {"file": ARRAYS, "sha256": hashlib.sha256(packed).hexdigest()},
         }
-        return {ARRAYS: packed, DESCRIPTION: _json(described).encode()}
+        # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
+        # would have its quotation marks escaped.
+        text = json.dumps(described, indent=1).replace('"epsilon": Infinity', '"epsilon": 1e999')
+        return {ARRAYS: packed, DESCRIPTION: f"{text}\n".encode()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model's two files, for their owner alone; the description last."""
@@ -319,10 +320,3 @@ def _description(path: Path) -> dict[str, Any]:
             f"format {FORMAT}; use the version that wrote it"
         )
     return facts
-
-
-def _json(described: Mapping[str, Any]) -> str:
-    text = json.dumps(described, indent=1)
-    # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
-    # would have its quotation marks escaped.
-    return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"
