@@ -18,6 +18,7 @@ import inspect
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -415,7 +416,6 @@ def finished(
     )
 
 
-_HUB_FILES = "config.json, preprocessor_config.json and model.safetensors"
 #: Pillow's numbers of interpolations.
 _RESAMPLING = {2: "bilinear", 3: "bicubic"}
 #: Part of a model that pools, which not all published weights hold.
@@ -514,7 +514,14 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
     head = without_head(network)
     named = f"; torchvision's are {', '.join(names)}, or random"
     if request.weights in names or _from_library(request, named=named):
-        put_in(network, _downloaded(member), what=f"weights {member.name}", without=head)
+        try:
+            weights = member.get_state_dict(progress=False, check_hash=True)
+        except (OSError, RuntimeError) as error:
+            raise WeightsRefused(
+                f"weights {member.name} can't be downloaded ({first_line(error)}); fetch "
+                f"{member.url} on a machine that can, and name the file: --weights FILE"
+            ) from error
+        put_in(network, weights, what=f"weights {member.name}", without=head)
     else:
         _put_file_in(network, request, without=head)
     transforms = member.transforms()
@@ -529,16 +536,6 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
             std=tuple(transforms.std),
         ),
     )
-
-
-def _downloaded(member: Any) -> Any:
-    try:
-        return member.get_state_dict(progress=False, check_hash=True)
-    except (OSError, RuntimeError) as error:
-        raise WeightsRefused(
-            f"weights {member.name} can't be downloaded ({first_line(error)}); fetch {member.url} "
-            "on a machine that can, and name the file: --weights FILE"
-        ) from error
 
 
 # ----------------------------------------------------------------------- timm and transformers
@@ -633,9 +630,9 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
         raise
     except (OSError, RuntimeError, ValueError) as error:
         raise WeightsRefused(
-            f"{request.address} can't be loaded ({first_line(error)}); fetch {_HUB_FILES} on a "
-            "machine that can, put them into a folder here, and name it: --encoder "
-            "huggingface:FOLDER"
+            f"{request.address} can't be loaded ({first_line(error)}); fetch config.json, "
+            "preprocessor_config.json and model.safetensors on a machine that can, put them into a "
+            "folder here, and name it: --encoder huggingface:FOLDER"
         ) from error
     network = getattr(network, "vision_model", network)  # of a model of images and text
     whole = not any(_POOLER in name for name in missing)
@@ -695,9 +692,24 @@ def own_encoder(request: EncoderRequest) -> Encoder:
             f"--weights is random, and {request.address} chooses its own; leave --weights out, and "
             "add --no-outside-data if its network has seen nothing"
         )
-    function, source = _own_function(OwnModel(request.address))
+    address = OwnModel(request.address)
+    try:
+        module = own_module(address.module)
+    except OwnModuleMissing as error:
+        raise ValueError(
+            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
+        ) from error
+    function = getattr(module, address.name, None)
+    if not callable(function):
+        raise ValueError(
+            f"encoder is {address}, but {address.module} ({getattr(module, '__file__', None)}) has "
+            "no function of that name"
+        )
     _from_library(request)
-    digest = hashlib.sha256(source)
+    source = str(address)
+    with suppress(OSError, TypeError):  # compiled, or typed in
+        source = inspect.getsource(module)
+    digest = hashlib.sha256(source.encode())
     if request.file is not None:
         try:
             with open_regular(request.file) as opened:
@@ -722,25 +734,6 @@ def own_encoder(request: EncoderRequest) -> Encoder:
     if isinstance(encode, nn.Module):
         digest.update(digest_of(encode).encode())
     return finished(request, encode, preparation=Preparation(raw=True), weights=digest.hexdigest())
-
-
-def _own_function(address: OwnModel) -> tuple[Any, bytes]:
-    try:
-        module = own_module(address.module)
-    except OwnModuleMissing as error:
-        raise ValueError(
-            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
-        ) from error
-    function = getattr(module, address.name, None)
-    if not callable(function):
-        raise ValueError(
-            f"encoder is {address}, but {address.module} ({getattr(module, '__file__', None)}) has "
-            "no function of that name"
-        )
-    try:
-        return function, inspect.getsource(module).encode()
-    except (OSError, TypeError):  # compiled, or typed in
-        return function, str(address).encode()
 
 
 #: Library -> what loads its encoders; other addresses name the user's own.

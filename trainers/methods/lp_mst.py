@@ -207,7 +207,10 @@ class LpMst(Stages):
         if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
             earlier = sum(len(part["rows"]) for part in self._released[:-1])
             for place, part in enumerate(self._released[:-1]):
-                kept = self._among_top(before, part, int(top_k))
+                scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
+                own = scores[np.arange(len(scores)), part["noisy"]]
+                # Those that the model finds among the k likeliest classes.
+                kept = (scores > own[:, None]).sum(1) < int(top_k)
                 self._released[place] = {name: of[kept] for name, of in part.items()}
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
@@ -225,23 +228,16 @@ class LpMst(Stages):
         noisy = self._labels.release(self._mechanism, prior, indices=rows).values
         if isinstance(self._mechanism, StaircaseChannel):
             evidence = self._mechanism.log_likelihood(noisy).astype(np.float32)
-            self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
-            return float(noisy.sum(1).mean())
-        top_k = self._mechanism.top_k(prior)
-        if self._released:  # the first stage's, without a model before it, are all alike
-            stage = len(self._released) + 1
-            for k, count in zip(*np.unique(top_k, return_counts=True), strict=True):
-                self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(top_k))
-        evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
+            sizes = noisy.sum(1)
+        else:
+            evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
+            sizes = self._mechanism.top_k(prior)
+            if self._released:  # the first stage's, without a model before it, are all alike
+                stage = len(self._released) + 1
+                for k, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+                    self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(sizes))
         self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
-        return float(top_k.mean())
-
-    def _among_top(self, learner: Learner, part: _Part, k: int) -> NDArray[np.bool_]:
-        """Whether the model finds each released label among the k likeliest classes [M]."""
-        scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
-        own = scores[np.arange(len(part["rows"])), part["noisy"]]
-        among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
-        return among
+        return float(sizes.mean())
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         if self.stage > 0 and self.config.later_mixup is not None:
@@ -519,12 +515,8 @@ class Consensus(InTurn):
         self._rows, self._labels = rows[agreeing], guesses[agreeing]
 
     def _new_second(self) -> OnLabels:
-        return OnLabels(
-            self._second_config,
-            labels=self._labels,
-            examples=self._rows,
-            **self._given,
-        )
+        kept: dict[str, Any] = {"labels": self._labels, "examples": self._rows}
+        return OnLabels(self._second_config, **kept, **self._given)
 
 
 def start_consensus(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:

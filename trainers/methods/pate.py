@@ -82,7 +82,8 @@ def train_probes(
         )
         indices, labels = indices.to(features.device), labels.to(features.device)
         targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
-        weights[teachers] = _ridge_regression(_with_constant(features[indices]), targets, ridge)
+        inputs = functional.pad(features[indices], (0, 1), value=1.0)  # the constant
+        weights[teachers] = _ridge_regression(inputs, targets, ridge)
     return weights
 
 
@@ -109,10 +110,6 @@ def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
     right = x.mT @ y if tall else y
     solution: Tensor = torch.linalg.solve(gram, right.double()).to(x)
     return solution if tall else x.mT @ solution
-
-
-def _with_constant(x: Tensor) -> Tensor:
-    return functional.pad(x, (0, 1), value=1.0)
 
 
 def _groups_of_one_size(rows: Sequence[NDArray[Any]]) -> Iterator[list[int]]:
@@ -185,14 +182,11 @@ class _ClosedFormStudent(FittedAtOnce):
         self._indices, self._labels = examples, labels
 
     def _fitted(self) -> Predictor:
-        if self._config.kind != StudentKind.FOREST:
-            return self._fit_probe()
-        rows = self._data.train_features[torch.from_numpy(self._indices)]
-        forest = fit_forest(rows, self._labels, settings=self._config.forest, seed=self._seed)
-        return EstimatorPredictor(estimator=forest, num_classes=self._data.num_classes)
-
-    def _fit_probe(self) -> ProbePredictor:
         config, data, indices, labels = self._config, self._data, self._indices, self._labels
+        if config.kind == StudentKind.FOREST:
+            rows = data.train_features[torch.from_numpy(indices)]
+            forest = fit_forest(rows, labels, settings=config.forest, seed=self._seed)
+            return EstimatorPredictor(estimator=forest, num_classes=data.num_classes)
 
         def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
             probes = train_probes(
