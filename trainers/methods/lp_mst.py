@@ -382,8 +382,11 @@ class Recommender:
     under the softmax is the prediction.
     """
 
-    def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
-        self._trainer, self._data = trainer, data
+    def __init__(self, config: RecommenderConfig, **given: Unpack[Given]) -> None:
+        """Request the first part's ratings and set the first stage up."""
+        self._data = given["data"]
+        self._stars = stars_of(self._data)
+        self._trainer = start(config, **given)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._trainer, name)
@@ -393,15 +396,12 @@ class Recommender:
 
         The latter is that of the best constant, the mean of the test ratings.
         """
-        data, stars = self._data, stars_of(self._data)
-        if not data.has_test_split:
-            return dict(self._trainer.figures())
-        rated = stars[data.test_labels]
-        return {
-            **self._trainer.figures(),
-            "rmse": rmse(self.predict(data.test_features), stars, rated),
-            "rmse_constant": float(rated.std()),
-        }
+        data, figures = self._data, dict(self._trainer.figures())
+        if data.has_test_split:
+            rated = self._stars[data.test_labels]
+            figures["rmse"] = rmse(self.predict(data.test_features), self._stars, rated)
+            figures["rmse_constant"] = float(rated.std())
+        return figures
 
 
 def rmse(
@@ -427,12 +427,6 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
             "numeric names: use method=lp_mst if classes are not ratings"
         )
     return values
-
-
-def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recommender:
-    """Request the first part's ratings and set the first stage up."""
-    stars_of(given["data"])
-    return Recommender(start(config, **given), data=given["data"])
 
 
 #: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].

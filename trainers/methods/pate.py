@@ -406,12 +406,14 @@ class TeacherVotes:
         )
         votes = []
         for number, shard in zip(teachers, shards, strict=True):
+            # A seed of its own, however teachers are cut into batches.
+            text = f"labeldp teacher {self.config.seed} {number}".encode()
             teacher = start_student(
                 self.config,
                 data=silent,
                 examples=shard.indices,
                 labels=shard.labels,
-                seed=self.seed_of(number),
+                seed=int.from_bytes(hashlib.sha256(text).digest()[:4], "little"),
                 performance=self.performance,
             )
             for _ in range(self.config.epochs):
@@ -435,11 +437,6 @@ class TeacherVotes:
         for shard in shards:
             labels[shard.indices] = shard.labels
         return labels[rows.T]
-
-    def seed_of(self, teacher: int) -> int:
-        """Seed of one teacher's training; independent of how teachers are cut into batches."""
-        text = f"labeldp teacher {self.config.seed} {teacher}".encode()
-        return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
 
 
 #: Queries whose distances to all examples are in memory at once.

@@ -359,8 +359,15 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
     lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
     scale = float(np.quantile(lengths, _KEPT_WHOLE))
     weights = values / np.maximum(lengths, scale)[:, None]
+    # Shorten rows that a release would refuse; all others keep their bits. Lengths were summed in
+    # single precision, which errs by more than a release allows where a thousand directions are
+    # requested. Of an exact length, entries that are rounded once are off by 2^-24 each, and so is
+    # their length.
+    longer = rows_too_long(weights)
+    exact = weights[longer].astype(np.float64)
+    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
     return MomentQuery(
-        weights=_no_longer_than_allowed(weights),
+        weights=weights,
         directions=Directions(values=values, strengths=directions.strengths[:count]),
         scale=scale,
     )
@@ -423,19 +430,6 @@ def probabilities_from(
     contrast = min(_CONTRASTS, key=lambda each: error(each, _SMOOTHNESS))
     smoothness = min(_LATER_SMOOTHNESS, key=lambda each: error(contrast, each))
     return read(moments, noise_std, contrast, smoothness)
-
-
-def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
-
-    Lengths were summed in single precision, which errs by more than a release allows where a
-    thousand directions are requested, and a later stage follows when earlier ones are paid.
-    Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
-    """
-    longer = rows_too_long(weights)
-    exact = weights[longer].astype(np.float64)
-    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
-    return weights
 
 
 @dataclass(frozen=True)

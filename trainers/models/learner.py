@@ -325,12 +325,6 @@ def first_mirrored(examples: int, seed: int) -> Tensor:
     return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
 
 
-def check_network(config: Any, data: PublicData) -> None:
-    """Refuse a network (`config.model`, `.width`, `.dropout`) that does not fit these data."""
-    network = NetworkSettings.for_data(data, model=config.model, width=config.width)
-    network.seeded(0, dropout=config.dropout)
-
-
 def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
     if config.encoder is None:
         return None

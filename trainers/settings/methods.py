@@ -565,7 +565,7 @@ class RecommenderConfig(LpMstConfig):
     for the noise in ratings, which would otherwise draw their mean to the middle.
     """
 
-    started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"
+    started_by = "labeldp.trainers.methods.lp_mst:Recommender"
 
     model: Model = key(ModelName.TWO_BRANCH, "The network.")
     epochs: Count = key(20, "Passes over the training examples.")
