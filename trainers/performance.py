@@ -27,11 +27,7 @@ class Device(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of the network's activations; weights, losses and posteriors stay in single precision.
-
-    AUTO takes BF16 where the device has units for it, and FP32 elsewhere: the same setting for
-    every machine, at the price of last digits that differ between them.
-    """
+    """Of the network's activations; weights, losses and posteriors stay in single precision."""
 
     FP32 = "fp32"
     BF16 = "bf16"

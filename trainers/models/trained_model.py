@@ -81,15 +81,13 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
-        made_by: dict[str, Any] = {}
-        if self.provenance != NO_OUTSIDE_DATA:
-            made_by["features"] = self.provenance.described()
-        if self.provenance.encoder:
-            made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
-        if self.bounds is not None:
-            made_by["bounds"] = list(self.bounds)
-        if self.class_type is not None:
-            made_by["class_type"] = self.class_type
+        encoder, plain = self.provenance.encoder, self.provenance == NO_OUTSIDE_DATA
+        optional = {
+            "features": None if plain else self.provenance.described(),
+            "raw_inputs": f"embeddings by {encoder}" if encoder else None,
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "class_type": self.class_type,
+        }
         return {
             "method": self.method,
             "classes": None if self.classes is None else list(self.classes),
@@ -101,7 +99,7 @@ class Origin:
             "data": {"name": self.data_name, "fingerprint": self.fingerprint},
             "trial": self.trial,
             "seed": self.seed,
-            **made_by,
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
     @classmethod

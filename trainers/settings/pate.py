@@ -53,13 +53,7 @@ class ForestSettings:
 
 
 class TeacherKind(StrEnum):
-    """Kinds of teachers.
-
-    PROBE: a linear probe on frozen label-free features, hundreds at once. FOREST: a random forest,
-    for tables. NETWORK: a network on its shard alone. FIXMATCH: a network on its shard and on all
-    features, PATE-FM's own. NEIGHBORS: the labels nearest to each query vote, one each, and nothing
-    is trained (`methods.neighbors`).
-    """
+    """Kinds of teachers; FIXMATCH sees all features, and NEIGHBORS are no models."""
 
     PROBE = "probe"
     FOREST = "forest"
@@ -69,12 +63,11 @@ class TeacherKind(StrEnum):
 
 
 class StudentKind(StrEnum):
-    """Kinds of students: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
+    """Kinds of students.
 
     SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
-    features as further labels, and fits again; public features are free. Each student of an
-    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same. VAT
-    is a network that also learns from all features, by virtual adversarial training.
+    features as further labels, and fits again. Each student of an ensemble draws a half of its own.
+    PROBE has nothing to draw: its students are all the same.
     """
 
     PROBE = "probe"
