@@ -321,7 +321,14 @@ def read_arrays(
     """
     classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
     names = None if isinstance(classes, int) else tuple(map(str, classes))
-    places = _labels(labels, classes)
+    # A list as it is: as an array, one text would make texts of all.
+    listed = np.array(labels, dtype=object) if isinstance(labels, list) else labels
+    array = array_of(listed, what="y")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
+    places = label_numbers(array, classes, what="y")
     rows = OwnRows(features=_features(features, drop), labels=places)
     if len(rows) != len(places):
         raise ValueError(
@@ -382,19 +389,6 @@ def _matrix(values: Any) -> NDArray[Any]:
             "there is one feature)"
         )
     return array
-
-
-def _labels(labels: Any, classes: int | Sequence[Hashable]) -> NDArray[np.int64]:
-    """Labels as whole numbers [N]; no message shows one."""
-    # A list as it is: as an array, one text would make texts of all.
-    array = array_of(
-        np.array(labels, dtype=object) if isinstance(labels, list) else labels, what="y"
-    )
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
-    return label_numbers(array, classes, what="y")
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)
@@ -495,13 +489,11 @@ def _narrowed(fitted: Fitted) -> Fitted:
     parts = fitted.parts if isinstance(fitted, Columns) else (fitted,)
     moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
-    if isinstance(fitted, Numbers):
-        return replace(fitted, std=fitted.std * factor)
-    scaled = (
+    scaled = tuple(
         replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
-        for each in fitted.parts
+        for each in parts
     )
-    return replace(fitted, parts=tuple(scaled))
+    return scaled[0] if isinstance(fitted, Numbers) else replace(fitted, parts=scaled)
 
 
 def _fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
@@ -530,7 +522,13 @@ def _standardized_file(
 ) -> "np.memmap[Any, np.dtype[np.float32]]":
     """Features [M, D] of a matrix's rows, in a file that is mapped."""
     shape = (len(rows), rows.matrix.shape[1])
-    file = (folder or Path(_scratch().name)) / f"rows-{_key(rows, fitted)}.f32"
+    # Named after the matrix's file as it is now, its rows, and what is done to them.
+    path = Path(str(rows.matrix.filename)).resolve()
+    found = path.stat()
+    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
+    for part in (rows.rows, fitted.mean, fitted.std):
+        digest.update(np.ascontiguousarray(part).data)
+    file = (folder or Path(_scratch().name)) / f"rows-{digest.hexdigest()[:32]}.f32"
 
     def chunks() -> Iterator[NDArray[np.float32]]:
         for chunk in _chunks(rows):
@@ -564,16 +562,6 @@ def _chunks(rows: MappedRows) -> Iterator[NDArray[np.float64]]:
         together = some[-1] - some[0] + 1 == len(some)  # and so no copy in between
         found = rows.matrix[some[0] : some[-1] + 1] if together else rows.matrix[some]
         yield found.astype(np.float64)
-
-
-def _key(rows: MappedRows, fitted: Numbers) -> str:
-    """Name of what comes out: of the file as it is now, its rows, and what is done to them."""
-    path = Path(str(rows.matrix.filename)).resolve()
-    found = path.stat()
-    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
-    for part in (rows.rows, fitted.mean, fitted.std):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()[:32]
 
 
 def with_embeddings(

@@ -230,7 +230,7 @@ class Learner(Classifying):
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
         self.config, self._loss_of = config, loss
-        _check_views(config, data)
+        check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
@@ -252,7 +252,10 @@ class Learner(Classifying):
         self._generator = torch.Generator().manual_seed(order)
         flip = recipe.flip is Flip.RANDOM
         self._augmentation = CropAndFlip(padding=recipe.crop, flip=flip)
-        self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
+        # An alternating flip mirrors about half of the examples in the first epoch, by the seed
+        # alone, the others in the second, and so on.
+        own = torch.Generator().manual_seed(int(np.random.SeedSequence(seed).generate_state(3)[2]))
+        self._mirrored_first = (torch.rand(len(chosen), generator=own) < 0.5).to(self.device)
 
     def _losses(self) -> Iterator[Tensor]:
         order = batches(len(self._features), self.config.batch_size, self._generator)
@@ -316,15 +319,6 @@ class OnLabels(Learner):
         return functional.cross_entropy(logits, self._labels[rows], label_smoothing=smoothing)
 
 
-def first_mirrored(examples: int, seed: int) -> Tensor:
-    """Return which examples an alternating flip mirrors in the first epoch [N]: a seed's, no state.
-
-    About half of them; in the second epoch the others are, and so on.
-    """
-    own = int(np.random.SeedSequence(seed).generate_state(3)[2])
-    return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
-
-
 def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
     if config.encoder is None:
         return None
@@ -336,10 +330,6 @@ def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse an encoder of other images or another network, and views that data do not have."""
     _encoder_of(config, data)
-    _check_views(config, data)
-
-
-def _check_views(config: LearnerConfig, data: PublicData) -> None:
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
