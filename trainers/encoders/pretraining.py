@@ -391,13 +391,7 @@ _TEMPERATURE = 0.5
 
 def loss_of(name: PretrainingLoss, views: Tensor) -> Tensor:
     """Return a loss of vectors [V, B, D], V and B >= 2, single precision."""
-    match name:
-        case PretrainingLoss.VICREG:
-            return vicreg(views)
-        case PretrainingLoss.CODING_RATE:
-            return coding_rate(views)
-        case PretrainingLoss.SIMCLR:
-            return simclr(views)
+    return {"vicreg": vicreg, "coding_rate": coding_rate, "simclr": simclr}[name](views)
 
 
 def vicreg(views: Tensor) -> Tensor:
