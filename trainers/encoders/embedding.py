@@ -210,7 +210,22 @@ def pretrained_encoder(
     report: Callable[[str], None],
 ) -> Encoder:
     """Return the fast network, trained on a data set that the user calls public."""
-    _check(request, source)
+    if source == request.name:
+        raise ValueError(
+            f"{request.address} would be trained on the labels of {request.name}, and its vectors "
+            "would reveal those that are to be protected; train it on another data set"
+        )
+    if not request.public_labels:
+        raise ValueError(
+            f"{request.address} is trained on the labels of {request.name} as they are, and "
+            "its vectors reveal them: no epsilon covers it. If these labels are public, add "
+            "--public-labels"
+        )
+    if request.weights is not None or request.no_outside_data or request.trained_on:
+        raise ValueError(
+            f"{request.address} trains its own weights on {request.name} with its labels, and "
+            "states so beside every result; leave --weights, --no-outside-data and --trained-on out"
+        )
     data = load(request.name)
     if images is not None:
         known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
@@ -244,25 +259,6 @@ def _marks(images: ImageSource) -> Iterable[bytes]:
             content = image.expand(3, -1, -1).numpy()
             shape = str(content.shape).encode()
             yield hashlib.blake2b(shape + content.tobytes(), digest_size=16).digest()
-
-
-def _check(request: EncoderRequest, source: str) -> None:
-    if source == request.name:
-        raise ValueError(
-            f"{request.address} would be trained on the labels of {request.name}, and its vectors "
-            "would reveal those that are to be protected; train it on another data set"
-        )
-    if not request.public_labels:
-        raise ValueError(
-            f"{request.address} is trained on the labels of {request.name} as they are, and "
-            "its vectors reveal them: no epsilon covers it. If these labels are public, add "
-            "--public-labels"
-        )
-    if request.weights is not None or request.no_outside_data or request.trained_on:
-        raise ValueError(
-            f"{request.address} trains its own weights on {request.name} with its labels, and "
-            "states so beside every result; leave --weights, --no-outside-data and --trained-on out"
-        )
 
 
 def cache_folder() -> Path:

@@ -366,13 +366,9 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         found = found.mean((2, 3))
     if found.ndim == 2 and found.shape[1] and found.is_floating_point():
         return found
-    ways_out = {
-        3: "choose one vector of a sequence: --pool cls (the first) or --pool mean",
-        4: "average the maps: --pool mean",
-    }
-    way_out = ways_out.get(found.ndim, "it must return floating-point numbers [B, D]")
     raise ValueError(
-        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors; {way_out}"
+        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; of a "
+        "sequence choose one (--pool cls, the first, or --pool mean), of maps --pool mean"
     )
 
 

@@ -11,9 +11,7 @@ features; the same batch gives the same votes on every actor, and however often.
 often as it likes; three students of the same answers cost what one costs. Teachers were trained
 before (platform/ does that once for all settings of the noise).
 
-A linear probe is a ridge regression from features that no label went into to the classes of its own
-shard. That is a matrix product and a small linear system; 800 of them take seconds, where 800
-networks take days. Nothing about a teacher is tuned on labels: the ridge is a constant.
+A linear probe is a ridge regression: 800 of them take seconds, where 800 networks take days.
 """
 
 import hashlib

@@ -354,24 +354,19 @@ class PateConfig(StartedMethod):
     @property
     def rounds(self) -> tuple[PateAnswers, ...]:
         """The requests: one, or two of half the queries and answers each."""
-        return self.calibrated()._requests
-
-    @property
-    def _requests(self) -> tuple[PateAnswers, ...]:
+        noise: dict[str, Any] = {
+            name: getattr(self.calibrated(), name) for name in ("threshold", "sigma1", "sigma2")
+        }
         queries, answers = self.ensemble.queries, self.answers
         most = self.ensemble.queries_per_label
         request: Callable[..., PateAnswers] = PateAnswers
         if most is not None:
             request = partial(NeighborAnswers, queries_per_label=most)
-        assert self.sigma2 is not None, "calibrated"
         if self.aggregator is AggregatorKind.GNMAX:
-            aggregator: Aggregator = GNMax(noise_std=self.sigma2)
+            aggregator: Aggregator = GNMax(noise_std=noise["sigma2"])
         elif self.aggregator is AggregatorKind.LNMAX:
-            aggregator = LNMax(scale=self.sigma2 / 2**0.5)
+            aggregator = LNMax(scale=noise["sigma2"] / 2**0.5)
         else:
-            assert self.threshold is not None and self.sigma1 is not None, "calibrated"
-            noise: dict[str, Any] = {"threshold": self.threshold}
-            noise |= {"sigma1": self.sigma1, "sigma2": self.sigma2}
             aggregator = ConfidentGNMax(**noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2
