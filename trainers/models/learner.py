@@ -319,6 +319,12 @@ class OnLabels(Learner):
         return functional.cross_entropy(logits, self._labels[rows], label_smoothing=smoothing)
 
 
+def check_network(config: Any, data: PublicData) -> None:
+    """Refuse a network (`config.model`, `.width`, `.dropout`) that does not fit these data."""
+    network = NetworkSettings.for_data(data, model=config.model, width=config.width)
+    network.seeded(0, dropout=config.dropout)
+
+
 def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
     if config.encoder is None:
         return None

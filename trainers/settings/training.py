@@ -44,10 +44,9 @@ class _Trained:
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse a network that cannot be built for these data."""
-        from labeldp.trainers.models.predictors import NetworkSettings
+        from labeldp.trainers.models.learner import check_network
 
-        network = NetworkSettings.for_data(data, model=self.model, width=self.width)
-        network.seeded(0, dropout=self.dropout)
+        check_network(self, data)
 
 
 @settings
