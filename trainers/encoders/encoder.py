@@ -368,7 +368,7 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         return found
     raise ValueError(
         f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; of a "
-        "sequence choose one (--pool cls, the first, or --pool mean), of maps --pool mean"
+        "sequence choose one by --pool cls (the first) or --pool mean, of maps by --pool mean"
     )
 
 
