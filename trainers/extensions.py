@@ -82,7 +82,6 @@ class Registry(UserDict[str, Thing]):
         yield from (name for name in self._added() if name not in self.data)
 
     def __len__(self) -> int:
-        """How many names there are."""
         return sum(1 for _ in self)
 
     def added(self) -> dict[str, str]:

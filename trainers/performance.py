@@ -4,7 +4,8 @@ With any choice here, the same releases are read and the same epsilon is paid. R
 the last digits between devices and precisions, not in what they promise.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -26,11 +27,7 @@ class Device(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of the network's activations; weights, losses and posteriors stay in single precision.
-
-    AUTO takes BF16 where the device has units for it, and FP32 elsewhere: the same setting for
-    every machine, at the price of last digits that differ between them.
-    """
+    """Of the network's activations; weights, losses and posteriors stay in single precision."""
 
     FP32 = "fp32"
     BF16 = "bf16"
@@ -46,6 +43,19 @@ def bf16_units(device: "torch.device") -> str | None:
     if torch.cpu._is_amx_tile_supported():
         return "amx_bf16"
     return "avx512_bf16" if torch.cpu._is_avx512_bf16_supported() else None
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Calculate on so many threads inside, or on as many as before (None), and then as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @settings

@@ -1,7 +1,6 @@
 """One fit of a method's own model in this process, by torch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,13 @@ from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
+from labeldp.trainers.performance import threads
 from labeldp.trainers.settings.estimators import Predictor
 
 #: Images at least so high and wide are described by patches; smaller ones are taken as they are.
 SMALLEST_PATCHED = 16
-#: One thread trains tables up to this width as quickly as two.
+#: Tables up to this width are trained in one thread: a step takes less time than two threads need
+#: to meet. 5,000 rows of 15 columns take 0.8 seconds of processor time in one, and 20 in two.
 _NARROW = 256
 
 
@@ -34,22 +35,6 @@ def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Pub
         min(data.train_features.shape[2:]) >= SMALLEST_PATCHED
     )
     return described_by_features(data) if large else data
-
-
-@contextmanager
-def few_threads(data: PublicData) -> Iterator[None]:
-    """Compute narrow tables in one thread: a step takes less time than two threads need to meet.
-
-    On two busy cores, 5,000 rows of 15 columns take 0.8 seconds of processor time in one thread and
-    20 in two, which wait for each other actively.
-    """
-    before = torch.get_num_threads()
-    narrow = data.train_features.ndim == 2 and data.train_features.shape[1] <= _NARROW
-    torch.set_num_threads(1 if narrow else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def fit(
@@ -74,7 +59,8 @@ def fit(
     if settings.prior is not None:
         settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
         prior_features(settings.prior, data)
-    with few_threads(data):
+    narrow = data.train_features.ndim == 2 and data.train_features.shape[1] <= _NARROW
+    with threads(1 if narrow else None):
         if settings.ensemble is not None:
             labels.teach(settings.ensemble, data=data, performance=config.performance, tell=tell)
         trainer = settings.start(

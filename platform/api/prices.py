@@ -39,14 +39,10 @@ def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
         TypeError: Too many or too few numbers.
     """
     if not isinstance(what, str):
-        return _composed(what, *more, **numbers)
+        return epsilon_of_prices([what, *more], **{"delta": USUAL_DELTA, **numbers})
     if what not in _BY_NAME:
         raise ValueError(f"{what!r} is not the name of a mechanism; {near_miss(what, _BY_NAME)}")
     return _BY_NAME[what](**numbers)
-
-
-def _composed(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
-    return epsilon_of_prices(mechanisms, delta=delta)
 
 
 def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> float:

@@ -357,13 +357,7 @@ _RECORDS = (
         description="the same ratings as amounts, by traits of users and movies (GroupLens)",
         layouts=(
             folder_layout(
-                *(
-                    "ml-1m",
-                    published.read_movielens_amounts,
-                    "ratings.dat",
-                    "users.dat",
-                    "movies.dat",
-                )
+                "ml-1m", published.read_movielens_amounts, "ratings.dat", "users.dat", "movies.dat"
             ),
         ),
         download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),

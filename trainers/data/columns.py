@@ -125,7 +125,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
             return array.astype(bool)
         return _with_none(np.where(missing, False, array).astype(bool).astype(str), missing)
     if kind in ("date", "datetime", "datetime64"):
-        return _utc(array)
+        dates = pd.to_datetime(pd.Series(array, dtype=object), utc=True)
+        return np.asarray(dates.dt.tz_localize(None).to_numpy())
     if kind == "time":
         present = np.array([at.hour + at.minute / 60 + at.second / 3600 for at in present])
     elif kind not in ("decimal", "empty"):
@@ -151,15 +152,6 @@ def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
     """Dates as days since 1970, with fractions; NaT as NaN."""
     since = dates.astype("datetime64[us]") - np.datetime64(0, "us")
     return np.where(np.isnat(since), np.nan, since / _DAY)
-
-
-def _utc(dates: Any) -> NDArray[Any]:
-    """Dates as `datetime64` [N], without their zone."""
-    import pandas as pd
-
-    series = pd.Series(dates, dtype=object)
-    times: NDArray[Any] = pd.to_datetime(series, utc=True).dt.tz_localize(None).to_numpy()
-    return times
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:

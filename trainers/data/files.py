@@ -71,7 +71,9 @@ def open_regular(path: str | Path, *, most_bytes: int | None = None) -> Buffered
     """Open a regular file to read its bytes; the caller closes it."""
     # Before it is opened, since a device may act on that; and after, since it may be another then.
     _check(path, os.stat(path), most_bytes)
-    file = open(path, "rb", opener=_without_waiting)
+    # It may have become a pipe, which would wait; regular files take no notice of the flag.
+    how = os.O_NONBLOCK | os.O_NOCTTY
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | how))
     try:
         _check(path, os.fstat(file.fileno()), most_bytes)
     except BaseException:
@@ -153,11 +155,6 @@ def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
         )
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open what may have become a pipe; regular files take no notice of the flag."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-
-
 class DatasetMissing(FileNotFoundError, ValueError):
     """A data set is not where it was looked for; the message names the place and what gets it."""
 
@@ -229,7 +226,12 @@ def private_folder(folder: Path) -> None:
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
-    _refuse_shared(folder)
+    here, home = folder.resolve(), Path.home().resolve()
+    if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:
+        raise NotOurs(
+            f"{folder} holds more than results, and all of a results folder is closed to other "
+            "users; choose a folder of its own"
+        )
     named = folder.lstat()
     # A link of the superuser is accepted: the superuser could do everything else as well.
     if stat.S_ISLNK(named.st_mode) and named.st_uid not in (os.geteuid(), 0):
@@ -335,12 +337,3 @@ def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
         f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; change its owner "
         "(chown), or choose another folder"
     )
-
-
-def _refuse_shared(folder: Path) -> None:
-    here, home = folder.resolve(), Path(os.path.expanduser("~")).resolve()
-    if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:
-        raise NotOurs(
-            f"{folder} holds more than results, and all of a results folder is closed to other "
-            "users; choose a folder of its own"
-        )

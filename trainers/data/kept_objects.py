@@ -8,13 +8,14 @@ makes the types named for it and those that skops trusts it with, and all of it 
 import io
 import json
 import zlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.data.columns import Stored
 from labeldp.trainers.data.files import check_archive, check_unpacked, first_line
 
 #: Module of scikit-learn -> what fitted objects hold of it beside estimators.
@@ -89,6 +90,27 @@ _DAMAGED = (
     AttributeError,
     zlib.error,
 )
+
+
+class Kept(Stored):
+    """With one field that is a fitted object, which the class names, in the format of skops."""
+
+    kept: ClassVar[str]
+
+    def described(self) -> dict[str, Any]:
+        """Return its kind and other fields; the fitted object is bytes."""
+        rest = {name: value for name, value in vars(self).items() if name != self.kept}
+        return {"kind": self.kind, **rest}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the bytes of the fitted object."""
+        return {"skops": packed(getattr(self, self.kept))}
+
+    @classmethod
+    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        names = {*cls.__annotations__} - {"kind", "kept", cls.kept}
+        rest = {name: described[name] for name in names}
+        return cls(**rest, **{cls.kept: unpacked(arrays["skops"])})
 
 
 def packed(value: Any) -> NDArray[np.uint8]:

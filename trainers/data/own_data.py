@@ -14,7 +14,6 @@ and to count the classes would publish which there are.
 
 import hashlib
 import math
-import os
 import tempfile
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
@@ -40,7 +39,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     standardized,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused, whole_file
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -322,7 +321,14 @@ def read_arrays(
     """
     classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
     names = None if isinstance(classes, int) else tuple(map(str, classes))
-    places = _labels(labels, classes)
+    # A list as it is: as an array, one text would make texts of all.
+    listed = np.array(labels, dtype=object) if isinstance(labels, list) else labels
+    array = array_of(listed, what="y")
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
+    places = label_numbers(array, classes, what="y")
     rows = OwnRows(features=_features(features, drop), labels=places)
     if len(rows) != len(places):
         raise ValueError(
@@ -385,19 +391,6 @@ def _matrix(values: Any) -> NDArray[Any]:
     return array
 
 
-def _labels(labels: Any, classes: int | Sequence[Hashable]) -> NDArray[np.int64]:
-    """Labels as whole numbers [N]; no message shows one."""
-    # A list as it is: as an array, one text would make texts of all.
-    array = array_of(
-        np.array(labels, dtype=object) if isinstance(labels, list) else labels, what="y"
-    )
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
-    return label_numbers(array, classes, what="y")
-
-
 Fitted = TypeVar("Fitted", Numbers, Columns)
 #: Of a row on average.
 LARGEST_SQUARED_NORM = 64
@@ -438,8 +431,8 @@ def prepared(
             f"{where}: a training row has shape {row} and a testing row {other}; they must agree"
         )
     if isinstance(train, MappedRows):
-        fitted = _narrowed(_fit_mapped(train, what=f"{where}: features"))
         what = f"{where}: features"
+        fitted = _narrowed(_fit_mapped(train, what=what))
         return {
             "train_features": _standardized_file(train, fitted, folder=folder, what=what),
             "test_features": _standardized_file(test, fitted, folder=folder, what=what)
@@ -463,7 +456,9 @@ def prepared(
             f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "
             "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
         )
-    train, test = _as_floats(train), _as_floats(test)
+    train, test = (
+        part if part.dtype.kind == "f" else part.astype(np.float64) for part in (train, test)
+    )
     return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 
@@ -494,17 +489,11 @@ def _narrowed(fitted: Fitted) -> Fitted:
     parts = fitted.parts if isinstance(fitted, Columns) else (fitted,)
     moving = sum(np.isfinite(each.std).sum() for each in parts if isinstance(each, Numbers))
     factor = max(1.0, math.sqrt(moving / LARGEST_SQUARED_NORM))
-    if isinstance(fitted, Numbers):
-        return replace(fitted, std=fitted.std * factor)
-    scaled = (
+    scaled = tuple(
         replace(each, std=each.std * factor) if isinstance(each, Numbers) else each
-        for each in fitted.parts
+        for each in parts
     )
-    return replace(fitted, parts=tuple(scaled))
-
-
-def _as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    return matrix if np.issubdtype(matrix.dtype, np.floating) else matrix.astype(np.float64)
+    return scaled[0] if isinstance(fitted, Numbers) else replace(fitted, parts=scaled)
 
 
 def _fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
@@ -533,7 +522,13 @@ def _standardized_file(
 ) -> "np.memmap[Any, np.dtype[np.float32]]":
     """Features [M, D] of a matrix's rows, in a file that is mapped."""
     shape = (len(rows), rows.matrix.shape[1])
-    file = (folder or Path(_scratch().name)) / f"rows-{_key(rows, fitted)}.f32"
+    # Named after the matrix's file as it is now, its rows, and what is done to them.
+    path = Path(str(rows.matrix.filename)).resolve()
+    found = path.stat()
+    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
+    for part in (rows.rows, fitted.mean, fitted.std):
+        digest.update(np.ascontiguousarray(part).data)
+    file = (folder or Path(_scratch().name)) / f"rows-{digest.hexdigest()[:32]}.f32"
 
     def chunks() -> Iterator[NDArray[np.float32]]:
         for chunk in _chunks(rows):
@@ -550,15 +545,9 @@ def write_once(file: Path, chunks: Any, *, size: int) -> None:
     if file.exists() and file.stat().st_size == size:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            for chunk in chunks():
-                opened.write(np.ascontiguousarray(chunk).data)
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole_file(file) as opened:
+        for chunk in chunks():
+            opened.write(np.ascontiguousarray(chunk).data)
 
 
 @cache
@@ -573,16 +562,6 @@ def _chunks(rows: MappedRows) -> Iterator[NDArray[np.float64]]:
         together = some[-1] - some[0] + 1 == len(some)  # and so no copy in between
         found = rows.matrix[some[0] : some[-1] + 1] if together else rows.matrix[some]
         yield found.astype(np.float64)
-
-
-def _key(rows: MappedRows, fitted: Numbers) -> str:
-    """Name of what comes out: of the file as it is now, its rows, and what is done to them."""
-    path = Path(str(rows.matrix.filename)).resolve()
-    found = path.stat()
-    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
-    for part in (rows.rows, fitted.mean, fitted.std):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()[:32]
 
 
 def with_embeddings(

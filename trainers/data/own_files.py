@@ -260,7 +260,13 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     names = [str(name) for name in table.column_names]
     for key, wanted in source.named_columns.items():
         for name in wanted:
-            _refuse_unknown_column(name, names, where=file, key=key)
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"set {key}, or add a header"
+                # Without a column of labels the first line may be a row: it has a label.
+                alone = key == "data.label_column"
+                listed = "" if alone else f" (columns: {', '.join(names)})"
+                raise DataFileError(f"{file} has no column {name!r}; {hint}{listed}")
             if name in source.drop and key != "data.drop":
                 raise DataFileError(
                     f"data.drop leaves out {name!r}, which is needed ({key}): name it once"
@@ -300,15 +306,6 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
         raise DataFileError(f"{file} has no column of features besides the labels")
     stated = _stated_in_table(table, file)
     return OwnRows(features=columns, labels=labels, split=split, stated=stated, groups=groups)
-
-
-def _refuse_unknown_column(name: str, names: Sequence[str], *, where: Path, key: str) -> None:
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"set {key}, or add a header"
-        # Without a column of labels the first line may be a row, and not a header: it has a label.
-        listed = "" if key == "data.label_column" else f" (columns: {', '.join(names)})"
-        raise DataFileError(f"{where} has no column {name!r}; {hint}{listed}")
 
 
 def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:

@@ -19,13 +19,13 @@ tensor([[3.]])
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.columns import RowsRefused, Step, Stored, matrix_of, refuse_infinite
-from labeldp.trainers.data.kept_objects import packed, unpacked
+from labeldp.trainers.data.kept_objects import Kept, packed
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
@@ -128,13 +128,11 @@ class Places(Step):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SklearnStep(Step):
-    """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`.
-
-    They are kept in the format of skops, which runs no code of the file.
-    """
+class SklearnStep(Kept, Step):
+    """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`."""
 
     kind: ClassVar[str] = "sklearn"
+    kept: ClassVar[str] = "transformers"
 
     transformers: Any
 
@@ -166,18 +164,6 @@ class SklearnStep(Step):
         """Nothing: the step after it knows."""
         return ()
 
-    def described(self) -> dict[str, Any]:
-        """Return its kind; the transformers are bytes."""
-        return {"kind": self.kind}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the transformers' bytes."""
-        return {"skops": packed(self.transformers)}
-
-    @classmethod
-    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        return cls(transformers=unpacked(arrays["skops"]))
-
 
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
@@ -206,7 +192,8 @@ class Preprocessing(Stored):
         features = self.rows(rows)
         if isinstance(features, torch.Tensor):
             return features
-        return torch.from_numpy(_writable(features))
+        # torch warns of read-only arrays.
+        return torch.from_numpy(np.require(features, requirements=["C", "W"]))
 
     def rows(self, rows: Any) -> Any:
         """Return them as an array, unless a step computes in torch."""
@@ -248,9 +235,3 @@ def _identifiers(matrix: NDArray[Any]) -> NDArray[np.int64]:
             f"row {bad[0]} is {matrix[bad[0]].tolist()}; identifiers are whole numbers from 0"
         )
     return whole
-
-
-def _writable(array: NDArray[Any]) -> NDArray[Any]:
-    """An array that torch may take as its own: of read-only ones it warns."""
-    array = np.ascontiguousarray(array)
-    return array if array.flags.writeable else array.copy()

@@ -210,49 +210,6 @@ def pretrained_encoder(
     report: Callable[[str], None],
 ) -> Encoder:
     """Return the fast network, trained on a data set that the user calls public."""
-    _check(request, source)
-    data = load(request.name)
-    shared = 0 if images is None else shared_images(data, images)
-    if images is not None and shared > _MOST_SHARED * images.rows:
-        raise ValueError(
-            f"{shared:,} of the {images.rows:,} images are in {request.name} too, byte for byte, "
-            f"and {request.address} would be trained on their labels: its vectors would "
-            "reveal what is to be protected; train it on another data set"
-        )
-    if shared:
-        report(f"{shared:,} of the images are in {request.name} too, with a label")
-    fast = Performance(device=request.device, precision=Precision.AUTO, channels_last=True)
-    network = publicly_trained(data, seed=request.seed, performance=fast, report=report)
-    made = replace(
-        request,
-        trained_on=f"{request.name} with its labels, public by the user's word",
-        trained_by=request.trained_by or "the user, by labeldp",
-    )
-    return finished(
-        made,
-        network.to(memory_format=torch.channels_last),
-        preparation=Preparation(resize=network.shape[1], square=True, raw=True),
-    )
-
-
-def shared_images(data: LabelledData, images: ImageSource) -> int:
-    """Return how many images are among a data set's training images, byte for byte.
-
-    An image without color equals its copy in three channels, which reading a file of it gives.
-    """
-    known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
-    return sum(mark in known for mark in _marks(images))
-
-
-def _marks(images: ImageSource) -> Iterable[bytes]:
-    for batch in images.batches(_COMPARED):
-        for image in batch:
-            content = image.expand(3, -1, -1).numpy()
-            shape = str(content.shape).encode()
-            yield hashlib.blake2b(shape + content.tobytes(), digest_size=16).digest()
-
-
-def _check(request: EncoderRequest, source: str) -> None:
     if source == request.name:
         raise ValueError(
             f"{request.address} would be trained on the labels of {request.name}, and its vectors "
@@ -269,6 +226,39 @@ def _check(request: EncoderRequest, source: str) -> None:
             f"{request.address} trains its own weights on {request.name} with its labels, and "
             "states so beside every result; leave --weights, --no-outside-data and --trained-on out"
         )
+    data = load(request.name)
+    if images is not None:
+        known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
+        shared = sum(mark in known for mark in _marks(images))
+        if shared > _MOST_SHARED * images.rows:
+            raise ValueError(
+                f"{shared:,} of the {images.rows:,} images are in {request.name} too, byte for "
+                f"byte, and {request.address} would be trained on their labels: its vectors would "
+                "reveal what is to be protected; train it on another data set"
+            )
+        if shared:
+            report(f"{shared:,} of the images are in {request.name} too, with a label")
+    fast = Performance(device=request.device, precision=Precision.AUTO, channels_last=True)
+    network = publicly_trained(data, seed=request.seed, performance=fast, report=report)
+    made = replace(
+        request,
+        trained_on=f"{request.name} with its labels, public by the user's word",
+        trained_by=request.trained_by or "the user, by labeldp",
+    )
+    return finished(
+        made,
+        network.to(memory_format=torch.channels_last),
+        preparation=Preparation(resize=network.shape[1], square=True, raw=True),
+    )
+
+
+def _marks(images: ImageSource) -> Iterable[bytes]:
+    """Yield a mark of each image; one without color has that of its copy in three channels."""
+    for batch in images.batches(_COMPARED):
+        for image in batch:
+            content = image.expand(3, -1, -1).numpy()
+            shape = str(content.shape).encode()
+            yield hashlib.blake2b(shape + content.tobytes(), digest_size=16).digest()
 
 
 def cache_folder() -> Path:
@@ -305,20 +295,6 @@ def publicly_trained(
         report(f"weights of an earlier call: {file}")
         return encoder
     file.parent.mkdir(parents=True, exist_ok=True)
-    encoder = _trained(data, recipe, seed=seed, performance=performance, report=report)
-    write_encoder(file, encoder, key=key, sha256=digest_of(encoder))
-    report(f"weights are kept for the next time: {file}")
-    return encoder
-
-
-def _trained(
-    data: LabelledData,
-    recipe: LearnerConfig,
-    *,
-    seed: int,
-    performance: Performance,
-    report: Callable[[str], None],
-) -> ImageEncoder:
     learner = OnLabels(
         recipe, labels=data.train_labels, data=data.public, seed=seed, performance=performance
     )
@@ -338,7 +314,9 @@ def _trained(
     network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)
     network.add_module("head", nn.Identity())
     encoder.network.load_state_dict(network.state_dict())
-    return encoder.eval()
+    write_encoder(file, encoder.eval(), key=key, sha256=digest_of(encoder))
+    report(f"weights are kept for the next time: {file}")
+    return encoder
 
 
 def _kept(file: Path, key: str) -> ImageEncoder:

@@ -18,6 +18,7 @@ import inspect
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +29,6 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
-from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.base import near_miss
@@ -60,40 +60,6 @@ _NOTHING = "nothing: random weights"
 
 #: Means and deviations of ImageNet's channels, which most encoders were trained with.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-_IMAGENET = "ImageNet-1k, with its labels"
-_IMAGENET_21K = "ImageNet-21k, with its labels"
-_CAPTIONS = "400 million images and their captions (CLIP)"
-#: Library, part of an address, what such weights were trained on, by whom. The first match counts.
-_KNOWN = (
-    ("torchvision", "SWAG", "Instagram's hashtags (SWAG), then ImageNet-1k", "Meta"),
-    ("torchvision", "IMAGENET1K", _IMAGENET, "torchvision"),
-    ("", "dinov2", "LVD-142M, without labels (DINOv2)", "Meta"),
-    ("", "dinov3", "LVD-1689M, without labels (DINOv3)", "Meta"),
-    ("", "dino", "ImageNet-1k, without labels (DINO)", "Meta"),
-    ("", "_mae", "ImageNet-1k, without labels (MAE)", "Meta"),
-    ("", "vit-mae", "ImageNet-1k, without labels (MAE)", "Meta"),
-    ("", "openai/clip", _CAPTIONS, "OpenAI"),
-    ("timm", ".openai", _CAPTIONS, "OpenAI"),
-    ("", "laion2b", "LAION-2B, images and their captions", "LAION"),
-    ("timm", "in22k", _IMAGENET_21K, "the model's authors"),
-    ("timm", "in21k", _IMAGENET_21K, "the model's authors"),
-    ("timm", "in12k", "ImageNet-12k, with its labels", "timm"),
-    ("timm", "in1k", _IMAGENET, "timm or the model's authors"),
-    ("huggingface", "google/vit", _IMAGENET_21K, "Google"),
-    ("huggingface", "microsoft/resnet", _IMAGENET, "Microsoft"),
-    ("huggingface", "facebook/convnext", _IMAGENET, "Meta"),
-    ("huggingface", "facebook/deit", _IMAGENET, "Meta"),
-)
-
-
-def known(address: str) -> tuple[str, str]:
-    """Return what the weights of `LIBRARY:NAME` were trained on and by whom; empty if unknown."""
-    library, _, name = address.partition(":")
-    for of_library, part, trained_on, trained_by in _KNOWN:
-        if of_library in ("", library) and part.lower() in name.lower():
-            return trained_on, trained_by
-    return "", ""
 
 
 class WeightsRefused(ValueError):
@@ -136,7 +102,7 @@ class Pool(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Size, crop and scale of images, by torch alone: libraries' transforms differ among versions.
+    """Size, crop and scale of images.
 
     The shorter side becomes `resize` (both with `square`), and the middle square of side `crop` is
     kept. `raw` images stay bytes.
@@ -186,28 +152,19 @@ class Preparation:
         return "; ".join(steps) or "none"
 
     def _prepared(self, images: Tensor) -> Tensor:
-        length = self.resize
-        if self.crop is not None and (length or min(images.shape[2:])) < self.crop:
-            length = self.crop  # nothing is cropped out of less
-        if length is not None:
-            images = self._resized(images, length)
+        from torchvision.transforms.v2 import InterpolationMode, functional  # a second
+
+        # On bytes and on the CPU, as the libraries do it: single precision gives other pixels.
+        if self.resize is not None:
+            size = [self.resize] * (2 if self.square else 1)
+            images = functional.resize(images, size, InterpolationMode(self.interpolation))
         if self.crop is not None:
-            top, left = ((side - self.crop) // 2 for side in images.shape[2:])
-            images = images[:, :, top : top + self.crop, left : left + self.crop]
+            images = functional.center_crop(images, [self.crop])
         if self.raw:
             return images
         pixels = images.expand(-1, 3, -1, -1).float() / 255
-        mean, std = (torch.tensor(each).view(1, 3, 1, 1) for each in (self.mean, self.std))
-        return (pixels - mean) / std
-
-    def _resized(self, images: Tensor, length: int) -> Tensor:
-        height, width = images.shape[2:]
-        factor = length / min(height, width)
-        size = (length, length) if self.square else (round(height * factor), round(width * factor))
-        if size == (height, width):
-            return images
-        # On bytes and on the CPU, as the libraries do it: single precision gives other pixels.
-        return functional.interpolate(images, size=size, mode=self.interpolation, antialias=True)
+        prepared: Tensor = functional.normalize(pixels, list(self.mean), list(self.std))
+        return prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -409,13 +366,9 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
         found = found.mean((2, 3))
     if found.ndim == 2 and found.shape[1] and found.is_floating_point():
         return found
-    ways_out = {
-        3: "choose one vector of a sequence: --pool cls (the first) or --pool mean",
-        4: "average the maps: --pool mean",
-    }
-    way_out = ways_out.get(found.ndim, "it must return floating-point numbers [B, D]")
     raise ValueError(
-        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors; {way_out}"
+        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; of a "
+        "sequence choose one by --pool cls (the first) or --pool mean, of maps by --pool mean"
     )
 
 
@@ -426,13 +379,11 @@ def finished(
     preparation: Preparation,
     name: str = "",
     weights: str = "",
-    known_as: str = "",
 ) -> Encoder:
-    """Return an encoder, with what is known or stated of its weights.
+    """Return an encoder, with what is stated of its weights.
 
     A network in `forward` is sent to its device, and its `weights` (a SHA-256) are found by
-    themselves. `known_as` is the address under which the library's own weights may be known, `name`
-    the public one of the encoder, if that is not its address.
+    themselves. `name` is the public one of the encoder, if that is not its address.
     """
     device = Performance(device=request.device).torch_device()
     if isinstance(forward, nn.Module):
@@ -442,9 +393,6 @@ def finished(
     untouched = request.random and not on
     if untouched:
         on, by = _NOTHING, by or "nobody"
-    elif request.file is None:
-        known_on, known_by = known(known_as)
-        on, by = on or known_on, by or known_by
     league = League.NONE if untouched or request.no_outside_data else League.PUBLIC_ENCODER
     preparation = preparation.of_size(request.image_size)
     provenance = FeatureProvenance(
@@ -464,7 +412,6 @@ def finished(
     )
 
 
-_HUB_FILES = "config.json, preprocessor_config.json and model.safetensors"
 #: Pillow's numbers of interpolations.
 _RESAMPLING = {2: "bilinear", 3: "bicubic"}
 #: Part of a model that pools, which not all published weights hold.
@@ -561,11 +508,16 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
     with seeded(request.seed):
         network = models.get_model(request.name, weights=None)
     head = without_head(network)
-    from_library = request.weights in names or _from_library(
-        request, named=f"; torchvision's are {', '.join(names)}, or random"
-    )
-    if from_library:
-        put_in(network, _downloaded(member), what=f"weights {member.name}", without=head)
+    named = f"; torchvision's are {', '.join(names)}, or random"
+    if request.weights in names or _from_library(request, named=named):
+        try:
+            weights = member.get_state_dict(progress=False, check_hash=True)
+        except (OSError, RuntimeError) as error:
+            raise WeightsRefused(
+                f"weights {member.name} can't be downloaded ({first_line(error)}); fetch "
+                f"{member.url} on a machine that can, and name the file: --weights FILE"
+            ) from error
+        put_in(network, weights, what=f"weights {member.name}", without=head)
     else:
         _put_file_in(network, request, without=head)
     transforms = member.transforms()
@@ -579,18 +531,7 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
             mean=tuple(transforms.mean),
             std=tuple(transforms.std),
         ),
-        known_as=f"torchvision:{member.name}" if from_library else "",
     )
-
-
-def _downloaded(member: Any) -> Any:
-    try:
-        return member.get_state_dict(progress=False, check_hash=True)
-    except (OSError, RuntimeError) as error:
-        raise WeightsRefused(
-            f"weights {member.name} can't be downloaded ({first_line(error)}); fetch {member.url} "
-            "on a machine that can, and name the file: --weights FILE"
-        ) from error
 
 
 # ----------------------------------------------------------------------- timm and transformers
@@ -640,7 +581,6 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
             mean=tuple(found["mean"]),
             std=tuple(found["std"]),
         ),
-        known_as=f"timm:{request.name.partition('.')[0]}.{settings.get('tag') or ''}",
     )
 
 
@@ -686,9 +626,9 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
         raise
     except (OSError, RuntimeError, ValueError) as error:
         raise WeightsRefused(
-            f"{request.address} can't be loaded ({first_line(error)}); fetch {_HUB_FILES} on a "
-            "machine that can, put them into a folder here, and name it: --encoder "
-            "huggingface:FOLDER"
+            f"{request.address} can't be loaded ({first_line(error)}); fetch config.json, "
+            "preprocessor_config.json and model.safetensors on a machine that can, put them into a "
+            "folder here, and name it: --encoder huggingface:FOLDER"
         ) from error
     network = getattr(network, "vision_model", network)  # of a model of images and text
     whole = not any(_POOLER in name for name in missing)
@@ -697,7 +637,6 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
         _Vectors(network, pooled=request.pool is None and whole),
         name=f"huggingface:{place.resolve().name}" if local else "",
         preparation=_published_preparation(processor.to_dict()),
-        known_as="" if local else request.address,
     )
 
 
@@ -718,22 +657,21 @@ def _fitting(
 
 
 def _published_preparation(settings: Mapping[str, Any]) -> Preparation:
+    def side(size: Any) -> int | None:
+        if isinstance(size, Mapping):
+            size = size.get("shortest_edge") or size.get("height")
+        return int(size) if size else None
+
     size = settings.get("size") if settings.get("do_resize", True) else None
     crop = settings.get("crop_size") if settings.get("do_center_crop", False) else None
     return Preparation(
-        resize=_side(size),
-        crop=_side(crop),
+        resize=side(size),
+        crop=side(crop),
         square=isinstance(size, Mapping) and "height" in size,
         interpolation=_RESAMPLING.get(settings.get("resample", 2), "bilinear"),
         mean=tuple(settings.get("image_mean") or IMAGENET_MEAN),
         std=tuple(settings.get("image_std") or IMAGENET_STD),
     )
-
-
-def _side(size: Any) -> int | None:
-    if isinstance(size, Mapping):
-        size = size.get("shortest_edge") or size.get("height")
-    return int(size) if size else None
 
 
 # ------------------------------------------------------------------------------ the user's own
@@ -750,9 +688,24 @@ def own_encoder(request: EncoderRequest) -> Encoder:
             f"--weights is random, and {request.address} chooses its own; leave --weights out, and "
             "add --no-outside-data if its network has seen nothing"
         )
-    function, source = _own_function(OwnModel(request.address))
+    address = OwnModel(request.address)
+    try:
+        module = own_module(address.module)
+    except OwnModuleMissing as error:
+        raise ValueError(
+            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
+        ) from error
+    function = getattr(module, address.name, None)
+    if not callable(function):
+        raise ValueError(
+            f"encoder is {address}, but {address.module} ({getattr(module, '__file__', None)}) has "
+            "no function of that name"
+        )
     _from_library(request)
-    digest = hashlib.sha256(source)
+    source = str(address)
+    with suppress(OSError, TypeError):  # compiled, or typed in
+        source = inspect.getsource(module)
+    digest = hashlib.sha256(source.encode())
     if request.file is not None:
         try:
             with open_regular(request.file) as opened:
@@ -777,25 +730,6 @@ def own_encoder(request: EncoderRequest) -> Encoder:
     if isinstance(encode, nn.Module):
         digest.update(digest_of(encode).encode())
     return finished(request, encode, preparation=Preparation(raw=True), weights=digest.hexdigest())
-
-
-def _own_function(address: OwnModel) -> tuple[Any, bytes]:
-    try:
-        module = own_module(address.module)
-    except OwnModuleMissing as error:
-        raise ValueError(
-            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
-        ) from error
-    function = getattr(module, address.name, None)
-    if not callable(function):
-        raise ValueError(
-            f"encoder is {address}, but {address.module} ({getattr(module, '__file__', None)}) has "
-            "no function of that name"
-        )
-    try:
-        return function, inspect.getsource(module).encode()
-    except (OSError, TypeError):  # compiled, or typed in
-        return function, str(address).encode()
 
 
 #: Library -> what loads its encoders; other addresses name the user's own.

@@ -54,7 +54,6 @@ class ImageEncoder(nn.Module):
         mirrored: bool = True,
         seed: int = 0,
     ) -> None:
-        """Build it with weights that depend on the seed alone."""
         super().__init__()
         self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
         self.units = hidden
@@ -65,7 +64,12 @@ class ImageEncoder(nn.Module):
         assert isinstance(head, nn.Linear)
         network.add_module("head", nn.Identity())
         self.network = network
-        self.hidden = None if hidden is None else _hidden_layer(head.in_features, hidden, seed)
+        self.hidden: nn.Module | None = None
+        if hidden is not None:
+            with seeded(seed):
+                linear = nn.Linear(head.in_features, hidden, bias=False)
+            layers = OrderedDict(linear=linear, norm=nn.BatchNorm1d(hidden), activation=nn.ReLU())
+            self.hidden = nn.Sequential(layers)
         self.register_buffer("mean", torch.tensor(pixels.mean))
         self.register_buffer("std", torch.tensor(pixels.std))
 
@@ -119,18 +123,6 @@ class ImageEncoder(nn.Module):
         grids = [functional.adaptive_avg_pool2d(each.float(), _CELLS) for each in earlier]
         found = [vectors] if self.hidden is None else [vectors, self.hidden(vectors)]
         return [*grids, *(each.float()[:, :, None, None] for each in found)]
-
-
-def _hidden_layer(inputs: int, units: int, seed: int) -> nn.Module:
-    """A layer whose weights depend on the seed alone."""
-    with seeded(seed):
-        return nn.Sequential(
-            OrderedDict(
-                linear=nn.Linear(inputs, units, bias=False),
-                norm=nn.BatchNorm1d(units),
-                activation=nn.ReLU(),
-            )
-        )
 
 
 def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:

@@ -76,14 +76,18 @@ class Pretraining(Training):
         """
         performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
-        pixels = _pixels_of(images)
+        if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
+            raise ValueError(
+                f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained "
+                "on bytes [N, C, H, W], two images at least"
+            )
         self.config = config
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
             config.model,
             shape=tuple(images.shape[1:]),
-            pixels=pixels,
+            pixels=Pixels.of(images),
             width=config.width,
             hidden=config.projection,
             mirrored=config.flip,
@@ -165,16 +169,6 @@ def _crop_of(config: SelfSupervisedConfig, sides: Sequence[int]) -> int:
             f"{least} to {side}: five eighths of the shorter side is a good one"
         )
     return crop
-
-
-def _pixels_of(images: Tensor) -> Pixels:
-    """Mean and deviation of the channels; refuses other tensors."""
-    if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
-        raise ValueError(
-            f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained on "
-            "bytes [N, C, H, W], two images at least"
-        )
-    return Pixels.of(images)
 
 
 def view(
@@ -397,13 +391,7 @@ _TEMPERATURE = 0.5
 
 def loss_of(name: PretrainingLoss, views: Tensor) -> Tensor:
     """Return a loss of vectors [V, B, D], V and B >= 2, single precision."""
-    match name:
-        case PretrainingLoss.VICREG:
-            return vicreg(views)
-        case PretrainingLoss.CODING_RATE:
-            return coding_rate(views)
-        case PretrainingLoss.SIMCLR:
-            return simclr(views)
+    return {"vicreg": vicreg, "coding_rate": coding_rate, "simclr": simclr}[name](views)
 
 
 def vicreg(views: Tensor) -> Tensor:

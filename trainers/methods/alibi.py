@@ -122,7 +122,6 @@ class Alibi(Learner):
     """A network trained on one noisy release of the labels."""
 
     def __init__(self, config: AlibiConfig, **given: Unpack[Given]) -> None:
-        """Request the release and set up the first epoch."""
         data, labels = given["data"], given["labels"]
         mechanism = config.mechanism(data.num_classes)
         release = released(labels, mechanism, data)
@@ -229,7 +228,6 @@ class BitFlipTrainer(Learner):
     """
 
     def __init__(self, config: BitFlipConfig, **given: Unpack[Given]) -> None:
-        """Request the bits and set up the first epoch."""
         data, labels = given["data"], given["labels"]
         bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
         super().__init__(config, loss=self._loss, **without_labels(given))

@@ -32,7 +32,7 @@ from labeldp.mechanisms.amounts import (
     AmountTable,
 )
 from labeldp.trainers.methods.any_model import drawn, some_of
-from labeldp.trainers.methods.smooth_sums import SumQuestion, requested_sums
+from labeldp.trainers.methods.smooth_sums import AnsweredSums, requested_sums
 from labeldp.trainers.settings.estimators import AmountPredictor
 from labeldp.trainers.settings.methods import AmountRelease, AmountsConfig
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
@@ -85,7 +85,15 @@ def requested(
     """
     if release is AmountRelease.SUMS:
         sums = AmountSums.costing(epsilon=epsilon, delta=delta)
-        return _requested_sums(labels, rows, sums, rows if scaled is None else scaled)
+        summed = rows if scaled is None else scaled
+        answer = requested_sums(summed, labels, mechanism=sums, seed=0)
+
+        def fit_mean(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+            some = some_of(len(rows), seed=seed)
+            mean = mean_of_sums(answer, summed, some, noise_std=sums.noise_std)
+            return clone(estimator).fit(rows[some], mean)
+
+        return Requested(fit=fit_mean)
     counting, channel = AmountChannel.with_prior(epsilon=epsilon, kind=AmountNoise(release))
     counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
     prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
@@ -97,30 +105,6 @@ def requested(
 
     share = float(counts[[0, -1]].sum()) / len(rows)
     return Requested(fit=fit, figures={"share_at_bounds_estimated": share})
-
-
-def _requested_sums(
-    labels: LabelSource,
-    rows: NDArray[np.floating],
-    mechanism: AmountSums,
-    scaled: NDArray[np.floating],
-) -> Requested:
-    question, sums, length, shares = requested_sums(scaled, labels, mechanism=mechanism, seed=0)
-
-    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
-        some = some_of(len(rows), seed=seed)
-        mean = mean_of_sums(
-            question,
-            scaled[some],
-            sums,
-            noise_std=mechanism.noise_std,
-            length=length,
-            count=len(rows),
-            shares=shares[some],
-        )
-        return clone(estimator).fit(rows[some], mean)
-
-    return Requested(fit=fit)
 
 
 def fit_to_outputs(
@@ -158,25 +142,22 @@ def fit_to_outputs(
 
 
 def mean_of_sums(
-    question: SumQuestion,
+    answer: AnsweredSums,
     rows: NDArray[np.floating],
-    sums: NDArray[np.floating],
+    places: NDArray[np.intp],
     *,
     noise_std: float,
-    length: float,
-    count: int,
-    shares: NDArray[np.floating],
 ) -> Floats:
-    """Return the mean amount of rows [n, D] from what `AmountSums` released [M, 1].
+    """Return the mean amount of those of the rows [N, D] at `places` [n], by released sums [M, 1].
 
     A Gaussian process along the functions of the question, with a constant of its own. Its scale
-    and the amounts' own variance are those under which the sums are likeliest. `shares` [n]
-    shortened these rows of the weights.
+    and the amounts' own variance are those under which the sums are likeliest.
     """
-    known, noise = np.asarray(sums[:, 0], np.float64) * length, (noise_std * length) ** 2
-    values, weights = question.read(rows)
-    weights *= shares[:, None]
-    squares = count * np.square(weights, dtype=np.float64).mean(0)
+    question, length = answer.question, answer.length
+    known, noise = np.asarray(answer.sums[:, 0], np.float64) * length, (noise_std * length) ** 2
+    values, weights = question.read(rows[places])
+    weights *= answer.shares[places, None]
+    squares = len(rows) * np.square(weights, dtype=np.float64).mean(0)
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
@@ -198,7 +179,6 @@ class AmountTrainer(FittedAtOnce):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
-        """Request the release."""
         data, labels, self._seed = given["data"], given["labels"], given["seed"]
         _validate.whole(seed=self._seed)
         given["performance"].limit_threads()

@@ -90,10 +90,8 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
     chosen = np.random.default_rng(0).permutation(len(rows))[:_REHEARSED]
     if rows.ndim == 2:  # such as the negative number that a model of counts refuses
         numbers = np.asarray(rows)
-        lowest, highest = (
-            numbers.min(1).argsort()[:_EXTREMES],
-            numbers.max(1).argsort()[-_EXTREMES:],
-        )
+        lowest = numbers.min(1).argsort()[:_EXTREMES]
+        highest = numbers.max(1).argsort()[-_EXTREMES:]
         chosen = np.concatenate([chosen, lowest, highest])
     return np.unique(chosen)
 

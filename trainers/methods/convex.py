@@ -100,7 +100,13 @@ class Convex(Trainer):
             features, labels = self._features[rows], self._labels[rows]
             log_probabilities = log_softmax(features @ self._weights, axis=1)
             loss -= float(np.vdot(labels, log_probabilities))
-            self._step(features.T @ (np.exp(log_probabilities) - labels) / len(rows))
+            gradient = features.T @ (np.exp(log_probabilities) - labels) / len(rows)
+            self._steps += 1
+            self._weights -= self._rate / math.sqrt(self._steps) * gradient
+            norm = math.sqrt(float(np.vdot(self._weights, self._weights)))
+            if norm > self.config.diameter / 2:  # back into the ball
+                self._weights *= self.config.diameter / 2 / norm
+            self._average += (self._weights - self._average) / self._steps
         self._epochs += 1
         return EpochMetrics(
             epoch=self._epochs,
@@ -132,12 +138,3 @@ class Convex(Trainer):
         self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
         self._weights = state["weights"].numpy().copy()
         self._average = state["average"].numpy().copy()
-
-    def _step(self, gradient: NDArray[np.float64]) -> None:
-        """Move against the gradient, and back into the ball where that leads out of it."""
-        self._steps += 1
-        self._weights -= self._rate / math.sqrt(self._steps) * gradient
-        norm = math.sqrt(float(np.vdot(self._weights, self._weights)))
-        if norm > self.config.diameter / 2:
-            self._weights *= self.config.diameter / 2 / norm
-        self._average += (self._weights - self._average) / self._steps

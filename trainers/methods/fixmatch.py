@@ -67,7 +67,6 @@ class ShuffledStream:
     """Positions 0..count-1, over and over."""
 
     def __init__(self, count: int, *, seed: int) -> None:
-        """Start the first pass."""
         self._count = count
         self._generator = torch.Generator().manual_seed(seed)
         self._rest = torch.empty(0, dtype=torch.int64)
@@ -105,7 +104,6 @@ class FewLabels(Classifying):
         seed: int,
         performance: Performance | None = None,
     ) -> None:
-        """Set up the first step."""
         performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
         rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (examples, labels))
@@ -158,7 +156,14 @@ class FixMatch(FewLabels):
     def __init__(self, config: FixMatchConfig, *, data: PublicData, **given: Any) -> None:
         """Set up the first step; `given` are as for `FewLabels`."""
         super().__init__(config, data=data, **given)
-        self._views = _views(config, data, self.device)
+        self._views: ImageViews | TableViews = TableViews(config=config)
+        if data.pixels is not None:
+            side = min(data.train_features.shape[2:])
+            self._views = ImageViews(
+                pixels=data.pixels.on(self.device),
+                crop=CropAndFlip(padding=config.padding, flip=config.flip),
+                augment=RandAugment(box=side // 2 if config.box is None else config.box),
+            )
 
     def _loss(self, step: int) -> Tensor:
         config, generator = self.config, self._generator
@@ -255,11 +260,7 @@ def apply(operation: Operation, images: Tensor, magnitudes: Tensor, signs: Tenso
             milder = _smooth(images)
         case _:
             return _move(operation, images, magnitudes, signs)
-    return _blend(milder, images, magnitudes)
-
-
-def _blend(milder: Tensor, images: Tensor, magnitudes: Tensor) -> Tensor:
-    """Return `milder` + strength * (images - milder), cut to whole numbers as Pillow cuts them."""
+    # A blend with the milder image, cut to whole numbers as Pillow cuts them.
     strength = (magnitudes.double() * 0.9 / 10 + 0.05).float().view(-1, 1, 1, 1)
     return (images.float().sub_(milder).mul_(strength).add_(milder)).to(torch.uint8)
 
@@ -517,19 +518,6 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     # The first update would copy the network: let it be this one, at the initial weights.
     average.update_parameters(network)
     return average
-
-
-def _views(
-    config: FixMatchConfig, data: PublicData, device: torch.device
-) -> ImageViews | TableViews:
-    if data.pixels is None:
-        return TableViews(config=config)
-    side = min(data.train_features.shape[2:])
-    return ImageViews(
-        pixels=data.pixels.on(device),
-        crop=CropAndFlip(padding=config.padding, flip=config.flip),
-        augment=RandAugment(box=side // 2 if config.box is None else config.box),
-    )
 
 
 # Virtual adversarial training: predictions that hold still where they would change the most.

@@ -65,7 +65,6 @@ class InTurn(Trainer):
     _current: Trainer
 
     def __init__(self) -> None:
-        """Start without figures."""
         self._figures: dict[str, float] = {}
 
     def predictor(self) -> Any:
@@ -208,7 +207,10 @@ class LpMst(Stages):
         if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
             earlier = sum(len(part["rows"]) for part in self._released[:-1])
             for place, part in enumerate(self._released[:-1]):
-                kept = self._among_top(before, part, int(top_k))
+                scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
+                own = scores[np.arange(len(scores)), part["noisy"]]
+                # Those that the model finds among the k likeliest classes.
+                kept = (scores > own[:, None]).sum(1) < int(top_k)
                 self._released[place] = {name: of[kept] for name, of in part.items()}
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
@@ -226,23 +228,16 @@ class LpMst(Stages):
         noisy = self._labels.release(self._mechanism, prior, indices=rows).values
         if isinstance(self._mechanism, StaircaseChannel):
             evidence = self._mechanism.log_likelihood(noisy).astype(np.float32)
-            self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
-            return float(noisy.sum(1).mean())
-        top_k = self._mechanism.top_k(prior)
-        if self._released:  # the first stage's, without a model before it, are all alike
-            stage = len(self._released) + 1
-            for k, count in zip(*np.unique(top_k, return_counts=True), strict=True):
-                self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(top_k))
-        evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
+            sizes = noisy.sum(1)
+        else:
+            evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
+            sizes = self._mechanism.top_k(prior)
+            if self._released:  # the first stage's, without a model before it, are all alike
+                stage = len(self._released) + 1
+                for k, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+                    self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(sizes))
         self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
-        return float(top_k.mean())
-
-    def _among_top(self, learner: Learner, part: _Part, k: int) -> NDArray[np.bool_]:
-        """Whether the model finds each released label among the k likeliest classes [M]."""
-        scores = learner.predict(self._data.train_features[torch.from_numpy(part["rows"])])
-        own = scores[np.arange(len(part["rows"])), part["noisy"]]
-        among: NDArray[np.bool_] = (scores > own[:, None]).sum(1) < k
-        return among
+        return float(sizes.mean())
 
     def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
         if self.stage > 0 and self.config.later_mixup is not None:
@@ -269,7 +264,6 @@ class StagedMoments(Stages):
     config: StagedMomentsConfig
 
     def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
-        """Ask for the first stage's moments and set its network up."""
         self.stage = 0
         super().__init__(config, **given)
         self._ask()
@@ -388,9 +382,11 @@ class Recommender:
     under the softmax is the prediction.
     """
 
-    def __init__(self, trainer: Trainer, *, data: PublicData) -> None:
-        """Wrap a trainer."""
-        self._trainer, self._data = trainer, data
+    def __init__(self, config: RecommenderConfig, **given: Unpack[Given]) -> None:
+        """Request the first part's ratings and set the first stage up."""
+        self._data = given["data"]
+        self._stars = stars_of(self._data)
+        self._trainer = start(config, **given)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._trainer, name)
@@ -400,15 +396,12 @@ class Recommender:
 
         The latter is that of the best constant, the mean of the test ratings.
         """
-        data, stars = self._data, stars_of(self._data)
-        if not data.has_test_split:
-            return dict(self._trainer.figures())
-        rated = stars[data.test_labels]
-        return {
-            **self._trainer.figures(),
-            "rmse": rmse(self.predict(data.test_features), stars, rated),
-            "rmse_constant": float(rated.std()),
-        }
+        data, figures = self._data, dict(self._trainer.figures())
+        if data.has_test_split:
+            rated = self._stars[data.test_labels]
+            figures["rmse"] = rmse(self.predict(data.test_features), self._stars, rated)
+            figures["rmse_constant"] = float(rated.std())
+        return figures
 
 
 def rmse(
@@ -434,12 +427,6 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
             "numeric names: use method=lp_mst if classes are not ratings"
         )
     return values
-
-
-def start_on_ratings(config: RecommenderConfig, **given: Unpack[Given]) -> Recommender:
-    """Request the first part's ratings and set the first stage up."""
-    stars_of(given["data"])
-    return Recommender(start(config, **given), data=given["data"])
 
 
 #: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
@@ -522,12 +509,8 @@ class Consensus(InTurn):
         self._rows, self._labels = rows[agreeing], guesses[agreeing]
 
     def _new_second(self) -> OnLabels:
-        return OnLabels(
-            self._second_config,
-            labels=self._labels,
-            examples=self._rows,
-            **self._given,
-        )
+        kept: dict[str, Any] = {"labels": self._labels, "examples": self._rows}
+        return OnLabels(self._second_config, **kept, **self._given)
 
 
 def start_consensus(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:

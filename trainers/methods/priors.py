@@ -19,8 +19,7 @@ conditioner public.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +45,7 @@ from labeldp.trainers.models.features import (
     image_features,
     made_once,
 )
-from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.performance import Performance, Precision, threads
 from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.trainer import LabelSource
 
@@ -204,7 +203,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
             "images, or leave prior.features out: the prior then sees what the model sees"
         )
     # On one thread, as `kernel_directions`: other last digits would be another release.
-    with one_thread():
+    with threads(1):
         found = described_by_features(
             data, image_features(settings.features), folder=data.features_folder
         )
@@ -251,7 +250,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     """
     rows = features.flatten(1).float().cpu()
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
-    with one_thread():
+    with threads(1):
         return _directions(rows, rows[chosen])
 
 
@@ -289,17 +288,6 @@ def _directions(rows: Tensor, centers: Tensor) -> Directions:
     strong = strengths > _LEAST_SHARE * strengths[0]
     turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
     return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Calculate on one thread inside, and on as many as before afterwards."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -371,8 +359,15 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
     lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
     scale = float(np.quantile(lengths, _KEPT_WHOLE))
     weights = values / np.maximum(lengths, scale)[:, None]
+    # Shorten rows that a release would refuse; all others keep their bits. Lengths were summed in
+    # single precision, which errs by more than a release allows where a thousand directions are
+    # requested. Of an exact length, entries that are rounded once are off by 2^-24 each, and so is
+    # their length.
+    longer = rows_too_long(weights)
+    exact = weights[longer].astype(np.float64)
+    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
     return MomentQuery(
-        weights=_no_longer_than_allowed(weights),
+        weights=weights,
         directions=Directions(values=values, strengths=directions.strengths[:count]),
         scale=scale,
     )
@@ -435,19 +430,6 @@ def probabilities_from(
     contrast = min(_CONTRASTS, key=lambda each: error(each, _SMOOTHNESS))
     smoothness = min(_LATER_SMOOTHNESS, key=lambda each: error(contrast, each))
     return read(moments, noise_std, contrast, smoothness)
-
-
-def _no_longer_than_allowed(weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Shorten in place those rows [N, M] that a release would refuse; all others keep their bits.
-
-    Lengths were summed in single precision, which errs by more than a release allows where a
-    thousand directions are requested, and a later stage follows when earlier ones are paid.
-    Of an exact length, entries that are rounded once are off by 2^-24 each, and so is their length.
-    """
-    longer = rows_too_long(weights)
-    exact = weights[longer].astype(np.float64)
-    weights[longer] = exact / np.linalg.norm(exact, axis=1, keepdims=True)
-    return weights
 
 
 @dataclass(frozen=True)

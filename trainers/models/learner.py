@@ -101,7 +101,6 @@ class Training(Trainer):
     _average: AveragedModel | None = None
 
     def __init__(self, *, seed: int, performance: Performance) -> None:
-        """Prepare this process; a subclass sets the network up."""
         performance.limit_threads()
         self.performance = performance
         self.device = performance.torch_device()
@@ -146,7 +145,6 @@ class Training(Trainer):
         return TrainingDiverged.at(epoch=self.epoch_number, learning_rate=rate, what=what)
 
     def _parts(self) -> dict[str, Any]:
-        """Return what has a state of its own, by name."""
         parts = {"network": self.network, "optimizer": self._optimizer}
         return parts if self._average is None else {**parts, "average": self._average}
 
@@ -232,7 +230,7 @@ class Learner(Classifying):
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
         self.config, self._loss_of = config, loss
-        _check_views(config, data)
+        check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
         self._features = chosen.to(self.device)
@@ -254,7 +252,10 @@ class Learner(Classifying):
         self._generator = torch.Generator().manual_seed(order)
         flip = recipe.flip is Flip.RANDOM
         self._augmentation = CropAndFlip(padding=recipe.crop, flip=flip)
-        self._mirrored_first = first_mirrored(len(chosen), seed).to(self.device)
+        # An alternating flip mirrors about half of the examples in the first epoch, by the seed
+        # alone, the others in the second, and so on.
+        own = torch.Generator().manual_seed(int(np.random.SeedSequence(seed).generate_state(3)[2]))
+        self._mirrored_first = (torch.rand(len(chosen), generator=own) < 0.5).to(self.device)
 
     def _losses(self) -> Iterator[Tensor]:
         order = batches(len(self._features), self.config.batch_size, self._generator)
@@ -318,15 +319,6 @@ class OnLabels(Learner):
         return functional.cross_entropy(logits, self._labels[rows], label_smoothing=smoothing)
 
 
-def first_mirrored(examples: int, seed: int) -> Tensor:
-    """Return which examples an alternating flip mirrors in the first epoch [N]: a seed's, no state.
-
-    About half of them; in the second epoch the others are, and so on.
-    """
-    own = int(np.random.SeedSequence(seed).generate_state(3)[2])
-    return torch.rand(examples, generator=torch.Generator().manual_seed(own)) < 0.5
-
-
 def check_network(config: Any, data: PublicData) -> None:
     """Refuse a network (`config.model`, `.width`, `.dropout`) that does not fit these data."""
     network = NetworkSettings.for_data(data, model=config.model, width=config.width)
@@ -344,10 +336,6 @@ def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse an encoder of other images or another network, and views that data do not have."""
     _encoder_of(config, data)
-    _check_views(config, data)
-
-
-def _check_views(config: LearnerConfig, data: PublicData) -> None:
     mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(

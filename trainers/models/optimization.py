@@ -34,7 +34,6 @@ class Sgd:
         bias_rate: float = 1.0,
         decoupled: bool = False,
     ) -> None:
-        """Start without momentum."""
         self.learning_rate = learning_rate
         self._momentum = momentum
         self._nesterov = nesterov and momentum > 0

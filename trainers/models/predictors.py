@@ -201,8 +201,16 @@ class NetworkPredictor(Predictor):
             channels_last=described["channels_last"],
         )
         if isinstance(settings.model, OwnModel):
+            # It may keep more than weights.
             network = settings.seeded(0)
-            _take_weights(network, weights)
+            loaded = network.load_state_dict(weights, strict=False)
+            missing = [name for name in loaded.missing_keys if not name.endswith(_NO_WEIGHTS)]
+            if missing or loaded.unexpected_keys:
+                raise ValueError(
+                    "the network does not fit the file: it has "
+                    f"{', '.join(missing) or 'nothing'} that the file lacks, and the file has "
+                    f"{', '.join(loaded.unexpected_keys) or 'nothing'} that it lacks"
+                )
         else:
             # Without memory at first: sizes are compared before a number of the file is believed.
             with torch.device("meta"):
@@ -266,18 +274,6 @@ class MeanPredictor(Predictor):
         found = np.stack([part.predict(features) for part in self.parts])
         mean: NDArray[np.float32] = found.mean(axis=0)
         return mean
-
-
-def _take_weights(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
-    """Load weights into a network of the user's, which may keep more than weights."""
-    found = network.load_state_dict(dict(arrays), strict=False)
-    missing = [name for name in found.missing_keys if not name.endswith(_NO_WEIGHTS)]
-    if missing or found.unexpected_keys:
-        raise ValueError(
-            f"the network does not fit the file: it has {', '.join(missing) or 'nothing'} that the "
-            f"file lacks, and the file has {', '.join(found.unexpected_keys) or 'nothing'} that it "
-            "lacks"
-        )
 
 
 _CHUNK_ROWS = 8192

@@ -81,15 +81,13 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
-        made_by: dict[str, Any] = {}
-        if self.provenance != NO_OUTSIDE_DATA:
-            made_by["features"] = self.provenance.described()
-        if self.provenance.encoder:
-            made_by["raw_inputs"] = f"embeddings by {self.provenance.encoder}"
-        if self.bounds is not None:
-            made_by["bounds"] = list(self.bounds)
-        if self.class_type is not None:
-            made_by["class_type"] = self.class_type
+        encoder, plain = self.provenance.encoder, self.provenance == NO_OUTSIDE_DATA
+        optional = {
+            "features": None if plain else self.provenance.described(),
+            "raw_inputs": f"embeddings by {encoder}" if encoder else None,
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "class_type": self.class_type,
+        }
         return {
             "method": self.method,
             "classes": None if self.classes is None else list(self.classes),
@@ -101,7 +99,7 @@ class Origin:
             "data": {"name": self.data_name, "fingerprint": self.fingerprint},
             "trial": self.trial,
             "seed": self.seed,
-            **made_by,
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
     @classmethod
@@ -124,7 +122,17 @@ class Origin:
         """Return the classes [K], of the type that they had in the training."""
         if self.classes is None:
             return np.arange(self.num_classes)
-        return _of_type(self.classes, self.class_type)
+        if self.class_type is None:
+            return np.array(self.classes)
+        kind = np.dtype(self.class_type).kind
+        # A size of texts in a file would be believed, and be memory.
+        if kind not in "biufM" and self.class_type != "S":
+            raise ValueError(
+                f"class_type is {self.class_type!r}; it must be of truth values, numbers or dates"
+            )
+        if kind == "b":
+            return np.array([text == "True" for text in self.classes])
+        return np.array(self.classes).astype(self.class_type)
 
 
 def class_facts(classes: NDArray[Any]) -> dict[str, Any]:
@@ -133,18 +141,6 @@ def class_facts(classes: NDArray[Any]) -> dict[str, Any]:
     kind = classes.dtype.kind
     named = "S" if kind == "S" else classes.dtype.str if kind in "biufM" else None
     return {"classes": tuple(map(str, texts.tolist())), "class_type": named}
-
-
-def _of_type(texts: tuple[str, ...], named: str | None) -> NDArray[Any]:
-    if named is None:
-        return np.array(texts)
-    kind = np.dtype(named).kind
-    # A size of texts in a file would be believed, and be memory.
-    if kind not in "biufM" and named != "S":
-        raise ValueError(f"class_type is {named!r}; it must be of truth values, numbers or dates")
-    if kind == "b":
-        return np.array([text == "True" for text in texts])
-    return np.array(texts).astype(named)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,7 +221,10 @@ class TrainedModel:
             **self.facts,
             "arrays": {"file": ARRAYS, "sha256": hashlib.sha256(packed).hexdigest()},
         }
-        return {ARRAYS: packed, DESCRIPTION: _json(described).encode()}
+        # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
+        # would have its quotation marks escaped.
+        text = json.dumps(described, indent=1).replace('"epsilon": Infinity', '"epsilon": 1e999')
+        return {ARRAYS: packed, DESCRIPTION: f"{text}\n".encode()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model's two files, for their owner alone; the description last."""
@@ -319,10 +318,3 @@ def _description(path: Path) -> dict[str, Any]:
             f"format {FORMAT}; use the version that wrote it"
         )
     return facts
-
-
-def _json(described: Mapping[str, Any]) -> str:
-    text = json.dumps(described, indent=1)
-    # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
-    # would have its quotation marks escaped.
-    return text.replace('"epsilon": Infinity', '"epsilon": 1e999') + "\n"

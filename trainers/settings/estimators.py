@@ -1,15 +1,14 @@
 """The base of all predictors, and that of a scikit-learn estimator, which needs no torch."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.trainers.data.columns import Stored
-from labeldp.trainers.data.kept_objects import packed, unpacked
+from labeldp.trainers.data.kept_objects import Kept
 
 #: Of the levels around a predicted amount, between bounds 0 and 1.
 _DEVIATION = 0.1
@@ -24,32 +23,13 @@ class Predictor(Stored):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Kept(Predictor):
-    """A fitted estimator of scikit-learn or a library like it, kept in the format of skops."""
-
-    estimator: Any
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and other fields; the estimator is bytes."""
-        rest = {name: value for name, value in vars(self).items() if name != "estimator"}
-        return {"kind": self.kind, **rest}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the estimator as bytes."""
-        return {"skops": packed(self.estimator)}
-
-    @classmethod
-    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        rest = {name: described[name] for name in cls.__annotations__ if name != "kind"}
-        return cls(estimator=unpacked(arrays["skops"]), **rest)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AmountPredictor(_Kept):
+class AmountPredictor(Kept, Predictor):
     """A fitted regressor of amounts on the scale where the `bounds` are 0 and 1."""
 
     kind: ClassVar[str] = "amounts"
+    kept: ClassVar[str] = "estimator"
 
+    estimator: Any
     bounds: tuple[float, float]
 
     def amounts(self, features: Any) -> NDArray[np.float64]:
@@ -74,11 +54,13 @@ class AmountPredictor(_Kept):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorPredictor(_Kept):
+class EstimatorPredictor(Kept, Predictor):
     """A fitted classifier, whose classes are places among the model's `num_classes`."""
 
     kind: ClassVar[str] = "estimator"
+    kept: ClassVar[str] = "estimator"
 
+    estimator: Any
     num_classes: int
 
     def predict(self, features: Any) -> NDArray[np.float32]:

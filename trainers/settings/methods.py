@@ -48,12 +48,7 @@ _LOSS = (
 
 
 class Noise(StrEnum):
-    """Noise on each label.
-
-    SUBSET releases a set of classes around the label: the best pure noise without a prior, and
-    RANDOMIZED_RESPONSE where sets of one are best. OPTIMAL is the best pure noise under a prior,
-    and needs one. NONE is the baseline without any privacy.
-    """
+    """Noise on each label: SUBSET is best without a prior, and OPTIMAL under the one it needs."""
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
@@ -445,8 +440,7 @@ class ConvexConfig(NoisyLabels):
 class RobustLoss(StrEnum):
     """How noisy labels are learned from; `methods.lp_mst` explains each.
 
-    FORWARD uses most of what is known. DEBIASED has a large variance at a small epsilon, and is
-    not bounded below: it wants few epochs or strong weight decay.
+    DEBIASED is not bounded below: it wants few epochs or strong weight decay.
     """
 
     CROSS_ENTROPY = "cross_entropy"
@@ -565,7 +559,7 @@ class RecommenderConfig(LpMstConfig):
     for the noise in ratings, which would otherwise draw their mean to the middle.
     """
 
-    started_by = "labeldp.trainers.methods.lp_mst:start_on_ratings"
+    started_by = "labeldp.trainers.methods.lp_mst:Recommender"
 
     model: Model = key(ModelName.TWO_BRANCH, "The network.")
     epochs: Count = key(20, "Passes over the training examples.")

@@ -53,13 +53,7 @@ class ForestSettings:
 
 
 class TeacherKind(StrEnum):
-    """Kinds of teachers.
-
-    PROBE: a linear probe on frozen label-free features, hundreds at once. FOREST: a random forest,
-    for tables. NETWORK: a network on its shard alone. FIXMATCH: a network on its shard and on all
-    features, PATE-FM's own. NEIGHBORS: the labels nearest to each query vote, one each, and nothing
-    is trained (`methods.neighbors`).
-    """
+    """Kinds of teachers; FIXMATCH sees all features, and NEIGHBORS are no models."""
 
     PROBE = "probe"
     FOREST = "forest"
@@ -69,12 +63,11 @@ class TeacherKind(StrEnum):
 
 
 class StudentKind(StrEnum):
-    """Kinds of students: as `TeacherKind`, and SELF_TRAINED, a probe that goes on by itself.
+    """Kinds of students.
 
     SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
-    features as further labels, and fits again; public features are free. Each student of an
-    ensemble draws a half of its own. PROBE has nothing to draw: its students are all the same. VAT
-    is a network that also learns from all features, by virtual adversarial training.
+    features as further labels, and fits again. Each student of an ensemble draws a half of its own.
+    PROBE has nothing to draw: its students are all the same.
     """
 
     PROBE = "probe"
@@ -361,24 +354,19 @@ class PateConfig(StartedMethod):
     @property
     def rounds(self) -> tuple[PateAnswers, ...]:
         """The requests: one, or two of half the queries and answers each."""
-        return self.calibrated()._requests
-
-    @property
-    def _requests(self) -> tuple[PateAnswers, ...]:
+        noise: dict[str, Any] = {
+            name: getattr(self.calibrated(), name) for name in ("threshold", "sigma1", "sigma2")
+        }
         queries, answers = self.ensemble.queries, self.answers
         most = self.ensemble.queries_per_label
         request: Callable[..., PateAnswers] = PateAnswers
         if most is not None:
             request = partial(NeighborAnswers, queries_per_label=most)
-        assert self.sigma2 is not None, "calibrated"
         if self.aggregator is AggregatorKind.GNMAX:
-            aggregator: Aggregator = GNMax(noise_std=self.sigma2)
+            aggregator: Aggregator = GNMax(noise_std=noise["sigma2"])
         elif self.aggregator is AggregatorKind.LNMAX:
-            aggregator = LNMax(scale=self.sigma2 / 2**0.5)
+            aggregator = LNMax(scale=noise["sigma2"] / 2**0.5)
         else:
-            assert self.threshold is not None and self.sigma1 is not None, "calibrated"
-            noise: dict[str, Any] = {"threshold": self.threshold}
-            noise |= {"sigma1": self.sigma1, "sigma2": self.sigma2}
             aggregator = ConfidentGNMax(**noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half, some = queries // 2, answers // 2

@@ -54,11 +54,7 @@ class TrainingDiverged(RuntimeError):
 class Schedule(StrEnum):
     """How the learning rate moves after its warm-up.
 
-    STEPS is ALIBI's: a fifth after each 0.3 of all epochs. TENTHS is LP-MST's on CIFAR: a tenth at
-    0.3, 0.6 and 0.9; LINEAR is LP-MST's on MNIST and its kin, down to 0. COSINE falls to 0 along
-    half a period; it gets more out of short runs. TRIANGLE rises from a fifth and falls to 0, both
-    in a straight line and step by step: with ten epochs, one rate for an epoch is too coarse.
-    CONSTANT stays.
+    STEPS is ALIBI's, TENTHS LP-MST's on CIFAR, and LINEAR LP-MST's on MNIST and its kin.
     """
 
     STEPS = "steps"
@@ -105,12 +101,7 @@ def rate_factor(
 
 
 class Flip(StrEnum):
-    """Choice of the images that are mirrored, where images are augmented.
-
-    RANDOM: half of them, drawn anew in every epoch. ALTERNATING: each image in every other epoch,
-    half of them in the first: two epochs see every image both ways, instead of half of them twice
-    the same way. NONE: digits and letters.
-    """
+    """Choice of the images that are mirrored; with ALTERNATING two epochs see each both ways."""
 
     RANDOM = "random"
     ALTERNATING = "alternating"

@@ -102,9 +102,8 @@ class LearnerConfig(_Trained):
 class WeakBranch(StrEnum):
     """How weak views go through the network.
 
-    JOINT: in one batch with all others, as published; gradients reach them through the statistics
-    of batch normalization. WITHOUT_GRADIENT: on their own, with their own batch statistics, a third
-    less arithmetic; a variant, whose accuracies are not those of FixMatch.
+    JOINT: gradients reach them through the statistics of batch normalization. WITHOUT_GRADIENT is a
+    variant, whose accuracies are not those of FixMatch.
     """
 
     JOINT = "joint"
@@ -178,11 +177,7 @@ _ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28)
 
 
 class PretrainingLoss(StrEnum):
-    """Loss on vectors of an image's views, without labels.
-
-    VICREG: agree, vary and do not repeat each other. CODING_RATE: agree, and need many nats to code
-    (EMP-SSL). SIMCLR: tell their image from the others of the batch.
-    """
+    """Loss on vectors of an image's views; `encoders.pretraining` has each."""
 
     VICREG = "vicreg"
     CODING_RATE = "coding_rate"
@@ -193,8 +188,7 @@ class PretrainingLoss(StrEnum):
 class SelfSupervisedConfig:
     """How an encoder is trained without labels, on distorted crops of each image.
 
-    The losses weigh as published. Loss, crop and rate are those whose vectors were best on CIFAR-10
-    by ridge regression on public labels (docs/encoders.md).
+    Loss, crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
     """
 
     model: ModelName = key(ModelName.FAST_CNN, "Convolutional network. Its classifier is removed.")

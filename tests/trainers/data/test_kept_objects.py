@@ -11,15 +11,20 @@ import pytest
 import skops.io
 from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler
 
 from labeldp.trainers.data.kept_objects import packed, unpacked
 from labeldp.trainers.data.preprocessing import SklearnStep
+from labeldp.trainers.methods.any_model import fit_to_soft_labels
 from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 4)))
@@ -151,6 +156,27 @@ def test_fitted_estimators_come_back(estimator: Any) -> None:
     fitted(estimator)
     again = unpacked(packed(estimator))
     np.testing.assert_array_equal(again.predict_proba(ROWS), estimator.predict_proba(ROWS))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(), make_pipeline(StandardScaler(), RandomForestClassifier(3))],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_mean_of_several_draws_comes_back(estimator: Any) -> None:
+    """Few rows have a vote of clones, which holds a `LabelEncoder`."""
+    soft = np.stack([1 - LABELS, LABELS], axis=1) * 0.8 + 0.1
+    mean = fit_to_soft_labels(estimator, ROWS, soft, seed=0)
+    again = unpacked(packed(mean))
+    assert isinstance(mean, VotingClassifier) and isinstance(again.le_, LabelEncoder)
+    np.testing.assert_array_equal(again.predict_proba(ROWS), mean.predict_proba(ROWS))
+    np.testing.assert_array_equal(again.predict(ROWS), mean.predict(ROWS))
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], np.array(["no", "yes"], dtype=object), [3, 7]])
+def test_an_encoder_of_labels_comes_back(classes: Any) -> None:
+    again = unpacked(packed(LabelEncoder().fit(classes)))
+    assert again.transform(classes).tolist() == [0, 1]
 
 
 def test_an_object_larger_than_its_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
