@@ -15,7 +15,7 @@ are monotone, so over a cell each term is at most its larger factors. Answer: on
     sum_i f_i w(t_i)  +  h^2 / 8 (a bound on minus the second derivatives near that point),
 
 which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
-proofs are in docs/decision_accounting.md, under the names that are used here.
+docstrings below have these bounds; docs/decision_accounting.md proves the statement from C.
 
     python -m tests.mechanisms.pate.decision_certificate     # makes the table again, in a minute
 
@@ -123,7 +123,12 @@ def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
 
 
 def certified_check(kappa: float, *, step: float = 2e-5) -> float:
-    """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative."""
+    """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative.
+
+    The terms are Phi(x) w(-r(x)), r = phi / Phi falling, and Phi(-x) w(m(x)), m(x) = r(-x) rising.
+    On a cell [x0, x1] their sum is at most Phi(x1) w(-r(x0)) + Phi(-x0) w(m(x1)). Cells reach up to
+    kappa + 4; beyond, `_rare_bit` bounds it.
+    """
     edge = kappa + 4
     x = np.linspace(-edge, edge, math.ceil(2 * edge / step) + 1)
     passes, fails = check_outcomes(x)
@@ -176,7 +181,25 @@ def _grid(edges: Edges, step: float) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
-    """Bound on sum_i f_i w(t_i) in the cells around each point [P] ("a cell" in the docs)."""
+    """Bound on F = sum_i f_i w(t_i) in the cells around each point [P].
+
+    If F_uu >= -N_u and F_vv >= -N_v on a square of side h, F is at most its largest corner plus
+    h^2 (N_u + N_v) / 8: F + N_u u^2 / 2 is convex along u, so F exceeds the larger end by at most
+    N_u h^2 / 8; likewise along v. Along a coordinate's unit vector e, with g_i = log f_i,
+
+        F_ee = sum_i f_i ((g_e^2 + g_ee) w + 2 g_e w' t_e + w'' t_e^2 + w' t_ee).
+
+    Since (w')^2 <= 2 w max(w'', 1), the terms g_e^2 w + 2 g_e w' t_e + w'' t_e^2 are at least
+    -t_e^2 max(w'', 2). Next g_ee >= -1. t_e = e.H s lies within (|s| + |e.s|) / 2, because
+    H = -(I + J) / 2 with |J| <= 1. t_ee is a mixed third cumulant, and a symmetric trilinear form
+    is largest on its diagonal (Banach 1938), so |t_ee| <= 2 |s| = 2 sqrt(2). Together
+
+        N_u + N_v <= sum_i f_i (2 w + 2 ((sqrt(2) + 1) / 2)^2 max(w'', 2) + 4 sqrt(2) |w'|),
+
+    each factor taken at its largest within h sqrt(2) of a grid point. There f_i grows by at most
+    exp(h sqrt(2) |grad g_i|) by concavity, and t_i changes by at most sqrt(2) h sqrt(2), since
+    |H s| <= |s|.
+    """
     reach = math.sqrt(2) * step
     bend = np.zeros_like(outcomes[0].score)
     for each in outcomes:
@@ -195,19 +218,40 @@ def _slope(score: Floats, kappa: float) -> Floats:
 
 
 def beyond_the_grid(kappa: float, edges: Edges) -> float:
-    """Upper bound on sum_i f_i w(t_i) outside of the grid; the docs have the three comparisons."""
+    """Upper bound on sum_i f_i w(t_i) outside of the grid, by three comparisons.
+
+    Splitting an outcome cannot lower F, because f w(f' / f) is convex and homogeneous in f and f'.
+    If all of (X, Y) is revealed on an event E, it contributes the mean of w(Z1 - Z2) over E, Z1 and
+    Z2 standard normal.
+    """
     return max(_one_is_far_below(kappa, edges), _two_classes(kappa, edges), _one_wins(kappa, edges))
 
 
 def _one_is_far_below(kappa: float, edges: Edges) -> float:
-    """One of u and v below -low: the other's sign decides, almost."""
+    """One of u and v below -low: the other's sign decides, almost.
+
+    Reveal both signs, and everything where the far one is above 0. Signs are independent, so
+    1 + kappa^2 F multiplies: F <= C + B + kappa^2 C B + E[w(Z1 - Z2); Z1 > low], with C of a check
+    and B of a rare bit. (The same mean with Z1 < -low is smaller.)
+    """
     other, bit = certified_check(kappa, step=1e-3), _rare_bit(kappa, edges.low)
     # Independent bits multiply: ((1 + k^2 C)(1 + k^2 C') - 1) / k^2.
     return other + bit + kappa**2 * other * bit + _rare_pair(kappa, edges.low)
 
 
 def _two_classes(kappa: float, edges: Edges) -> float:
-    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost."""
+    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost.
+
+    The winner is the larger of X and Y unless both are below 0. There reveal everything, which adds
+    at most E[w(Z1 - Z2); Z1 < -both]. The rest of {X > Y} lost at most the share e = Phi(-both) of
+    its probability, since X > Y makes X < 0 less likely. Where it lost it, the score was above
+    -(u - v), and (u - v) Phi(-u) <= phi(u). So its score is at most (t + phi(both)) / (1 - e) <=
+    t + shift. Here t is that of {X > Y}, shift = (phi(both) + e t_max) / (1 - e), and t_max =
+    sqrt(2) m(apart / sqrt(2)); likewise for {Y > X}. For t > 0, w(t + shift) <=
+    e^(kappa shift) w(t) + w(shift) + t (e^(kappa shift) - 1) / kappa and w(-t - shift) <=
+    w(-t) + shift (t + shift). The sum of f |t| over one side is at most 1 / sqrt(pi). So F is
+    within those terms of 2 C(sqrt(2) kappa) of a check.
+    """
     tail = float(ndtr(-edges.both))
     gap = edges.apart / math.sqrt(2)
     largest = math.sqrt(2) * float(density(np.array(gap)) / ndtr(-gap))
@@ -224,7 +268,14 @@ def _two_classes(kappa: float, edges: Edges) -> float:
 
 
 def _one_wins(kappa: float, edges: Edges) -> float:
-    """The larger above `high` and `apart` from the other: its win is almost certain."""
+    """The larger above `high` and `apart` from the other: its win is almost certain.
+
+    Reveal everything where the larger is below 0, and where the other is larger. The latter is the
+    mean of w over Z1 - Z2 > apart, a normal variable of standard deviation sqrt(2): 2 B of a rare
+    bit at sqrt(2) kappa and apart / sqrt(2). The winner is left, with probability at least
+    p = 1 - Phi(-high) - Phi(-apart / sqrt(2)). Its f |t| is at most
+    q = phi(high) + sqrt(2) phi(apart / sqrt(2)), so it adds at most q^2 / (2 p) exp(kappa q / p).
+    """
     gap = edges.apart / math.sqrt(2)
     flow = float(density(np.array(edges.high)) + math.sqrt(2) * density(np.array(gap)))
     sure = 1 - float(ndtr(-edges.high) + ndtr(-gap))
@@ -235,7 +286,10 @@ def _one_wins(kappa: float, edges: Edges) -> float:
 
 
 def _rare_bit(kappa: float, edge: float) -> float:
-    """Bound on the sum of a check whose rarer outcome is `edge` away: reveal Z where Z > edge."""
+    """Bound on the sum of a check whose rarer outcome is `edge` away: reveal Z where Z > edge.
+
+    F <= E[w(Z); Z > edge] + w(phi(edge) / Phi(edge)), where w(-t) <= w(t) for t > 0.
+    """
     mills = float(density(np.array(edge)) / ndtr(edge))
 
     def tail(k: float) -> float:
