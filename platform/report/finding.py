@@ -155,7 +155,7 @@ def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
     if ceiling == 0:
         return "; no memorization attack was made that could prove a leak"
     if proven == 0:
-        most = f", though it could have proven {ceiling:.2f}" if math.isfinite(ceiling) else ""
+        most = f" (it can prove at most {ceiling:.2f})" if math.isfinite(ceiling) else ""
         return f", and the attack proves no leak{most}"
     if math.isinf(point.epsilon):
         return f", and the attack proves that it leaks labels: its epsilon is at least {proven:.2f}"
