@@ -15,7 +15,32 @@ are monotone, so over a cell each term is at most its larger factors. Answer: on
     sum_i f_i w(t_i)  +  h^2 / 8 (a bound on minus the second derivatives near that point),
 
 which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
-docstrings below have these bounds; docs/decision_accounting.md proves the statement from C.
+docstrings below have these bounds.
+
+Proof of the statement of docs/decision_accounting.md, whose names are used here. P is at z + d s
+and Q at z; g_i = log f_i.
+
+1. Log-concavity. f_i(z) = Pr(z + Z in A_i), Z standard normal and A_i convex: a half-line, or the
+   three sets above. By Prekopa g_i is concave. Its Hessian is H = Cov(Z | z + Z in A_i) - I. The
+   covariance is at most I (Brascamp and Lieb 1976), so -I <= H <= 0. Its third derivative along s
+   is the third central moment of s.Z given A_i, a log-concave variable of variance at most |s|^2.
+   Such a moment is at most 2 variance^(3/2) in absolute value (Bubeck and Eldan, "The entropic
+   barrier", arXiv:1412.1587, lemma 2). So |g_i'''| <= M = 2 |s|^3: 2 for a check, 4 sqrt(2) for
+   an answer.
+2. The pair. Choose c = z + lambda d s, lambda = sqrt(a) / (sqrt(a) + sqrt(a - 1)), between them,
+   and expand a g(c + (1 - lambda) d s) - (a - 1) g(c - lambda d s) around c. The constant is
+   g(c). The factor of g'(c) is d (a (1 - lambda) + (a - 1) lambda) = d sqrt(a (a - 1)) = kappa.
+   The factor of g''(c) is d^2 (a (1 - lambda)^2 - (a - 1) lambda^2) / 2 = 0 by the choice of
+   lambda. The third-order remainder is at most M d^3 (a (1 - lambda)^3 + (a - 1) lambda^3) / 6 =
+   R. So sum_i p_i^a q_i^(1-a) <= e^R sum_i f_i(c) exp(kappa t_i(c)).
+3. One function. Since sum_i f_i = 1 and sum_i f_i t_i = 0, the last sum is 1 + kappa^2 F with F =
+   sum_i f_i w(t_i), and C(kappa) is the largest F at any c. The bound holds in both directions,
+   because exchanging the two classes (answer), or x and -x (check), reverses s.
+4. Between nodes. w(t) is t^2 times the integral of (1 - r) exp(r kappa t) over r from 0 to 1, a
+   mixture of exponentials in kappa. Positive sums of those are log-convex in kappa, and so are
+   their suprema. log C is therefore convex, and a straight line between two nodes of the table
+   lies above it. kappa^2 C(kappa) is convex with its least value 0 at 0, so it and the bound
+   increase.
 
     python -m tests.mechanisms.pate.decision_certificate     # makes the table again, in a minute
 
