@@ -2,7 +2,8 @@
 
 Each runs in a process of its own on one thread, so that neither the memory nor the faults of one
 are another's. One line each on the terminal, all figures as JSON, and with `--write` the table
-docs/bench.csv and the machine of docs/performance.md. Ends with 1 where a ratio falls under its mark or both sides differ.
+docs/bench.csv and the machine of docs/performance.md. Ends with 1 where a ratio falls under its
+mark or both sides differ.
 """
 
 import argparse

@@ -18,7 +18,11 @@ which log-concavity provides, and outside of the grid comparisons with simpler d
 docstrings below have these bounds.
 
 Proof of the statement of docs/decision_accounting.md, whose names are used here. P is at z + d s
-and Q at z; g_i = log f_i.
+and Q at z; g_i = log f_i. Revealing m and its class cannot lower the divergence, and the law of m
+does not depend on the vote, so the largest divergence at a given m is a bound. With two classes an
+answer is a check of X - Y, with sqrt(2) d in place of d. Where every class has noise in a check,
+reveal the other classes' noisy maximum. If it is below the threshold, let the threshold be m: the
+check shows whether the third outcome happened.
 
 1. Log-concavity. f_i(z) = Pr(z + Z in A_i), Z standard normal and A_i convex: a half-line, or the
    three sets above. By Prekopa g_i is concave. Its Hessian is H = Cov(Z | z + Z in A_i) - I. The
