@@ -141,8 +141,8 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
         from openpyxl import load_workbook
     except ModuleNotFoundError:
         raise DataFileError(
-            f"{file} is a workbook, and openpyxl is not installed: pip install openpyxl, or save the "
-            "sheet as .csv"
+            f"{file} is a workbook, and openpyxl is not installed: pip install openpyxl, or save "
+            "the sheet as .csv"
         ) from None
     try:
         with zipfile.ZipFile(opened) as archive:
