@@ -2,7 +2,7 @@
 
 The same words stand in the terminal and on the report's page. The first sentence is
 about the baseline without noise, the second about private trials. Beside what an attack proved
-stands what it could have proven, without which a bound of 0 would mean nothing.
+stands what it can prove at most, without which a bound of 0 would mean nothing.
 
 >>> finding([]).sentences
 ('No trial has finished, and 0 failed.',)

@@ -344,8 +344,8 @@ def test_baseline_private_trials_and_cost() -> None:
     assert found.sentences == (
         "Without privacy the model is 95.6% accurate, and the attack proves that it leaks labels: "
         "its epsilon is at least 1.78.",
-        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak, though it could have "
-        "proven 3.49.",
+        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak (it can prove at most "
+        "3.49).",
     )
     assert found.cost == (
         "The 1 private trial cost epsilon 46.2 at delta 1e-05; the baseline without noise "
