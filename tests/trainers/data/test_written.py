@@ -288,7 +288,7 @@ def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
     try:
         import openpyxl  # noqa: F401
     except ModuleNotFoundError:
-        with pytest.raises(DataFileError, match=r"pip install 'labeldp\[excel\]'"):
+        with pytest.raises(DataFileError, match=r"pip install openpyxl"):
             csv_table(file)
         pytest.skip("openpyxl is not installed")
     with pytest.raises(DataFileError, match=r"can't be read as \.xlsx"):
