@@ -4,9 +4,11 @@ A hook of mkdocs (`mkdocs.yml`): the pages are written when the site is built, a
 A key without a meaning, or a verb without an example, fails the build.
 """
 
+import csv
 import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,6 +35,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, content in pages().items():
         files.append(File.generated(config, f"reference/{name}.md", content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Show the table of docs/bench.csv in the page on speed."""
+    if page.file.src_uri != "performance.md":
+        return markdown
+    with Path(__file__).with_name("bench.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return re.sub(r"<!-- bench\.csv.*-->", "\n".join(lines), markdown)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

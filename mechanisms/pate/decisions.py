@@ -8,8 +8,8 @@ GNMax releases which noisy count is the largest, not the counts, and a check one
     R = M a (a - 1) d^3 / (6 (sqrt(a) + sqrt(a - 1))^2),
 
 with d = 1 / sigma1, M = 2 for a check and d = 1 / sigma2, M = 4 sqrt(2) for an answer. C is one
-function of one number for all noise and all orders; its table is certified by
-`tests/mechanisms/pate/decision_certificate.py`, and proofs are in docs/decision_accounting.md. With
+function of one number for all noise and all orders; `tests/mechanisms/pate/decision_certificate.py`
+certifies its table, and has the proofs of what docs/decision_accounting.md states. With
 much noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table
 ends (kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never
 exceeded.

@@ -2,7 +2,7 @@
 
 The same words stand in the terminal and on the report's page. The first sentence is
 about the baseline without noise, the second about private trials. Beside what an attack proved
-stands what it could have proven, without which a bound of 0 would mean nothing.
+stands what it can prove at most, without which a bound of 0 would mean nothing.
 
 >>> finding([]).sentences
 ('No trial has finished, and 0 failed.',)
@@ -155,7 +155,7 @@ def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
     if ceiling == 0:
         return "; no memorization attack was made that could prove a leak"
     if proven == 0:
-        most = f", though it could have proven {ceiling:.2f}" if math.isfinite(ceiling) else ""
+        most = f" (it can prove at most {ceiling:.2f})" if math.isfinite(ceiling) else ""
         return f", and the attack proves no leak{most}"
     if math.isinf(point.epsilon):
         return f", and the attack proves that it leaks labels: its epsilon is at least {proven:.2f}"

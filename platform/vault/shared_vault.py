@@ -509,8 +509,6 @@ def lost_fits(folder: Path) -> list[str]:
     return [behind(folder, missing)] if missing else []
 
 
-
-
 def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]]:
     """Return one ledger of the charges of several fits over people numbered alike, and their names.
 

@@ -1,11 +1,13 @@
 """Every hot path against its reference: `python -m tests.benchmarks.bench [--only NAME ...]`.
 
 Each runs in a process of its own on one thread, so that neither the memory nor the faults of one
-are another's. One line each on the terminal, all figures as JSON, and with `--write` the table of
-docs/performance.md. Ends with 1 where a ratio falls under its mark or both sides differ.
+are another's. One line each on the terminal, all figures as JSON, and with `--write` the table
+docs/bench.csv and the machine of docs/performance.md. Ends with 1 where a ratio falls under its
+mark or both sides differ.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -66,24 +68,25 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
 
 
-def table_of(rows: Sequence[dict[str, Any]], *, where: str) -> str:
-    """Return machine and table for docs/performance.md."""
+def machine_of(rows: Sequence[dict[str, Any]], *, where: str) -> str:
+    """Return the line of docs/performance.md about the machine."""
     loads, busy = [row["load_before"] for row in rows], sum(row["busy"] for row in rows)
     quiet = f"during {busy} of {len(rows)} others used the machine" if busy else "a quiet machine"
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    lines = [
+    return (
         f"{today}, {where}. Load before each between {min(loads):.1f} and {max(loads):.1f}; "
-        f"{quiet}.",
-        "",
-        "| name | what is timed | median | ratio | mark |",
-        "|---|---|---|---|---|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row['name']} | {row['path']} | {_time(row['seconds'])} | {row['ratio']:.3g} | "
-            f"{row['mark']:g} |"
-        )
-    return "\n".join(lines)
+        f"{quiet}."
+    )
+
+
+def write_table(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Write docs/bench.csv, which the page shows as its table."""
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["name", "what is timed", "median", "ratio", "mark"])
+        for row in rows:
+            numbers = [_time(row["seconds"]), f"{row['ratio']:.3g}", f"{row['mark']:g}"]
+            writer.writerow([row["name"], row["path"], *numbers])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,8 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         before, rest = _PAGE.read_text(encoding="utf-8").split(begin)
         after = rest.split(end)[1]
         _PAGE.write_text(
-            f"{before}{begin}{table_of(rows, where=where)}{end}{after}", encoding="utf-8"
+            f"{before}{begin}{machine_of(rows, where=where)}{end}{after}", encoding="utf-8"
         )
+        write_table(rows, _PAGE.with_name("bench.csv"))
     return 0
 
 

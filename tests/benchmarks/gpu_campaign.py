@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.gpu_campaign --folder DIR --minutes 9.5 --noise-seed 0
 
-Each call continues where the last one stopped; docs/gpu_campaign.md describes steps and files.
+Each call continues where the last one stopped; docs/reproduction/accelerator.md describes steps.
 
 A later stage's release (LP-MST, moment labels in stages) depends on a trained network, so the state
 is written right before it: if a resumed network gave another last digit, the ledger would charge a

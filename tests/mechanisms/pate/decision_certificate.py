@@ -15,7 +15,36 @@ are monotone, so over a cell each term is at most its larger factors. Answer: on
     sum_i f_i w(t_i)  +  h^2 / 8 (a bound on minus the second derivatives near that point),
 
 which log-concavity provides, and outside of the grid comparisons with simpler decisions. The
-proofs are in docs/decision_accounting.md, under the names that are used here.
+docstrings below have these bounds.
+
+Proof of the statement of docs/decision_accounting.md, whose names are used here. P is at z + d s
+and Q at z; g_i = log f_i. Revealing m and its class cannot lower the divergence, and the law of m
+does not depend on the vote, so the largest divergence at a given m is a bound. With two classes an
+answer is a check of X - Y, with sqrt(2) d in place of d. Where every class has noise in a check,
+reveal the other classes' noisy maximum. If it is below the threshold, let the threshold be m: the
+check shows whether the third outcome happened.
+
+1. Log-concavity. f_i(z) = Pr(z + Z in A_i), Z standard normal and A_i convex: a half-line, or the
+   three sets above. By Prekopa g_i is concave. Its Hessian is H = Cov(Z | z + Z in A_i) - I. The
+   covariance is at most I (Brascamp and Lieb 1976), so -I <= H <= 0. Its third derivative along s
+   is the third central moment of s.Z given A_i, a log-concave variable of variance at most |s|^2.
+   Such a moment is at most 2 variance^(3/2) in absolute value (Bubeck and Eldan, "The entropic
+   barrier", arXiv:1412.1587, lemma 2). So |g_i'''| <= M = 2 |s|^3: 2 for a check, 4 sqrt(2) for
+   an answer.
+2. The pair. Choose c = z + lambda d s, lambda = sqrt(a) / (sqrt(a) + sqrt(a - 1)), between them,
+   and expand a g(c + (1 - lambda) d s) - (a - 1) g(c - lambda d s) around c. The constant is
+   g(c). The factor of g'(c) is d (a (1 - lambda) + (a - 1) lambda) = d sqrt(a (a - 1)) = kappa.
+   The factor of g''(c) is d^2 (a (1 - lambda)^2 - (a - 1) lambda^2) / 2 = 0 by the choice of
+   lambda. The third-order remainder is at most M d^3 (a (1 - lambda)^3 + (a - 1) lambda^3) / 6 =
+   R. So sum_i p_i^a q_i^(1-a) <= e^R sum_i f_i(c) exp(kappa t_i(c)).
+3. One function. Since sum_i f_i = 1 and sum_i f_i t_i = 0, the last sum is 1 + kappa^2 F with F =
+   sum_i f_i w(t_i), and C(kappa) is the largest F at any c. The bound holds in both directions,
+   because exchanging the two classes (answer), or x and -x (check), reverses s.
+4. Between nodes. w(t) is t^2 times the integral of (1 - r) exp(r kappa t) over r from 0 to 1, a
+   mixture of exponentials in kappa. Positive sums of those are log-convex in kappa, and so are
+   their suprema. log C is therefore convex, and a straight line between two nodes of the table
+   lies above it. kappa^2 C(kappa) is convex with its least value 0 at 0, so it and the bound
+   increase.
 
     python -m tests.mechanisms.pate.decision_certificate     # makes the table again, in a minute
 
@@ -123,7 +152,12 @@ def answer_sum(outcomes: tuple[Outcome, ...], kappa: float) -> Floats:
 
 
 def certified_check(kappa: float, *, step: float = 2e-5) -> float:
-    """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative."""
+    """Upper bound on C(kappa) of a check; looser by about 2.4 steps of its grid, relative.
+
+    The terms are Phi(x) w(-r(x)), r = phi / Phi falling, and Phi(-x) w(m(x)), m(x) = r(-x) rising.
+    On a cell [x0, x1] their sum is at most Phi(x1) w(-r(x0)) + Phi(-x0) w(m(x1)). Cells reach up to
+    kappa + 4; beyond, `_rare_bit` bounds it.
+    """
     edge = kappa + 4
     x = np.linspace(-edge, edge, math.ceil(2 * edge / step) + 1)
     passes, fails = check_outcomes(x)
@@ -176,7 +210,25 @@ def _grid(edges: Edges, step: float) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _near(outcomes: tuple[Outcome, ...], kappa: float, step: float) -> Floats:
-    """Bound on sum_i f_i w(t_i) in the cells around each point [P] ("a cell" in the docs)."""
+    """Bound on F = sum_i f_i w(t_i) in the cells around each point [P].
+
+    If F_uu >= -N_u and F_vv >= -N_v on a square of side h, F is at most its largest corner plus
+    h^2 (N_u + N_v) / 8: F + N_u u^2 / 2 is convex along u, so F exceeds the larger end by at most
+    N_u h^2 / 8; likewise along v. Along a coordinate's unit vector e, with g_i = log f_i,
+
+        F_ee = sum_i f_i ((g_e^2 + g_ee) w + 2 g_e w' t_e + w'' t_e^2 + w' t_ee).
+
+    Since (w')^2 <= 2 w max(w'', 1), the terms g_e^2 w + 2 g_e w' t_e + w'' t_e^2 are at least
+    -t_e^2 max(w'', 2). Next g_ee >= -1. t_e = e.H s lies within (|s| + |e.s|) / 2, because
+    H = -(I + J) / 2 with |J| <= 1. t_ee is a mixed third cumulant, and a symmetric trilinear form
+    is largest on its diagonal (Banach 1938), so |t_ee| <= 2 |s| = 2 sqrt(2). Together
+
+        N_u + N_v <= sum_i f_i (2 w + 2 ((sqrt(2) + 1) / 2)^2 max(w'', 2) + 4 sqrt(2) |w'|),
+
+    each factor taken at its largest within h sqrt(2) of a grid point. There f_i grows by at most
+    exp(h sqrt(2) |grad g_i|) by concavity, and t_i changes by at most sqrt(2) h sqrt(2), since
+    |H s| <= |s|.
+    """
     reach = math.sqrt(2) * step
     bend = np.zeros_like(outcomes[0].score)
     for each in outcomes:
@@ -195,19 +247,40 @@ def _slope(score: Floats, kappa: float) -> Floats:
 
 
 def beyond_the_grid(kappa: float, edges: Edges) -> float:
-    """Upper bound on sum_i f_i w(t_i) outside of the grid; the docs have the three comparisons."""
+    """Upper bound on sum_i f_i w(t_i) outside of the grid, by three comparisons.
+
+    Splitting an outcome cannot lower F, because f w(f' / f) is convex and homogeneous in f and f'.
+    If all of (X, Y) is revealed on an event E, it contributes the mean of w(Z1 - Z2) over E, Z1 and
+    Z2 standard normal.
+    """
     return max(_one_is_far_below(kappa, edges), _two_classes(kappa, edges), _one_wins(kappa, edges))
 
 
 def _one_is_far_below(kappa: float, edges: Edges) -> float:
-    """One of u and v below -low: the other's sign decides, almost."""
+    """One of u and v below -low: the other's sign decides, almost.
+
+    Reveal both signs, and everything where the far one is above 0. Signs are independent, so
+    1 + kappa^2 F multiplies: F <= C + B + kappa^2 C B + E[w(Z1 - Z2); Z1 > low], with C of a check
+    and B of a rare bit. (The same mean with Z1 < -low is smaller.)
+    """
     other, bit = certified_check(kappa, step=1e-3), _rare_bit(kappa, edges.low)
     # Independent bits multiply: ((1 + k^2 C)(1 + k^2 C') - 1) / k^2.
     return other + bit + kappa**2 * other * bit + _rare_pair(kappa, edges.low)
 
 
 def _two_classes(kappa: float, edges: Edges) -> float:
-    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost."""
+    """Both u and v above `both`, less than `apart` from each other: a check of X - Y, almost.
+
+    The winner is the larger of X and Y unless both are below 0. There reveal everything, which adds
+    at most E[w(Z1 - Z2); Z1 < -both]. The rest of {X > Y} lost at most the share e = Phi(-both) of
+    its probability, since X > Y makes X < 0 less likely. Where it lost it, the score was above
+    -(u - v), and (u - v) Phi(-u) <= phi(u). So its score is at most (t + phi(both)) / (1 - e) <=
+    t + shift. Here t is that of {X > Y}, shift = (phi(both) + e t_max) / (1 - e), and t_max =
+    sqrt(2) m(apart / sqrt(2)); likewise for {Y > X}. For t > 0, w(t + shift) <=
+    e^(kappa shift) w(t) + w(shift) + t (e^(kappa shift) - 1) / kappa and w(-t - shift) <=
+    w(-t) + shift (t + shift). The sum of f |t| over one side is at most 1 / sqrt(pi). So F is
+    within those terms of 2 C(sqrt(2) kappa) of a check.
+    """
     tail = float(ndtr(-edges.both))
     gap = edges.apart / math.sqrt(2)
     largest = math.sqrt(2) * float(density(np.array(gap)) / ndtr(-gap))
@@ -224,7 +297,14 @@ def _two_classes(kappa: float, edges: Edges) -> float:
 
 
 def _one_wins(kappa: float, edges: Edges) -> float:
-    """The larger above `high` and `apart` from the other: its win is almost certain."""
+    """The larger above `high` and `apart` from the other: its win is almost certain.
+
+    Reveal everything where the larger is below 0, and where the other is larger. The latter is the
+    mean of w over Z1 - Z2 > apart, a normal variable of standard deviation sqrt(2): 2 B of a rare
+    bit at sqrt(2) kappa and apart / sqrt(2). The winner is left, with probability at least
+    p = 1 - Phi(-high) - Phi(-apart / sqrt(2)). Its f |t| is at most
+    q = phi(high) + sqrt(2) phi(apart / sqrt(2)), so it adds at most q^2 / (2 p) exp(kappa q / p).
+    """
     gap = edges.apart / math.sqrt(2)
     flow = float(density(np.array(edges.high)) + math.sqrt(2) * density(np.array(gap)))
     sure = 1 - float(ndtr(-edges.high) + ndtr(-gap))
@@ -235,7 +315,10 @@ def _one_wins(kappa: float, edges: Edges) -> float:
 
 
 def _rare_bit(kappa: float, edge: float) -> float:
-    """Bound on the sum of a check whose rarer outcome is `edge` away: reveal Z where Z > edge."""
+    """Bound on the sum of a check whose rarer outcome is `edge` away: reveal Z where Z > edge.
+
+    F <= E[w(Z); Z > edge] + w(phi(edge) / Phi(edge)), where w(-t) <= w(t) for t > 0.
+    """
     mills = float(density(np.array(edge)) / ndtr(edge))
 
     def tail(k: float) -> float:

@@ -345,8 +345,8 @@ def test_baseline_private_trials_and_cost() -> None:
     assert found.sentences == (
         "Without privacy the model is 95.6% accurate, and the attack proves that it leaks labels: "
         "its epsilon is at least 1.78.",
-        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak, though it could have "
-        "proven 3.49.",
+        "At epsilon 1 ALIBI is 90.3% accurate, and the attack proves no leak (it can prove at most "
+        "3.49).",
     )
     assert found.cost == (
         "The 1 private trial cost epsilon 46.2 at delta 1e-05; the baseline without noise "
@@ -377,7 +377,7 @@ def test_the_finding_names_the_most_accurate_trial_nearest_epsilon_one() -> None
         (private(epsilon_m_low=1.4, delta=1e-5), "at epsilon 1 and delta 1e-05 ALIBI"),
         (private(epsilon_m_low=1.4, delta=1e-5), "at least 1.40 at delta 0."),
         (private(epsilon_m_ceiling=0.0), "; no memorization attack was made that could prove a"),
-        (baseline(epsilon_m_low=0.0), "proves no leak, though it could have proven 3.49."),
+        (baseline(epsilon_m_low=0.0), "proves no leak (it can prove at most 3.49)."),
         (
             a_record("a", accuracy=0.728, figures={"majority_share": 0.771}),
             "no better than always answering the largest class (77.1% of the public test split).",
