@@ -50,8 +50,8 @@ from labeldp.platform.api.party_files import (
     read_request,
     write_folder,
 )
-from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
+from labeldp.platform.api.process_ledger import line_of, text_digests
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
@@ -308,6 +308,9 @@ def answer(
         BudgetExceeded: A label would pay more than the budget.
         ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
+    _validate.number(most_missing=most_missing)
+    if not 0 <= most_missing <= 1:
+        raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
     numbers, absent = _joined(labels, parts, id_column, label_column, missing, most_missing)
     persons = None
@@ -325,10 +328,10 @@ def answer(
     )
     shared = vault if isinstance(vault, SharedVault) else None
     place = Path(shared.name if shared else str(vault)).expanduser().absolute()
+    if vault_is_guessed and shared is None and not kept_fits(place):
+        _refuse_second_ledger(question.side, place)
     if shared is None and place.exists():
         shared = SharedVault(place, moved=moved)
-    elif shared is None and vault_is_guessed:
-        _refuse_second_ledger(question.side, place)
     names = [each.name for each in parts.folders] if len(parts) > 1 else [""]
     folders = [] if to is None else [Path(to, name) for name in names]
     # A dry run changes nothing, so that it needs no lock and no new signature.
@@ -371,8 +374,7 @@ def _asked(
         method_most = None if first.method == "moments" else most
         groups = Groups.of(persons, count=len(numbers), most=method_most)
         # Whose id each is: a person under another name has paid under both.
-        digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids.tolist()]
-        values = np.stack([np.frombuffer(b"".join(digests), np.uint64), groups.persons])
+        values = np.stack([text_digests(ids.tolist()), groups.persons])
         side = replace(side.of_persons(groups), values=values.astype(np.uint64))
         numbers = groups.rows_of(numbers)
         if groups.kept is not None:
@@ -512,9 +514,13 @@ def _draw(
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
     """Refuse a new vault beside one that knows these people: nobody would add up the two."""
+    # Of persons, `values` are digests of their ids, as exact as a float.
+    own = [text_digests(side.names.tolist()), *([] if side.values is None else side.values[:1])]
     for other in sorted(place.parent.glob("*/fits")):
-        known = len(np.intersect1d(side.names, names_in(other.parent)))
-        if known:
+        names, values = names_in(other.parent)
+        theirs = np.concatenate([text_digests(names), values])
+        both = [np.concatenate(own).astype(float), theirs.astype(float)]
+        if known := min(side.num_labels, len(np.intersect1d(*both))):
             raise ValueError(
                 f"{place} would be a new vault, and {known:,} of {side.num_labels:,} names of this "
                 f"request are known to {other.parent}, whose payments it would not count; nothing "

@@ -27,7 +27,7 @@ _MOST_BYTES = 100_000_000
 #: Models are covered wherever they are: those of tracking, and any that were put there.
 _RECORDS = (
     *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/people.npy"),
-    *("**/model.json", "**/model.safetensors", "**/MLmodel"),
+    *("fits/*/values.npy", "**/model.json", "**/model.safetensors", "**/MLmodel"),
 )
 _LEDGERS = ("vault.db", "fits/*/vault.db")
 #: Of a released or published folder, whose signature covers every file.
