@@ -519,8 +519,8 @@ def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
     for other in sorted(place.parent.glob("*/fits")):
         names, values = names_in(other.parent)
         theirs = np.concatenate([text_digests(names), values])
-        both = [np.concatenate(own).astype(float), theirs.astype(float)]
-        if known := min(side.num_labels, len(np.intersect1d(*both))):
+        common = np.intersect1d(np.concatenate(own).astype(float), theirs.astype(float))
+        if known := min(side.num_labels, len(common)):
             raise ValueError(
                 f"{place} would be a new vault, and {known:,} of {side.num_labels:,} names of this "
                 f"request are known to {other.parent}, whose payments it would not count; nothing "
