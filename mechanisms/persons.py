@@ -36,8 +36,14 @@ from labeldp.mechanisms.randomness import LATTICE
 
 Persons = NDArray[np.intp]
 
-#: A whole number, however it is written: 007 and 7.0 are the name 7.
-_WHOLE = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*)?")
+#: A number, however it is written: 007 and 7.0 are the name 7. 1e3 may be a name of its own.
+_NUMBER = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*|(\.[0-9]*[1-9])0*)?")
+_MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?(Z|\+00:00)?")
+#: What is drawn as nothing, beside control and format characters.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0000-\U000e0fff]"
+)
 #: Rows of a person up to which their directions are compared, pair by pair.
 _COMPARED = 512
 #: Numbers at a time.
@@ -109,11 +115,13 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
 def normal_name(value: Any) -> str:
     """Return the name of an id or a person as all tables write it; "" where there is none.
 
-    Names that differ in type, Unicode form, white space, invisible characters, or zeros of a whole
-    number are one.
+    Names that differ in type, Unicode form, white space, invisible characters, digits of another
+    script, zeros of a number or the time of midnight are one.
 
     >>> normal_name("e\u0301va\u00a0 B"), normal_name(7.0), normal_name(" 007\u200b")
     ('\u00e9va B', '7', '7')
+    >>> normal_name("1.50"), normal_name("-0"), normal_name("2020-01-01 00:00:00")
+    ('1.5', '0', '2020-01-01')
     """
     if type(value) is str and value.isascii() and value.isalnum() and not value.isdigit():
         return value  # most are, and there may be millions
@@ -121,12 +129,21 @@ def normal_name(value: Any) -> str:
         return ""
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)  # a gap makes whole numbers floats in a file
-    text = unicodedata.normalize("NFKC", str(value))
-    if not text.isascii():
-        text = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
-    text = " ".join(text.split())
-    whole = _WHOLE.fullmatch(text)
-    return text if whole is None else "".join(whole.groups())
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    if not (text.isascii() and text.isprintable()):
+        seen = _UNSEEN.sub("", text).replace("\u2212", "-")
+        text = "".join(
+            str(unicodedata.decimal(sign, sign))
+            for sign in seen
+            if sign.isspace() or unicodedata.category(sign) not in ("Cc", "Cf")
+        )
+        text = unicodedata.normalize("NFKC", text)
+    text = _MIDNIGHT.sub(r"\1", " ".join(text.split()))
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    minus, whole, decimals = number.groups(default="")
+    return whole if whole == "0" and not decimals else f"{minus}{whole}{decimals}"
 
 
 def kept_rows(persons: Persons, *, most: int, seed: int) -> Persons:

@@ -245,14 +245,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 digests.append(~known.astype(np.uint64))
             places = np.tile(owners.astype(np.uint64), len(digests))
             side = replace(side, values=np.stack([np.concatenate(digests), places]))
-        near = FitLabels(
-            labels,
-            audit=audit,
-            fingerprint=fingerprint,
-            side=side,
-            shared=vault,
-            noise=self._noise(),
-        )
+        # A vault that is not as it was signed is refused here, before a draw. The lock is not held
+        # longer: fits of several processes go on side by side.
+        with vault.alone():
+            near = FitLabels(
+                labels,
+                audit=audit,
+                fingerprint=fingerprint,
+                side=side,
+                shared=vault,
+                noise=self._noise(),
+            )
         account.source = None if self.vault is None else vault.name
         account.on_disk = vault.folder is not None
         account.seed = self.noise_seed

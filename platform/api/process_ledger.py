@@ -78,7 +78,7 @@ class People:
         persons: Persons | None = None,
     ) -> "People":
         """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
-        named = None if names is None else _digests(str(name).encode() for name in names)
+        named = None if names is None else text_digests(str(name) for name in names)
         return cls(
             rows=row_digests(rows),
             names=named,
@@ -269,7 +269,7 @@ def _of_column(column: Any) -> Digests:
     known = [_spelled(value) for value in values] + [math.nan]
     texts = np.array([isinstance(value, str) for value in known])
     found = _of_numbers([math.nan if isinstance(value, str) else value for value in known])
-    found[texts] = _digests(value.encode() for value in known if isinstance(value, str))
+    found[texts] = text_digests(value for value in known if isinstance(value, str))
     digests: Digests = found[places]
     return digests
 
@@ -294,8 +294,9 @@ def _spelled(value: Any) -> str | float:
         return text
 
 
-def _digests(texts: Iterable[bytes]) -> Digests:
-    joined = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+def text_digests(texts: Iterable[str]) -> Digests:
+    """Return a digest of each text [N]."""
+    joined = b"".join(hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.frombuffer(joined, dtype=np.uint64)
 
 

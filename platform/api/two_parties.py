@@ -52,8 +52,8 @@ from labeldp.platform.api.party_files import (
     read_request,
     write_folder,
 )
-from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
+from labeldp.platform.api.process_ledger import line_of, text_digests
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
@@ -306,6 +306,9 @@ def answer(
         BudgetExceeded: A label would pay more than the budget.
         ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
+    _validate.number(most_missing=most_missing)
+    if not 0 <= most_missing <= 1:
+        raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
@@ -334,10 +337,10 @@ def answer(
     )
     shared = vault if isinstance(vault, SharedVault) else None
     place = Path(shared.name if shared else str(vault)).expanduser().absolute()
+    if vault_is_guessed and shared is None and not kept_fits(place):
+        _refuse_second_ledger(question.side, place)
     if shared is None and place.exists():
         shared = SharedVault(place, moved=moved)
-    elif shared is None and vault_is_guessed:
-        _refuse_second_ledger(question.side, place)
     names = [each.name for each in parts.folders] if len(parts) > 1 else [""]
     folders = [] if to is None else [Path(to, name) for name in names]
     # A dry run changes nothing, so that it needs no lock and no new signature.
@@ -372,9 +375,8 @@ def _payers(
         return parts, side, None
     groups = Groups.of(persons, count=len(ids), most=None if first.method == "moments" else most)
     # Whose id each is: a person under another name has paid under both.
-    digests = [hashlib.blake2b(each.encode(), digest_size=8).digest() for each in ids.tolist()]
-    values = np.stack([np.frombuffer(b"".join(digests), np.uint64), groups.persons])
-    side = replace(side.of_persons(groups), values=values.astype(np.uint64))
+    values = np.stack([text_digests(ids.tolist()), groups.persons.astype(np.uint64)])
+    side = replace(side.of_persons(groups), values=values)
     return (parts if groups.kept is None else Parts.of(first.only(groups.kept))), side, groups
 
 
@@ -496,9 +498,13 @@ def _draw(
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
     """Refuse a new vault beside one that knows these people: nobody would add up the two."""
+    # Of persons, `values` are digests of their ids, as exact as a float.
+    own = [text_digests(side.names.tolist()), *([] if side.values is None else side.values[:1])]
     for other in sorted(place.parent.glob("*/fits")):
-        known = len(np.intersect1d(side.names, names_in(other.parent)))
-        if known:
+        names, values = names_in(other.parent)
+        theirs = np.concatenate([text_digests(names), values])
+        common = np.intersect1d(np.concatenate(own).astype(float), theirs.astype(float))
+        if known := min(side.num_labels, len(common)):
             raise ValueError(
                 f"{place} would be a new vault, and {known:,} of {side.num_labels:,} names of this "
                 f"request are known to {other.parent}, whose payments it would not count; nothing "

@@ -117,6 +117,11 @@ class PublicSide:
         return np.array([normal_name(name) for name in self.people.tolist()])
 
     @property
+    def values_digest(self) -> str | None:
+        """A digest of `values`, which the key does not depend on."""
+        return None if self.values is None else hashlib.sha256(self.values.tobytes()).hexdigest()
+
+    @property
     def key(self) -> str:
         """A name for files."""
         people = None if self.people is None else self.people.astype(str).tolist()
@@ -390,6 +395,7 @@ class SharedVault:
                         np.save(file, array, allow_pickle=False)
             names = ("rows", "classes", "num_labels", "planted", "grouping", "kept")
             facts = {name: getattr(side, name) for name in names}
+            facts["values_digest"] = side.values_digest
             with replacing(folder / "fit.json") as file:
                 file.write(json.dumps(facts).encode())
         return self._opened(folder)
@@ -420,12 +426,24 @@ class SharedVault:
             yield from list(self._memory.values())
             return
         # The witness first: its stores are in the folder before it hears of them.
-        known, places = Witness().of_vault(str(self.id)), list[tuple[PublicSide, SqliteStore]]()
+        witness, places = Witness(), list[tuple[PublicSide, SqliteStore]]()
+        known, unusable = witness.of_vault(str(self.id), at=self.folder), None
         for folder in sorted((self.folder / "fits").iterdir()):
-            if (folder / "vault.db").exists():  # if not, the fit was cut off before its request
-                places.append((_side_of(folder), self._opened(folder)))
+            if not (folder / "vault.db").exists():  # the fit was cut off before its request
+                continue
+            store = self._opened(folder)
+            vault = witness.vault_of([store.id])
+            if vault not in (None, self.id):  # the id was edited
+                known = list({*known, *witness.of_vault(str(vault))})
+            try:
+                places.append((_side_of(folder), store))
+            except StoreUnusable as error:  # nobody knows whose the lines of this fit are
+                unusable = error
+                known += store.lines()
         own = [line for _, store in places for line in store.lines()]
         if missing := not_among(known, own):
+            if unusable is not None and not self._moved:
+                raise unusable
             self._refuse_or_charge(missing, places)
             yield from self._places()
         else:
@@ -468,18 +486,26 @@ class SharedVault:
 
 def _side_of(folder: Path) -> PublicSide:
     """Return the public side of a fit from its folder."""
-    known: dict[str, Any] = {
-        name: np.load(file, allow_pickle=False)
-        for name in ("people", "values")  # vaults of earlier versions hold no values
-        if (file := folder / f"{name}.npy").exists()
-    }
-    side = PublicSide(**json.loads((folder / "fit.json").read_text()), **known)
-    if side.key != folder.name.rpartition("-")[0]:
-        raise StoreUnusable(
-            f"{folder} has changed since its labels were locked away: fit.json or people.npy, "
-            "which list whose labels paid, was changed or is missing; restore it from a copy"
-        )
-    return side
+    why = "they do not match"
+    try:
+        known: dict[str, Any] = {
+            name: np.load(file, allow_pickle=False)
+            for name in ("people", "values")  # vaults of earlier versions hold no values
+            if (file := folder / f"{name}.npy").exists()
+        }
+        facts = dict(json.loads((folder / "fit.json").read_text()))
+        digest = facts.pop("values_digest", "")  # and no digest of them
+        side = PublicSide(**facts, **known)
+        if side.key == folder.name.rpartition("-")[0] and digest in ("", side.values_digest):
+            return side
+    except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
+        why = str(error)
+    raise StoreUnusable(
+        f"{folder} has changed since its labels were locked away: fit.json, people.npy or "
+        f"values.npy, which list whose labels paid, was changed or is missing ({why}); restore it "
+        "from a copy, or pass --moved, as SharedVault(FOLDER, moved=True), to charge its releases "
+        "to everybody"
+    )
 
 
 def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
@@ -492,20 +518,25 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     return sorted((fit for fit in fits if fit[1].charges), key=lambda fit: fit[1].charges[0].made)
 
 
-def names_in(folder: Path) -> NDArray[np.str_]:
-    """Return the names of all people of a folder that may be a vault on disk."""
-    files = sorted((folder / "fits").glob("*/people.npy"))
-    found = [np.load(file, allow_pickle=False).tolist() for file in files]
-    return np.array([normal_name(name) for names in found for name in names], dtype=str)
+def names_in(folder: Path) -> tuple[list[str], NDArray[np.uint64]]:
+    """Return the names of all people of a folder that may be a vault on disk, and their values."""
+    people, values = (
+        [np.load(file, allow_pickle=False) for file in sorted((folder / "fits").glob(f"*/{name}"))]
+        for name in ("people.npy", "values.npy")
+    )
+    names = [normal_name(name) for some in people for name in some.tolist()]
+    return names, np.concatenate([np.empty(0, np.uint64), *(some[0] for some in values)])
 
 
 def lost_fits(folder: Path) -> list[str]:
     """Return what to say of a vault on disk that has lost lines; nothing of another folder."""
-    if not (folder / "id").exists() or not state_folder().exists():
+    if not (folder / "fits").is_dir() or not state_folder().exists():
         return []
+    file = folder / "id"
+    vault = file.read_text().strip() if file.exists() else ""
     stores = (folder / "fits").glob("*/vault.db")
     own = [line for store in stores for line in lines_in(store)]
-    missing = not_among(Witness().of_vault((folder / "id").read_text().strip()), own)
+    missing = not_among(Witness().of_vault(vault, at=folder), own)
     return [behind(folder, missing)] if missing else []
 
 
@@ -517,11 +548,15 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
-    with_values = [
-        (np.searchsorted(everybody, side.names)[side.values[1].astype(np.intp)], side.values[0])
-        for side in named
-        if side.values is not None
-    ]
+    with_values, tables = list[tuple[NDArray[np.intp], NDArray[np.uint64]]](), dict[Any, Any]()
+    for side in named:
+        if side.values is not None:
+            own = np.searchsorted(everybody, side.names)[side.values[1].astype(np.intp)]
+            with_values.append((own, side.values[0]))
+            # One table, however its cells were written: its rows are also those of the first fit.
+            first = tables.setdefault((side.rows, side.values.shape), side.values)
+            if first is not side.values:
+                with_values.append((own, first[0]))
     person_of = np.arange(len(everybody))
     if with_values:
         people, values = map(np.concatenate, zip(*with_values, strict=True))

@@ -274,8 +274,9 @@ def behind(path: Path, missing: Sequence[Line]) -> str:
     return (
         f"{path} has lost {len(missing)} lines of its ledger that {state_folder()} knows, the last "
         f"of them of a {what}: it was restored from a backup, is a copy of a vault that went on "
-        "elsewhere, or was edited. Released noise would be drawn again. Restore the latest state, "
-        f"or pass --moved to charge what is missing to everybody, {_ELSEWHERE}"
+        "elsewhere, is in the place of another one, or was edited. Released noise would be drawn "
+        "again. Restore the latest state, or pass --moved to charge what is missing to everybody, "
+        f"{_ELSEWHERE}"
     )
 
 

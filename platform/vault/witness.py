@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS lines (
     failure_probability REAL NOT NULL,
     PRIMARY KEY (store, digest));
 CREATE INDEX IF NOT EXISTS lines_of_vaults ON lines (vault);
+CREATE TABLE IF NOT EXISTS places (vault TEXT PRIMARY KEY, path TEXT NOT NULL);
 """
 
 
@@ -115,9 +116,18 @@ class Witness:
         """Return the known lines of a store."""
         return self._lines("store = ?", store)
 
-    def of_vault(self, vault: str) -> list[Line]:
-        """Return the known lines of all stores of a vault."""
-        return self._lines("vault = ?", vault)
+    def of_vault(self, vault: str, *, at: Path | None = None) -> list[Line]:
+        """Return the known lines of all stores of a vault, and of others that were last `at` it."""
+        if at is None:
+            return self._lines("vault = ?", vault)
+        place = (vault, str(at.resolve()))
+        with self._connection() as connection:
+            query = "SELECT * FROM places WHERE vault = ? AND path = ?"
+            if vault and not connection.execute(query, place).fetchone():
+                connection.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", place)
+        return self._lines(
+            "vault = ? OR vault IN (SELECT vault FROM places WHERE path = ?)", *place
+        )
 
     def vault_of(self, stores: Iterable[str]) -> str | None:
         """Return the vault that has one of these stores; None where none is known."""

@@ -1,5 +1,7 @@
 """Several labels per person: what a whole release reveals of a person, and what is counted."""
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,13 @@ from labeldp.mechanisms.amounts import BINS, LEVELS, AmountChannel, AmountSums
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.mechanisms.persons import Groups, event_of_persons, numbered, shares_of_persons
+from labeldp.mechanisms.persons import (
+    Groups,
+    event_of_persons,
+    normal_name,
+    numbered,
+    shares_of_persons,
+)
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import LATTICE, SecureEntropy, SeededNoise
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -31,6 +39,7 @@ from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.settings.methods import NAMED
+from labeldp.trainers.data.written import class_name
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -243,6 +252,31 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     plain = {**given, "person_column": None}
     with pytest.raises(ValueError, match="this vault counts persons"):
         answer(labels, request, None, **plain)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *((f"a{sign}", "a") for sign in "\x00\x7f\ufe0f\u034f\u3164\u2800\u180b\U000e0100"),
+        *(
+            (b"a", "a"),
+            (b"\xc3\xa9", "e\u200b\u0301"),
+            ("a\tb\x1f", "a b"),
+            ("\u2212\u0667.\u0665", "-7.5"),
+        ),
+        *(("-0", "0"), ("-0.0", 0), ("1.50", 1.5), ("1.50", Decimal("1.5")), ("+01.10", "1.1")),
+        *((pd.Timestamp("2020-01-01"), "2020-01-01"), ("2020-01-01T00:00Z", date(2020, 1, 1))),
+        (np.datetime64("2020-01-01T00:00:00.000"), "2020-01-01 00:00:00"),
+    ],
+)
+def test_a_name_is_one_however_it_is_written(one: Any, other: Any) -> None:
+    assert normal_name(one) == normal_name(other) == class_name(one) != ""
+
+
+def test_names_of_several_people_stay_apart() -> None:
+    names = ["1e3", "1000", "-1", "1", "0.5", "5", ".", "-", "1.5.0", "1.5", "A", "a", "\U0001f469"]
+    names += ["2020-01-01 00:01:00", "2020-01-01", "a-0", "a0", "1_000"]
+    assert len({normal_name(name) for name in names}) == len(names)
 
 
 def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:

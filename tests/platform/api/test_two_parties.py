@@ -720,6 +720,32 @@ def test_a_second_ledger_of_the_same_people_is_refused_or_announced(
     assert "at no cost" in shown and "a new vault" not in shown
 
 
+@pytest.mark.parametrize("first", [{}, {"person_column": "who"}])
+@pytest.mark.parametrize("second", [{}, {"person_column": "who"}])
+def test_a_guessed_vault_without_releases_is_a_second_ledger(
+    first: dict[str, Any], second: dict[str, Any], tmp_path: Path
+) -> None:
+    features, labels = both_tables(40)
+    labels["who"] = [f"p{number // 2}" for number in range(len(labels))]
+    request = write_request(features, tmp_path / "q", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault_is_guessed": True}
+    answer(labels, request, tmp_path / "r1", vault=tmp_path / "a.vault", **given, **first)
+    labels["who"] = "another " + labels.who
+    (tmp_path / "b.vault").mkdir()
+    with pytest.raises(ValueError, match=r"are known to .*a\.vault"):
+        answer(labels, request, tmp_path / "r2", vault=tmp_path / "b.vault", **given, **second)
+    assert not any((tmp_path / "b.vault").iterdir()) and not (tmp_path / "r2").exists()
+
+
+@pytest.mark.parametrize("share", [float("nan"), -0.1, 1.1])
+def test_a_share_of_missing_labels_lies_between_0_and_1(share: float, tmp_path: Path) -> None:
+    features, labels = both_tables(40)
+    request = write_request(features, tmp_path / "q", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault(), "missing": "no"}
+    with pytest.raises(ValueError, match="most_missing is"):
+        answer(labels[:2], request, None, **given, most_missing=share)
+
+
 def test_a_request_of_which_almost_nothing_is_known_is_refused(tmp_path: Path) -> None:
     features, labels = both_tables(1000)
     request = write_request(features, tmp_path / "request", **ASKED)

@@ -1,6 +1,7 @@
 """open_sweep and sweep_report: what an earlier start left, whose coins are secret, reports."""
 
 import csv
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,14 +86,29 @@ def test_a_new_vault_in_its_place_is_refused(folder: ResultsFolder) -> None:
         known_ledger(folder, moved=True)
 
 
-def test_a_results_folder_that_was_restored_is_refused(folder: ResultsFolder) -> None:
-    older = folder.store.read_bytes()
+@pytest.mark.parametrize("restored", ["all", "vault.db", "trials"])
+def test_a_results_folder_that_was_restored_is_refused(
+    restored: str, folder: ResultsFolder, tmp_path: Path
+) -> None:
+    shutil.copytree(folder.path, tmp_path / "backup")
     line = a_charge("r2")
     assert SqliteStore(folder.store).record(line, np.arange(3), lines=1)
-    folder.store.write_bytes(older)
+    folder.keep(a_record("f" * 16, release_keys=("r2",)))
+    if restored == "vault.db":
+        shutil.copy(tmp_path / "backup" / "vault.db", folder.store)
+    elif restored == "trials":
+        shutil.rmtree(folder.path / "trials")
+        shutil.copytree(tmp_path / "backup" / "trials", folder.path / "trials")
+    else:
+        shutil.rmtree(folder.path)
+        shutil.copytree(tmp_path / "backup", folder.path)
+    if restored == "trials":  # the vault has it all, and draws nothing anew
+        assert len(known_ledger(folder, moved=False)) == 2
+        return
     with pytest.raises(StoreUnusable, match=r"vault\.db has lost 1 lines .*--moved"):
         known_ledger(folder, moved=False)
-    assert [charge.event for charge in known_ledger(folder, moved=True)][1:] == [line.event]
+    if restored == "all":
+        assert [charge.event for charge in known_ledger(folder, moved=True)][1:] == [line.event]
 
 
 @pytest.mark.parametrize("finished", [True, False])

@@ -4,8 +4,10 @@ And the labels of one fit: releases, teachers, canaries and figures here, and no
 """
 
 import copy
+import json
 import os
 import pickle
+import secrets
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -176,6 +178,9 @@ def test_equal_features_under_other_names_are_the_same_people_in_any_table(
     if shared.folder is not None:
         for file in shared.folder.glob("fits/*/values.npy"):
             file.unlink()  # as in a vault of an earlier version
+            facts = json.loads(file.with_name("fit.json").read_text())
+            assert len(facts.pop("values_digest")) == 64
+            file.with_name("fit.json").write_text(json.dumps(facts))
         assert SharedVault(shared.folder).epsilon() == 2.0
 
 
@@ -349,9 +354,96 @@ def test_the_rows_of_a_charge_cannot_change_later(changed: str, tmp_path: Path) 
         np.save(names, np.arange(100, 106))
     if changed == "pickled":  # a pickle could run anything, and is not opened
         np.save(names, np.arange(6).astype(object))
-    words = "allow_pickle=False" if changed == "pickled" else "list whose labels paid"
+    words = r"allow_pickle=False.*--moved" if changed == "pickled" else "list whose labels paid"
     with pytest.raises(ValueError, match=words):
         SharedVault(tmp_path / "vault").epsilon()
+
+
+@pytest.mark.parametrize("change", ["edited", "cut", "garbage", "gone"])
+def test_the_values_of_a_fit_cannot_change_later(change: str, tmp_path: Path) -> None:
+    ask(SharedVault(tmp_path / "vault"), people=list("abcdef"), values=range(6))
+    (file,) = (tmp_path / "vault" / "fits").glob("*/values.npy")
+    kept = np.load(file)
+    file.unlink()
+    if change == "garbage":
+        file.write_bytes(b"x")
+    elif change != "gone":
+        np.save(file, kept[:, 1:] if change == "cut" else kept + np.uint64(1))
+    with pytest.raises(StoreUnusable, match=r"values\.npy, which list whose labels paid"):
+        SharedVault(tmp_path / "vault").epsilon()
+    other = [f"{name}2" for name in "abcdef"]
+    moved = SharedVault(tmp_path / "vault", moved=True)
+    ask(moved, rows="others", people=other, values=range(6))
+    assert SharedVault(tmp_path / "vault").epsilon() == 2.0 == moved.epsilon()
+
+
+def test_one_table_under_other_names_is_linked_row_by_row(shared: SharedVault) -> None:
+    """Its cells may have been written otherwise, so that no digest of a row is the same."""
+    ask(shared, rows="table", people=list("abcdef"), values=range(6))
+    ask(shared, rows="table", people=list("uvwxyz"), values=range(10, 16))
+    assert shared.epsilon() == 2.0
+    ask(shared, rows="other", people=list("mnopqr"), values=range(20, 26))
+    assert shared.epsilon() == 2.0
+
+
+def _fits(folder: Path) -> None:
+    for fit in (folder / "fits").iterdir():
+        shutil.rmtree(fit)
+
+
+def _fits_and_id(folder: Path) -> None:
+    _fits(folder)
+    (folder / "id").unlink()
+
+
+def _fits_and_other_id(folder: Path) -> None:
+    _fits(folder)
+    (folder / "id").write_text(secrets.token_hex(16))
+
+
+def _other_id_then_a_fit(folder: Path) -> None:
+    (folder / "id").write_text(secrets.token_hex(16))
+    SharedVault(folder).epsilon()
+    shutil.rmtree(min((folder / "fits").iterdir()))
+
+
+def _facts(folder: Path) -> None:
+    for file in folder.glob("fits/*/fit.json"):
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    "lose", [_fits, _fits_and_id, _fits_and_other_id, _other_id_then_a_fit, shutil.rmtree, _facts]
+)
+def test_no_vault_begins_anew_where_another_has_paid(lose: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "vault"
+    for rows in ("first", "second"):
+        ask(SharedVault(folder), rows=rows)
+    lose(folder)
+    for _ in range(2):
+        with pytest.raises(StoreUnusable, match=r"(has lost|has changed since).*moved=True"):
+            ask(SharedVault(folder), rows="third")
+    assert SharedVault(folder, moved=True).epsilon() == 2.0
+    ask(SharedVault(folder), rows="third")
+    assert SharedVault(folder).epsilon() == 3.0
+
+
+def test_an_edited_id_hides_nothing_at_another_place(tmp_path: Path) -> None:
+    for rows in ("first", "second"):
+        ask(SharedVault(tmp_path / "vault"), rows=rows)
+    (tmp_path / "vault").rename(tmp_path / "other")
+    (tmp_path / "other" / "id").write_text(secrets.token_hex(16))
+    shutil.rmtree(min((tmp_path / "other" / "fits").iterdir()))
+    with pytest.raises(StoreUnusable, match="has lost 1 lines"):
+        SharedVault(tmp_path / "other").epsilon()
+
+
+def test_a_place_is_free_when_its_vault_was_opened_elsewhere(tmp_path: Path) -> None:
+    ask(SharedVault(tmp_path / "vault"))
+    (tmp_path / "vault").rename(tmp_path / "other")
+    assert SharedVault(tmp_path / "other").epsilon() == 1.0
+    ask(SharedVault(tmp_path / "vault"))
+    assert SharedVault(tmp_path / "vault").epsilon() == 1.0
 
 
 def test_of_two_copies_one_goes_on(tmp_path: Path) -> None:
