@@ -53,8 +53,8 @@ def plain(value: Any, hint: object = float) -> Any:
         return type(value)(plain(item, hint) for item in value)
     if isinstance(value, np.bool_):
         return bool(value)
-    if isinstance(value, bool | Enum) or not isinstance(value, numbers.Real):
-        return value
+    if isinstance(value, bool | Enum | np.timedelta64) or not isinstance(value, numbers.Real):
+        return value  # a timedelta64 is an integer to NumPy
     exact: Any = value
     try:
         real = float(exact) + 0.0
@@ -122,7 +122,8 @@ def like(result: Any, example: AnyArray) -> AnyArray:
 def number(**values: float) -> None:
     """Refuse anything that is not a real number (booleans, strings, None, NaN)."""
     for name, value in values.items():
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        odd = isinstance(value, bool | np.bool_ | np.timedelta64)
+        if odd or not isinstance(value, numbers.Real):
             raise ValueError(f"{name} is {value!r}; it must be a number")
         try:
             missing = math.isnan(value)

@@ -217,11 +217,13 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
             return predictor, some.preprocessing, figures
 
-        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> None:
+        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
             few = self._configuration(method, rows=len(some), **size, seed=config.seed)
-            learn(near, data.only(some), fitting.shortened(few), epochs=1)
+            predictor = learn(near, data.only(some), fitting.shortened(few), epochs=1)[0]
+            return 0 if self.estimator is None else predictor.predict(data.train_features[some])
 
-        fitting.rehearse(rehearse, data.train_features, classes=len(classes))
+        for rare in [False] if self.estimator is None else [False, True]:
+            fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
         near = self._labels(
             account,
             SecretLabels(training=places, num_classes=len(classes)),

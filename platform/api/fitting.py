@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
@@ -57,13 +58,17 @@ _TELL_SECONDS = 5.0
 
 
 def refuse_unusable(labels: Any) -> None:
-    """Refuse complex and missing labels; scikit-learn's own message would show them."""
+    """Refuse complex, missing and structured labels; scikit-learn's message would show them."""
+    if np.ma.isMaskedArray(labels):
+        raise ValueError("y is a masked array, and some have no label; leave these rows out")
     try:
         plain = np.asarray(labels)
     except ValueError:
         return  # of no shape that scikit-learn takes
     if plain.dtype.kind == "c":
         raise ValueError("Complex data not supported: y holds complex numbers; give texts or reals")
+    if plain.dtype.kind not in "biufOUSTM":
+        raise ValueError("y holds records, or values of another kind; give texts or numbers")
     if plain.dtype.kind == "O" and plain.ndim == 1:
         missing = np.flatnonzero(pd.isna(plain))
         if len(missing):
@@ -91,6 +96,12 @@ def readable(rows: Any) -> Any:
 
     A column of text needs a name to be found by, so that an array with text is refused.
     """
+    if np.ma.isMaskedArray(rows):
+        raise ValueError("X is a masked array; give X.filled(np.nan), whose gaps are filled in")
+    if hasattr(rows, "collect") and not hasattr(rows, "iloc"):
+        raise ValueError(f"X is a {type(rows).__name__}, which holds no rows yet; give X.collect()")
+    if is_torch(rows):
+        rows = as_numpy(rows)
     if isinstance(rows, Mapping) and not hasattr(rows, "tocsr"):  # as sparse ones are
         rows = pd.DataFrame(rows)
     elif not hasattr(rows, "iloc") and (
@@ -100,10 +111,13 @@ def readable(rows: Any) -> Any:
 
         rows = pa.table(rows).to_pandas()
     if hasattr(rows, "iloc") and hasattr(rows, "columns"):
+        names = list(by_name(rows) or ())  # each once
+        if not names:
+            raise ValueError("X has no columns; give a table with a column at least")
         plain = all(isinstance(name, str) for name in rows.columns)
         # Numbers under numbers are a matrix to scikit-learn, which keeps no names then.
         if not plain and (not all_numbers(rows) or any(type(x) is str for x in rows.columns)):
-            rows = rows.set_axis([str(name) for name in rows.columns], axis=1)
+            rows = rows.set_axis(names, axis=1)
         return rows
     if isinstance(rows, list | tuple) or getattr(rows, "dtype", np.dtype(float)).kind in "OUS":
         found: list[Any] = []
@@ -120,11 +134,13 @@ def readable(rows: Any) -> Any:
 
 
 def refuse_texts(amounts: Any) -> None:
-    """Refuse a text that is not a number, by its row.
+    """Refuse dates and durations, and a text that is not a number, by its row.
 
     scikit-learn's message would quote the text, which is a secret label.
     """
     plain = np.asarray(amounts)
+    if plain.dtype.kind in "mM":
+        raise ValueError("y holds dates or durations; amounts are numbers: give days or seconds")
     column = plain.ndim > 0 and plain.size == len(plain)
     texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
     wrong = [
@@ -367,19 +383,26 @@ def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Num
 
 
 def rehearse(
-    learn: Callable[[FitLabels, NDArray[np.intp]], Any], rows: Any, *, classes: int
+    learn: Callable[[FitLabels, NDArray[np.intp]], Any],
+    rows: Any,
+    *,
+    classes: int,
+    rare: bool,
 ) -> None:
     """Let a model learn from labels drawn at random, so that what can't be fitted costs nothing.
 
     `learn` is called with labels of no meaning and the places of their rows among rows [N, ...]:
-    of some, and of all where these are too few for it.
+    of some, and of all where these are too few for it. It returns predictions of these rows.
+    `rare`: one label alone is not 0, as it may be for all that is known; or they are balanced.
 
     Raises:
-        ValueError: It fails for all rows.
+        ValueError: It fails for all rows, or predicts what is no number.
     """
     some, problem = rehearsed_rows(rows), None
     for places in [some, np.arange(len(rows))][: 1 if len(some) == len(rows) else 2]:
-        labels = np.random.default_rng(0).permutation(np.arange(len(places)) % classes)
+        numbers = np.arange(len(places))
+        labels = numbers == 0 if rare else numbers % classes
+        labels = np.random.default_rng(0).permutation(labels.astype(np.int64))
         near = FitLabels(
             SecretLabels(training=labels, num_classes=classes),
             side=PublicSide(rows="", classes="", num_labels=len(labels)),
@@ -389,7 +412,9 @@ def rehearse(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                learn(near, places)
+                predicted = learn(near, places)
+            if not np.isfinite(predicted).all():
+                raise ValueError("it predicts what is infinite or no number")
             return
         except Exception as error:  # any error of a user's estimator or network
             problem = error

@@ -50,6 +50,8 @@ _TOKENS = (
 )
 #: Checks, decorators and loops around estimators, which compute nothing on labels.
 _MACHINERY = ("sklearn.base", "sklearn.utils")
+#: Methods whose estimator a frame shows, unless it hides it.
+_FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
 #: They pickle what goes to workers.
 _SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
 
@@ -77,7 +79,12 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
     uncounted: dict[str, str] = {}
     for module, frame in _frames(sys._getframe(1)):
         code, wrapper = frame.f_code, _owner(frame)
-        if wrapper is not None and not isinstance(wrapper, type(model)):
+        own = wrapper is model and (
+            code.co_name not in _FITS or module.startswith(("labeldp.", "sklearn."))
+        )
+        if wrapper is None and module != "__main__" and _is_a_fit(code):
+            _refuse(code.co_qualname)
+        if wrapper is not None and not own:
             if type(wrapper) not in _HANDING_ON:
                 _refuse(type(wrapper).__name__)
             if isinstance(wrapper, Pipeline):
@@ -130,10 +137,24 @@ def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
 
 def _owner(frame: FrameType) -> Any:
     """The estimator whose method a frame is; None where it is no estimator's."""
-    code = frame.f_code
-    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    code, first = frame.f_code, None
+    if code.co_argcount:
+        first = frame.f_locals.get(code.co_varnames[0])
+    elif code.co_flags & inspect.CO_VARARGS:  # def fit(*args)
+        first = next(iter(frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount]) or ()), None)
     kind = type(first)
-    return first if hasattr(kind, "fit") and hasattr(kind, code.co_name) else None
+    if not hasattr(kind, "fit"):
+        return None
+    # Lambdas and decorated methods have other names than their attributes.
+    members = (member for each in kind.__mro__ for member in vars(each).values())
+    named = hasattr(kind, code.co_name)
+    return first if named or any(getattr(m, "__code__", None) is code for m in members) else None
+
+
+def _is_a_fit(code: CodeType) -> bool:
+    """Whether code is a class's own method of such a name, and no function's."""
+    inside = code.co_qualname.rpartition(".")[0]
+    return code.co_name in _FITS and bool(inside) and not inside.endswith("<locals>")
 
 
 def _refuse(name: str) -> None:
@@ -165,7 +186,8 @@ def _supervised(step: Any) -> str:
     kind, inner = type(step), ("steps", "transformers", "transformer_list")
     if kind in (Pipeline, ColumnTransformer, FeatureUnion):
         parts = next(getattr(step, name) for name in inner if hasattr(step, name))
-        return next((name for part in parts if (name := _supervised(part[1]))), "")
+        every = [*(part[1] for part in parts), getattr(step, "remainder", None)]
+        return next((name for each in every if (name := _supervised(each))), "")
     public = any(
         getattr(sys.modules.get(name), kind.__name__, None) is kind for name in _BY_FEATURES
     )

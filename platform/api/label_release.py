@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
@@ -123,7 +124,9 @@ class LabelRelease:
 def listed_classes(classes: Any) -> list[Hashable]:
     """Return all stated classes in their order; a whole number K states 0..K-1."""
     numbered = isinstance(classes, int | np.integer) and not isinstance(classes, bool)
-    listed = isinstance(classes, Sequence | set | np.ndarray | pd.Index | pd.Series)
+    listed = isinstance(
+        classes, Sequence | set | np.ndarray | pd.Index | pd.Series | ExtensionArray
+    )
     if not numbered and (not listed or isinstance(classes, str | bytes)):
         raise ValueError(
             f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "

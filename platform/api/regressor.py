@@ -138,11 +138,13 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 delta=self.delta,
                 scaled=some.scaled,
             )
-            fitted = found.fit(estimator, of_mean=of_mean, seed=seed)
-            fitted.predict(some.train_features[:1])
-            return fitted
+            return found.fit(estimator, of_mean=of_mean, seed=seed)
 
-        fitting.rehearse(learn, numbers, classes=LEVELS)
+        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
+            return learn(near, some).predict(numbers[some])
+
+        for rare in [False] if self.estimator is None else [False, True]:
+            fitting.rehearse(rehearse, numbers, classes=LEVELS, rare=rare)
         labels = self._labels(
             account,
             SecretLabels(training=levels, num_classes=LEVELS),
@@ -207,7 +209,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
 
     def _bounds(self) -> tuple[float, float]:
         try:
-            low, high = map(float, self.bounds)  # type: ignore[arg-type]
+            least, largest = map(_validate.plain, self.bounds)  # type: ignore[arg-type]
+            _validate.number(least=least, largest=largest)
+            low, high = float(least), float(largest)
         except (TypeError, ValueError):
             raise ValueError(
                 f"bounds is {self.bounds!r}; state the least and the largest amount, such as "

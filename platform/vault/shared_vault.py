@@ -39,6 +39,7 @@ from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.vault.audits import check_room
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.platform.vault.signing import refuse_changed, sign_folder, signing_key
 from labeldp.platform.vault.vault_store import (
@@ -173,6 +174,8 @@ class SharedVault:
         self._moved = moved
         self.classes, self._labels = classes, None
         if labels is not None:
+            if np.ma.isMaskedArray(labels):
+                raise ValueError("labels is a masked array; give the rows that have a label")
             self._labels = np.asarray(labels)
             if self._labels.ndim != 1 or not len(self._labels):
                 raise ValueError(
@@ -630,6 +633,7 @@ class FitLabels(TrialLabels):
         if audit is not None:  # equal labels differ by it, which is public
             side = replace(side, planted=f"{audit}, seed {seed}")
         self._audit = audit or AuditSettings(canaries=0, coin_canaries=0)
+        check_room(self._audit, num_labels=len(labels.training))  # before a store is made
         self._authority = secrets.token_bytes(32)
         try:
             home = LabelHome(

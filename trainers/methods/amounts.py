@@ -42,6 +42,7 @@ Floats = NDArray[np.float64]
 _ROUNDS, _FOLDS = 2, 2
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
+_LEAST_MEAN = 1e-6
 
 
 def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
@@ -151,7 +152,8 @@ def mean_of_sums(
     """Return the mean amount of those of the rows [N, D] at `places` [n], by released sums [M, 1].
 
     A Gaussian process along the functions of the question, with a constant of its own. Its scale
-    and the amounts' own variance are those under which the sums are likeliest.
+    and the amounts' own variance are those under which the sums are likeliest. Means are above 0,
+    as some losses need them.
     """
     question, length = answer.question, answer.length
     known, noise = np.asarray(answer.sums[:, 0], np.float64) * length, (noise_std * length) ** 2
@@ -171,8 +173,8 @@ def mean_of_sums(
                 best = evidence
                 found[:-1] = scale * prior * (question.mixing.T @ solved)
                 found[-1] = question.totals @ solved / 4
-    predicted: NDArray[np.float64] = np.clip(values @ found[:-1] + found[-1] + 0.5, 0, 1)
-    return predicted
+    mean = values @ found[:-1] + found[-1] + 0.5
+    return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)
 
 
 class AmountTrainer(FittedAtOnce):

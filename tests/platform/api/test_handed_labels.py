@@ -93,13 +93,56 @@ def fitted(model: Any, rows: Any, y: Any) -> Any:
     return model.fit(rows, y)
 
 
+class NamedByNobody(OfAUser):
+    fit: Any = lambda self, X, y: self.model.fit(X, np.searchsorted(np.unique(y), y))
+
+    @property
+    def model(self) -> Any:
+        return clone(self.estimator)
+
+
+class InAStar(OfAUser):
+    def fit(*given: Any) -> Any:
+        self, rows, y = given
+        return clone(self.estimator).fit(rows, np.unique(y, return_inverse=True)[1])
+
+
+class HidesItself(OfAUser):
+    def fit(self, rows: Any, y: Any) -> Any:
+        estimator, self = self.estimator, None  # type: ignore[assignment]
+        return clone(estimator).fit(rows, np.unique(y, return_inverse=True)[1])
+
+
+class OfTheModel(LabelPrivateClassifier):
+    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Any:
+        return super().fit(X, np.unique(y, return_inverse=True)[1])
+
+
+class AroundAModel(OfTheModel):
+    def __init__(self, estimator: Any = None) -> None:
+        super().__init__(estimator=estimator)
+
+    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Any:
+        return self.estimator.fit(X, np.unique(y, return_inverse=True)[1])
+
+
+@pytest.mark.parametrize("kind", [NamedByNobody, InAStar, HidesItself, AroundAModel, OfTheModel])
+def test_a_wrapper_is_seen_however_its_fit_is_written(kind: Any) -> None:
+    vault = SharedVault()
+    given = {"classes": 3, "vault": vault} if kind is OfTheModel else {}
+    inner = LogisticRegression() if given else private(vault=vault)
+    with pytest.raises(ValueError, match=rf"^{kind.__name__}(\.fit)? hands the labels"):
+        kind(estimator=inner, **given).fit(X, Y)
+    assert vault.charges() == []
+
+
 CHANGING: dict[str, Callable[[Any], Any]] = {
     "VotingClassifier": lambda model: VotingClassifier([("a", model)]),
     "BaggingClassifier": partial(BaggingClassifier, bootstrap=False),
     "StackingClassifier": lambda model: StackingClassifier([("a", model)], cv=FOLDS),
     "OneVsRestClassifier": OneVsRestClassifier,
     "OneVsOneClassifier": OneVsOneClassifier,
-    "OutputCodeClassifier": OutputCodeClassifier,
+    "OutputCodeClassifier": partial(OutputCodeClassifier, random_state=0),
     "CalibratedClassifierCV": partial(CalibratedClassifierCV, cv=FOLDS),
     "OfAUser": OfAUser,
 }
@@ -236,6 +279,13 @@ def test_what_may_hand_labels_on_hands_on_each_rows_own(
         (FeatureUnion([("a", StandardScaler()), ("b", SelectKBest(k=1))]), "SelectKBest"),
         (make_column_transformer((make_pipeline(TargetEncoder()), [0])), "TargetEncoder"),
         (RFE(LogisticRegression()), "RFE"),
+        (make_column_transformer(("passthrough", [0]), remainder=SelectKBest(k=1)), "SelectKBest"),
+        (
+            FeatureUnion(
+                [("a", make_column_transformer(("drop", [0]), remainder=TargetEncoder()))]
+            ),
+            "TargetEncoder",
+        ),
     ],
 )
 def test_a_step_that_may_learn_from_labels_is_refused(step: Any, name: str) -> None:

@@ -11,14 +11,16 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.feature_selection import SelectKBest, f_classif
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
+from sklearn.preprocessing import PowerTransformer
+from sklearn.svm import SVC, NuSVC
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
 from labeldp.trainers.methods.any_model import drawn
@@ -189,3 +191,114 @@ def test_a_saved_model_predicts_classes_of_their_own_type(
     facts.pop("class_type", None)  # as earlier versions wrote it
     file.write_text(json.dumps(facts))
     assert load_model(tmp_path).predict(X).dtype.kind == "U"
+
+
+class Infinite(LinearRegression):  # type: ignore[misc]
+    def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        return np.full(len(rows), np.inf)
+
+
+@pytest.mark.parametrize("method", ["moment_labels", "subset"])
+def test_what_cannot_learn_from_rare_classes_is_refused_before_a_charge(method: str) -> None:
+    vault = SharedVault()
+    model = LabelPrivateClassifier(
+        method, epsilon=14.0, classes=2, estimator=NuSVC(probability=True), vault=vault
+    )
+    with pytest.raises(ValueError, match="the model can't learn from X"):
+        model.fit(X, (np.arange(240) == 3).astype(int))
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Infinite(),
+        TransformedTargetRegressor(LinearRegression(), transformer=PowerTransformer("box-cox")),
+    ],
+)
+def test_what_cannot_learn_equal_amounts_is_refused_before_a_charge(estimator: Any) -> None:
+    vault = SharedVault()
+    model = LabelPrivateRegressor(epsilon=3.0, bounds=(0, 9), estimator=estimator, vault=vault)
+    with pytest.raises(ValueError, match="the model can't learn from X"):
+        model.fit(X, np.zeros(240))
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        HistGradientBoostingRegressor(loss="gamma", max_iter=5),
+        TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp),
+    ],
+)
+def test_amounts_at_the_lower_bound_are_learned_by_what_takes_positive_ones(
+    estimator: Any,
+) -> None:
+    model = LabelPrivateRegressor(
+        epsilon=3.0, bounds=(0, 9), method="sums", estimator=estimator, vault=SharedVault()
+    )
+    assert np.isfinite(model.fit(X, np.zeros(240)).predict(X)).all()
+
+
+RECORDS = np.array([("SECRET",)] * 240, dtype=[("amount", "U20")])
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "says"),
+    [
+        (X, RECORDS, "^y holds records"),
+        (X, np.ma.array(Y, mask=Y > 1), "^y is a masked array"),
+        (np.ma.array(X, mask=X > 1), Y, "^X is a masked array"),
+        (pd.DataFrame(X[:, :3], columns=["a", "b", "a"]), Y, "two columns of one name: a, b, a"),
+        (pd.DataFrame(X[:, :2], columns=[0, 0]), Y, "two columns of one name"),
+        (pd.DataFrame(index=range(240)), Y, "^X has no columns"),
+        ({}, Y, "^X has no columns"),
+        (type("LazyFrame", (), {"collect": None})(), Y, r"^X is a LazyFrame.* X\.collect"),
+    ],
+)
+def test_rows_and_labels_of_other_kinds_are_named(rows: Any, labels: Any, says: str) -> None:
+    for model in (
+        LabelPrivateClassifier("subset", classes=3, estimator=GaussianNB()),
+        LabelPrivateRegressor(bounds=(0, 2)),
+    ):
+        vault = SharedVault()
+        with pytest.raises(ValueError, match=says):
+            model.set_params(vault=vault).fit(rows, labels)
+        assert not vault.charges()
+
+
+def test_dates_texts_and_durations_are_no_numbers() -> None:
+    for amounts in (pd.date_range("1987", periods=240), pd.to_timedelta(np.arange(240))):
+        with pytest.raises(ValueError, match=r"^y holds dates or durations"):
+            LabelPrivateRegressor(bounds=(0, 1)).fit(X, amounts)
+    with pytest.raises(ValueError, match=r"^bounds is \('0', '9'\)"):
+        LabelPrivateRegressor(bounds=("0", "9")).fit(X, X[:, 0])  # type: ignore[arg-type]
+    for name in ("epsilon", "delta"):
+        model = LabelPrivateClassifier(classes=3).set_params(**{name: np.timedelta64(1, "D")})
+        with pytest.raises(ValueError, match=rf"^{name} is np\.timedelta64.* must be a number"):
+            model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"^labels is a masked array"):
+        SharedVault(labels=np.ma.array(Y, mask=Y > 1))
+
+
+def test_tensors_are_rows() -> None:
+    torch = pytest.importorskip("torch")
+    model = LabelPrivateClassifier("subset", epsilon=20.0, classes=3, estimator=GaussianNB())
+    model.set_params(vault=SharedVault()).fit(torch.tensor(X), Y)
+    assert np.array_equal(model.predict(torch.tensor(X)), model.predict(X))
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", "Int64"])
+def test_classes_are_arrays_of_pandas(dtype: Any) -> None:
+    classes = pd.array([0, 1] if dtype == "Int64" else ["a", "b"], dtype=dtype)
+    labels = np.array(classes.tolist())[(Y > 0).astype(int)]
+    model = LabelPrivateClassifier("subset", classes=classes, estimator=GaussianNB())
+    assert model.set_params(vault=SharedVault()).fit(X, labels).classes_.tolist() == list(classes)
+
+
+def test_a_refused_fit_leaves_nothing_in_its_vault(tmp_path: Path) -> None:
+    vault = SharedVault(tmp_path / "vault")
+    model = LabelPrivateClassifier("subset", classes=3, canaries=1000, vault=vault)
+    with pytest.raises(ValueError, match="but there are 240 training examples"):
+        model.set_params(estimator=GaussianNB()).fit(X, Y)
+    assert [file.name for file in (tmp_path / "vault").rglob("*")] == ["fits"]
