@@ -81,12 +81,12 @@ def test_a_file_runs_no_module_that_is_not_allowed_by_name(
     assert not Path("ran").exists()
     # Now it is imported, and found to have no network.
     Path("seed.yaml").write_text("seed: 1\n")
-    for command in (
+    for asked in (
         ("plan", "--config", "x.yaml", "--allow-code", "evil_net"),
         ("plan", "line.yaml", "--allow-code", "evil_net"),
         ("plan", "--config", "seed.yaml", "trainer.model=evil_net:Net"),
     ):
-        assert "has no subclass" in "".join(run(*command)[1:])
+        assert "has no subclass" in "".join(run(*asked)[1:])
     assert Path("ran").exists()
     with pytest.raises(SystemExit, match="2"):  # it has begun
         run("sweep", "line.yaml", "--allow-code=evil_net")

@@ -330,9 +330,11 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
     file, other = tmp_path / "wide.csv", tmp_path / "wide.parquet"
     file.write_text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
     pq.write_table(pa.table({name: [1] for name in names}), other)
-    for read in (lambda: csv_table(file), lambda: parquet_table(other)):
-        with pytest.raises(DataFileError, match=r"has 20,001 columns, and a table may have 20,000"):
-            read()
+    why = "has 20,001 columns, and a table may have 20,000"
+    with pytest.raises(DataFileError, match=why):
+        csv_table(file)
+    with pytest.raises(DataFileError, match=why):
+        parquet_table(other)
 
 
 def test_a_column_of_more_text_than_arrow_has_places_for_is_refused(
