@@ -58,6 +58,7 @@ class Request:
         clusters: Numbers of the groups whose labels are counted [N]; None without counts.
         prior: Of each label in whole shares of `PRIOR_STEPS` [N, K]; None for a flat one.
         digest: Of the whole request.
+        columns: Names of the features that sums are of, in order; empty without sums.
     """
 
     folder: Path
@@ -70,6 +71,7 @@ class Request:
     clusters: NDArray[np.uint32] | None
     prior: NDArray[np.uint16] | None
     digest: str
+    columns: tuple[str, ...] = ()
 
     def public(
         self, groups: Groups | None = None
@@ -121,7 +123,8 @@ class PartyRelease(LabelRelease):
     """A release with the ids that it speaks of [N], and the question that it answers.
 
     `shares` [N] shortened the rows of the question, where persons have several. `mark` names its
-    vault and line there (`SharedVault.mark`).
+    vault and line there (`SharedVault.mark`). `columns` are those of its request, and `row_marks`
+    [M] tell whether rows are those of its sums; releases of earlier versions have neither.
     """
 
     ids: NDArray[np.str_]
@@ -131,6 +134,8 @@ class PartyRelease(LabelRelease):
     length: float
     shares: NDArray[np.float32] | None = None
     mark: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    row_marks: NDArray[np.float32] | None = None
 
     @property
     def of_sums(self) -> bool:
@@ -209,6 +214,7 @@ def read_request(folder: str | Path) -> Request:
             clusters=clusters,
             prior=prior,
             digest=facts["digest"],
+            columns=tuple(map(str, facts.get("columns", ()))),
         )
 
 
@@ -333,6 +339,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             expected = int(clusters.max()) + 1
         if (shares := arrays.get("shares")) is not None:
             _expect(place, shares, np.float32, (len(ids),))
+        if (row_marks := arrays.get("row_marks")) is not None:
+            _expect(place, row_marks, np.float32, (expected,))
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
         wide = values.ndim == 2 and values.shape[1] == len(classes)
@@ -361,6 +369,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             length=float(facts["length"]),
             shares=shares,
             mark=facts.get("ledger", {}),
+            columns=tuple(map(str, facts.get("columns", ()))),
+            row_marks=row_marks,
         )
 
 

@@ -169,6 +169,7 @@ def run(
     results: str | os.PathLike[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     quiet: bool = False,
+    allow_code: str | None = None,
     **options: Any,
 ) -> Result:
     """Run a trial or a sweep, as the command line does, and return its result.
@@ -180,6 +181,7 @@ def run(
         results: The results folder; `results/NAME` if not given.
         overrides: Further dotted keys -> values; a list makes an axis.
         quiet: Print nothing on standard error.
+        allow_code: The one module of the user's that a sweep in YAML may name: it is imported.
         **options: Further options of `SweepOptions`: `smoke`, `address`, `max_epsilon_total`, ...
 
     Raises:
@@ -188,7 +190,7 @@ def run(
     """
     from labeldp.platform.sweep import driver  # it loads Ray, which `load` and `plan` do without
 
-    sweep = sweep_of(what)
+    sweep = sweep_of(what, allow_code=allow_code)
     if sweep.blocks:
         raise ValueError(
             f"{sweep.name} is a study of {1 + sweep.blocks} sweeps, which has no single result; "
@@ -200,9 +202,9 @@ def run(
     return Result(folder=chosen.results.expanduser().absolute())
 
 
-def plan(what: Runnable, **options: Any) -> PlanResult:
+def plan(what: Runnable, *, allow_code: str | None = None, **options: Any) -> PlanResult:
     """Return the trials and cost of what `run` would do with these options; starts nothing."""
-    sweep = sweep_of(what)
+    sweep = sweep_of(what, allow_code=allow_code)
     return plan_of(sweep, _options(sweep, **options))
 
 
@@ -213,7 +215,7 @@ def _options(
     return SweepOptions(results=folder, overrides=overrides or {}, **options)
 
 
-def sweep_of(what: Runnable) -> Sweep:
+def sweep_of(what: Runnable, *, allow_code: str | None = None) -> Sweep:
     """Return a runnable thing as a sweep; a trial alone is a sweep of one trial."""
     if isinstance(what, Sweep):
         return what
@@ -222,7 +224,7 @@ def sweep_of(what: Runnable) -> Sweep:
     if isinstance(what, TrialConfig):
         return Sweep(name=re.sub(r"[^\w.-]", "_", f"{what.method}_{what.data.name}"), base=what)
     if isinstance(what, str | os.PathLike):
-        return load_sweep(os.fspath(what))
+        return load_sweep(os.fspath(what), allow_code=allow_code)
     raise ValueError(
         f"{type(what).__name__} can't be run; give a TrialConfig, keys and values of one, a Sweep, "
         "or the path of a sweep file"

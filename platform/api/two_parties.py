@@ -113,6 +113,7 @@ def write_request(
     ids = checked_ids(features, id_column, what="the features")
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
     rows = prepared(features, id_column).scaled
+    facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages":
@@ -139,9 +140,9 @@ def write_request(
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
         arrays |= {"weights": packed(weights), **question.arrays()}
+        facts["columns"] = [str(name) for name in features.columns if name != id_column]
     if method == "clusters":
         arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
-    facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
     folder = new_folder(to)
     write_folder(folder, REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
     return read_request(folder)
@@ -488,6 +489,9 @@ def _draw(
         arrays = {"values": compact(release.values)}
         if part.question is not None:
             arrays |= part.question.arrays()
+            assert part.weights is not None
+            arrays["row_marks"] = part.question.marks(part.weights)
+            facts["columns"] = list(part.columns)
         if part.clusters is not None:
             arrays["clusters"] = part.clusters
         if shares is not None:
@@ -640,6 +644,8 @@ def evidence_of(
     if not release.of_sums:
         return part, release.log_likelihood
     some = some_of(len(part), parts=parts, seed=seed)
+    if release.columns:
+        part = _columns_of(release, part)
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column).scaled
     question = release.question
@@ -648,7 +654,20 @@ def evidence_of(
             f"the features give {own.shape[1]} columns of numbers, and the request was made of "
             f"{question.scales.shape[1]}; give the table that the request was made of"
         )
+    if question is not None and release.row_marks is not None:
+        question.refuse_other_rows(own, release.row_marks)
     return part.iloc[some], release.soft_labels_of(own, some)
+
+
+def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its columns in the order of a request, or refuse other columns."""
+    known = {str(name): name for name in table.columns if name != release.id_column}
+    if other := sorted(known.keys() ^ {*release.columns}):
+        raise ValueError(
+            f"the features and those of the request differ in column {other[0]!r} (one of "
+            f"{len(other)}); give the columns that the request was made of"
+        )
+    return table[[release.id_column, *(known[name] for name in release.columns)]]
 
 
 def fit_evidence(

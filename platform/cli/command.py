@@ -18,6 +18,7 @@ from rich.text import Text
 
 from labeldp import install_hint
 from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.mechanisms.ledger import shown as rounded_up
 from labeldp.platform.records.results import dumps
 from labeldp.platform.settings.sweep import CannotFit, Unfinished
 from labeldp.trainers.data.files import umask_of, visible
@@ -105,15 +106,19 @@ def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
             lines += [plain_text(inner, indent + "  ")] if inner else []
         elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
             lines.append(f"{indent}{name}:")
-            items = (", ".join(f"{k} {_short(v)}" for k, v in item.items()) for item in inner)
+            items = (", ".join(f"{k} {_short(k, v)}" for k, v in item.items()) for item in inner)
             lines += [f"{indent}  - {item}" for item in items]
         else:
-            lines.append(f"{indent}{name}: {_short(inner)}")
+            lines.append(f"{indent}{name}: {_short(name, inner)}")
     return "\n".join(lines)
 
 
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _short(name: str, value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    # Audits bound epsilon from below.
+    above = "epsilon" in name and "low" not in name and "tight" not in name
+    return rounded_up(value, 6) if above else f"{value:.6g}"
 
 
 def perform(

@@ -49,7 +49,9 @@ _CHOOSE_BY = choice(
     metavar="METRIC",
 )
 _ALLOW_CODE = option(
-    "--allow-code", "module of a model's own network, which is imported and run", "MODULE"
+    "--allow-code",
+    "module of your own network that a file may name: it is imported and run",
+    "MODULE",
 )
 _CLASSES = whole("--classes", "number of classes", default=10)
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
@@ -94,6 +96,7 @@ _PRESET = option("--preset", "run another version, such as home: full data on tw
 #: Options that decide which trials a sweep has, and what they may cost.
 PLAN_OPTIONS = (
     CONFIG,
+    _ALLOW_CODE,
     _SMOKE,
     _PRESET,
     repeated("--only", "run only methods whose names begin with NAME; can be repeated", "NAME"),
@@ -285,6 +288,7 @@ VERBS = (
         option("--match", "only keys whose name or meaning contains this text"),
         option("--line", "line of the sweep, by the beginning of its name", "NAME"),
         CONFIG,
+        _ALLOW_CODE,
         _SMOKE,
         _PRESET,
         _OVERRIDES,

@@ -130,7 +130,10 @@ def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
         file = sweep_file(name)
         if file.suffix in YAML:
             again = f"labeldp sweep {shlex.quote(name)}"
-            sys.exit(run(load_sweep(name), [*arguments], command=again))
+            reader = command_of(Sweep(name="sweep", base=TrialConfig()))
+            given = reader.make_context(again, [*arguments], resilient_parsing=True).params
+            loaded = load_sweep(name, allow_code=given["allow_code"])
+            sys.exit(run(loaded, [*arguments], command=again))
         sys.argv = [os.fspath(file), *arguments]
         runpy.run_path(os.fspath(file), run_name="__main__")
     found = {file.stem: _first_line(file) for file in sorted(SWEEPS.glob("*.py"))}
@@ -163,7 +166,7 @@ def asked(name: str | None, given: Mapping[str, Any]) -> tuple[Sweep, dict[str, 
     if name is not None and "=" in name and not Path(name).exists():
         name, given["overrides"] = None, (name, *given["overrides"])
     if name is not None:
-        return load_sweep(name), given
+        return load_sweep(name, allow_code=given["allow_code"]), given
     if not given["config"]:
         raise ConfigurationError(
             "no sweep is named; `labeldp sweep` lists those that come with labeldp, and --config "
@@ -180,7 +183,8 @@ def asked(name: str | None, given: Mapping[str, Any]) -> tuple[Sweep, dict[str, 
 
 def settings_of(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return settings of `--config` files and over them the command line's; and their places."""
-    return merged(given["config"], parse_overrides(list(given["overrides"])))
+    typed = parse_overrides(list(given["overrides"]))
+    return merged(given["config"], typed, allow_code=given["allow_code"])
 
 
 def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
@@ -303,7 +307,7 @@ def words(plan: PlanResult) -> Sequence[Table | str]:
     rows = plan.configurations
     last = [key for key in ("trials", "epsilon", "releases") if rows and key in rows[0]]
     keys = [*dict.fromkeys(key for row in rows for key in row if key not in last), *last]
-    cells = [(str(n), *(_cell(row.get(key)) for key in keys)) for n, row in enumerate(rows, 1)]
+    cells = [(str(n), *(_cell(key, row.get(key)) for key in keys)) for n, row in enumerate(rows, 1)]
     bad = {} if plan.fits else {len(facts) - 1: "bold red"}
     return [
         *table(("#", *keys), cells, title="trials"),
@@ -313,7 +317,9 @@ def words(plan: PlanResult) -> Sequence[Table | str]:
     ]
 
 
-def _cell(value: object) -> str:
+def _cell(key: str, value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return shown(value) if "epsilon" in key else f"{value:.3g}"
+    return str(value)

@@ -3,14 +3,15 @@
 OmegaConf merges settings, resolves references between them, and writes them. A value means what it
 means on the command line (`overrides`): 1e-3 is a number, 007 and 1:30 are texts, no is false.
 
-Nothing in a file is run. `${trainer.epochs}` refers to another key and `${oc.env:NAME}` to a
+Nothing in a file is run, and a module that it names is refused unless `--allow-code` names it too.
+`${trainer.epochs}` refers to another key and `${oc.env:NAME}` to a
 variable of the environment; other resolvers of OmegaConf are refused. A text of section `data`
 keeps its `${oc.env:NAME}` until files are read (`DataSettings.looked_up`), so that no hash and no
 record depends on the value. Any other key takes numbers from the environment, and no texts.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
@@ -43,6 +44,7 @@ from labeldp.platform.settings.sweep import (
 from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep, value_of
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import read_bytes
+from labeldp.trainers.settings.own_models import is_address
 
 #: Values in a file at most: aliases of aliases would fill the memory.
 MOST_VALUES = 10_000
@@ -66,10 +68,11 @@ for _section_kind in _SECTIONS:
 
 
 def merged(
-    files: Sequence[str], overrides: Mapping[str, Any]
+    files: Sequence[str], overrides: Mapping[str, Any], *, allow_code: str | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Merge files of settings, and over them those of the command line.
 
+    `allow_code` is the one module of the user's that files may name; the command line may any.
     Returns dotted key -> value, without references, and dotted key -> where it is set.
     """
     given, places = dict[str, Any](), dict[str, str]()
@@ -83,7 +86,9 @@ def merged(
         if not isinstance(value, Axis):
             given[key] = each_text(value, lambda text, _: text.replace("${", f"{_LITERAL}{{"))
     with naming(places):
-        values = _settings(_resolved(given, places)) if files else {}
+        resolved = _resolved(given, places) if files else {}
+        _refuse_code(resolved, allow_code=allow_code, typed=overrides)
+        values = _settings(resolved)
     for key in _LISTS & values.keys():
         value = values[key]
         if isinstance(value, list) and not any(isinstance(each, list) for each in value):
@@ -174,6 +179,27 @@ def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str,
     return {str(name): value for name, value in found.items()}
 
 
+def _refuse_code(
+    values: Mapping[str, Any], *, allow_code: str | None, typed: Collection[str] = ()
+) -> None:
+    """Refuse a setting of a file that names a module, whose code a trial would run.
+
+    Settings of `data` name files, and `typed` keys are the user's own words.
+    """
+
+    def check(text: str, path: str) -> None:
+        key, module = path.partition("[")[0], text.partition(":")[0]
+        if is_address(text) and module != allow_code and not {path, key} & {*typed}:
+            if not re.search(r"(^|\.)data\.\w+$", path):
+                raise ConfigurationError(
+                    f"{path} is {text}, and a trial would run the code of module {module!r}; if "
+                    f"you trust the file and the module, allow it by name: --allow-code {module}, "
+                    f"or allow_code={module!r} in Python"
+                )
+
+    each_text(values, check)
+
+
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return dotted key -> value as `parse_overrides` does: lists and axes are axes."""
     found: dict[str, Any] = {}
@@ -218,14 +244,17 @@ def naming(places: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def sweep_of(file: str) -> Sweep:
+def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
     """Return the sweep that a YAML file describes: the fields of `Sweep`, with `lines`.
 
+    `allow_code` is the one module of the user's that it may name.
     `base` is settings, or the name of a sweep that comes with labeldp; `changes` are made to it.
     """
     tree, places = read(file)
     with naming(places):
-        content = _section(_resolved(tree, places))
+        resolved = _resolved(tree, places)
+        _refuse_code(resolved, allow_code=allow_code)
+        content = _section(resolved)
         base, changes = content.pop("base", {}), content.pop("changes", {})
         if not isinstance(content.get("name"), str):
             raise ConfigurationError(

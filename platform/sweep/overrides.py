@@ -96,13 +96,16 @@ def sweep_file(name: str) -> Path:
     return SWEEPS / f"{name}.py"
 
 
-def load_sweep(path: str) -> Sweep:
-    """Return the `SWEEP` of a sweep file, or the sweep in a YAML file, by its path or name."""
+def load_sweep(path: str, *, allow_code: str | None = None) -> Sweep:
+    """Return the `SWEEP` of a sweep file, or the sweep in a YAML file, by its path or name.
+
+    `allow_code` is the one module of the user's that a YAML file may name.
+    """
     file = sweep_file(path)
     if file.suffix in YAML:
         from labeldp.platform.sweep.config_files import sweep_of  # OmegaConf takes a quarter second
 
-        return sweep_of(path)
+        return sweep_of(path, allow_code=allow_code)
     try:
         if file.suffix != ".py":
             raise ValueError("its name does not end in .py or .yaml")

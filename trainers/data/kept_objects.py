@@ -8,7 +8,7 @@ makes the types named for it and those that skops trusts it with, and all of it 
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 from zipfile import BadZipFile, ZipFile
 
@@ -121,8 +121,8 @@ def packed(value: Any) -> NDArray[np.uint8]:
         data = skops.io.dumps(value)
     except TypeError as error:
         raise ValueError(f"{type(value).__name__} can't be saved in a model: {error}") from error
-    _trusted(data)
-    return np.frombuffer(data, dtype=np.uint8)
+    unpacked(array := np.frombuffer(data, dtype=np.uint8))
+    return array
 
 
 def unpacked(array: NDArray[np.uint8]) -> Any:
@@ -135,7 +135,9 @@ def unpacked(array: NDArray[np.uint8]) -> Any:
 
     data = np.asarray(array, dtype=np.uint8).tobytes()
     try:
-        return skops.io.loads(data, trusted=_trusted(data))
+        found = skops.io.loads(data, trusted=_trusted(data))
+        _check_indices(found)
+        return found
     except _DAMAGED as error:
         raise ValueError(f"{_WHAT} is damaged ({first_line(error)})") from error
 
@@ -169,6 +171,82 @@ def _trusted(data: bytes) -> list[str]:
         if _name(node) in asked - _LOADERS[node["__loader__"]]:
             raise _foreign(node)
     return sorted(asked)
+
+
+def _check_indices(value: Any) -> None:
+    """Refuse trees whose indices compiled code would follow out of an array, or in a circle.
+
+    Trees of nearest neighbors are built anew from their rows, and those without rows are refused.
+    """
+    from sklearn.ensemble._base import BaseEnsemble
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+    from sklearn.neighbors import BallTree, KDTree
+    from sklearn.neighbors._base import NeighborsBase
+    from sklearn.tree._tree import Tree
+
+    left, seen, built = [value], dict[int, Any](), list[Any]()
+    while left:
+        each = left.pop()
+        if id(each) in seen or isinstance(each, type):
+            continue
+        seen[id(each)] = each
+        held = getattr(each, "__dict__", {})
+        tree, search = held.get("tree_"), held.get("_tree")
+        if isinstance(tree, Tree):
+            _fits(1 <= tree.node_count <= tree.capacity and tree.n_features == each.n_features_in_)
+            nodes, names = tree.__getstate__()["nodes"], ("left_child", "right_child", "feature")
+            inner = nodes["left_child"] != -1
+            _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
+        if isinstance(each, BaseEnsemble) and "estimators_" in held:
+            # Some ask their trees without a check of the width.
+            parts = held["estimators_"]
+            parts = parts.ravel() if isinstance(parts, np.ndarray) else parts
+            whole = [range(each.n_features_in_)] * len(parts)
+            for part, columns in zip(parts, held.get("estimators_features_", whole), strict=True):
+                _fits("tree_" not in vars(part) or part.n_features_in_ == len(columns))
+        if isinstance(each, BaseHistGradientBoosting):
+            for predictor in (one for group in held.get("_predictors", ()) for one in group):
+                nodes, names = predictor.nodes, ("left", "right", "feature_idx")
+                inner = nodes["is_leaf"] == 0
+                _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
+                chosen = nodes[inner & (nodes["is_categorical"] != 0)]
+                sets = predictor.raw_left_cat_bitsets.shape
+                _fits(sets[1] == 8 and (chosen["bitset_idx"] < sets[0]).all())
+                if len(chosen):
+                    _fits(each._bin_mapper.is_categorical_[chosen["feature_idx"]].all())
+        if isinstance(each, NeighborsBase) and isinstance(search, KDTree | BallTree):
+            _fits(len(held.get("_y", each._fit_X)) == len(each._fit_X))
+            metric, more = each.effective_metric_, each.effective_metric_params_
+            each._tree = type(search)(each._fit_X, each.leaf_size, metric=metric, **more)
+            built.append(each._tree)
+        elif isinstance(each, KDTree | BallTree) and not any(each is one for one in built):
+            raise ValueError(
+                f"{type(each).__name__} outside of nearest neighbors can't be saved in a model or "
+                "read from one, since its indices can't be checked; use another estimator"
+            )
+        if isinstance(each, np.ndarray):
+            left += each.ravel().tolist() if each.dtype == object else []
+        elif isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple | set):
+            left += each
+        left += held.values()
+
+
+def _check_nodes(nodes: NDArray[Any], columns: int, *, inner: Any, names: Sequence[str]) -> None:
+    """Refuse nodes [N] but those whose children come after them, as trees are grown.
+
+    `inner` [N] are no leaves; `names` are those of both children and of the feature.
+    """
+    after = np.flatnonzero(inner)
+    left, right, feature = (nodes[name][after] for name in names)
+    _fits(len(nodes) > 0 and ((feature >= 0) & (feature < columns)).all())
+    _fits(((after < left) & (after < right) & (np.maximum(left, right) < len(nodes))).all())
+
+
+def _fits(holds: "bool | np.bool") -> None:
+    if not holds:
+        raise ValueError(f"{_WHAT} has indices that are out of range; get the model again")
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:

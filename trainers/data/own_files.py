@@ -49,7 +49,7 @@ from labeldp.trainers.data.files import (
     first_line,
     open_regular,
 )
-from labeldp.trainers.data.tables import csv_table, refuse_twice
+from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
 from labeldp.trainers.data.written import example
 
 #: Distinguishes a user's file from the name of a data set.
@@ -325,6 +325,10 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
         return _texts(opened.read(kept, use_threads=False), file)
 
 
+#: Arrow's places in a text are of 32 bits.
+_MOST_TEXT = 2**31 - 1
+
+
 def parquet_count(file: Path) -> int:
     """Return the number of rows of a Parquet file."""
     with _opened_parquet(file) as opened:
@@ -360,6 +364,7 @@ def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iter
     try:
         with open_regular(file, most_bytes=most_bytes) as opened:
             stated = parquet.ParquetFile(opened, **_ALONE).schema
+            check_width(file, len(stated))
             columns = (stated.column(place) for place in range(len(stated)))
             # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
             texts = [
@@ -386,7 +391,12 @@ def _texts(table: Any, file: Path) -> Any:
         if not types.is_primitive(held.type.value_type):
             for chunk in column.chunks:
                 lengths = compute.binary_length(chunk.dictionary).take(chunk.indices)
-                size += compute.sum(lengths).as_py() or 0
+                size += (own := compute.sum(lengths).as_py() or 0)
+                if own > _MOST_TEXT:
+                    raise DataFileError(
+                        f"{file}, column {held.name!r}, holds {own:,} bytes of text when unpacked, "
+                        f"and a column may hold {_MOST_TEXT:,}; shorten its texts, or leave it out"
+                    )
             check_unpacked(f"{file}, column {held.name!r},", size)
         table = table.set_column(place, held.name, column.cast(held.type.value_type))
     return table

@@ -16,11 +16,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from labeldp.trainers.data.files import DataFileError, check_archive, first_line, open_regular
+from labeldp.trainers.data.files import (
+    DataFileError,
+    FileRefused,
+    check_archive,
+    check_unpacked,
+    first_line,
+    open_regular,
+)
 from labeldp.trainers.data.written import MISSING, MISSING_WORDS, forms_in, number_in
 
 #: Types are found within a block; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30
+MOST_COLUMNS = 20_000
+#: Bytes of a workbook's cell in memory: its place in a row, and its text.
+_PER_CELL = 16
 #: Arrow's messages that quote nothing of the file.
 _WRONG_WIDTH = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 _REASONS = ("Empty CSV file", "straddling object")
@@ -45,6 +55,7 @@ def csv_table(
     content = _utf8(content, encoding, file)
     header = content.partition(b"\n")[0]
     delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
+    check_width(file, header.count(delimiter.encode()) + 1)
     try:
         table = csv.read_csv(
             io.BytesIO(content),
@@ -79,6 +90,15 @@ def csv_table(
                     pass
             table = table.set_column(place, name, column)
     return table
+
+
+def check_width(file: Path, columns: int) -> None:
+    """Refuse a table of too many columns, each of which is read and checked by itself."""
+    if columns > MOST_COLUMNS:
+        raise DataFileError(
+            f"{file} has {columns:,} columns, and a table may have {MOST_COLUMNS:,}; keep fewer, "
+            "or save the numbers as an .npy"
+        )
 
 
 def refuse_twice(names: Sequence[str], file: Path, *, shown: bool = True) -> None:
@@ -148,10 +168,18 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
         with zipfile.ZipFile(opened) as archive:
             check_archive(file, archive)
         sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
-        rows = [row for row in sheet.iter_rows(values_only=True) if set(row) - {None}]
+        sheet.reset_dimensions()  # those that it states may be of an earlier version
+        rows, width = list[Sequence[Any]](), 0
+        for row in sheet.iter_rows(values_only=True):
+            if set(row) - {None}:
+                rows.append(row)
+                check_width(file, width := max(width, len(row)))
+                check_unpacked(file, len(rows) * width * _PER_CELL)
+    except FileRefused:
+        raise
     except Exception as error:  # openpyxl raises many kinds on damaged files
         raise DataFileError(f"{file} can't be read as .xlsx ({first_line(error)})") from error
-    text, width = io.StringIO(), max(map(len, rows), default=0)
+    text = io.StringIO()
     for row in rows:
         cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
         writer(text).writerow([*cells, *[""] * (width - len(cells))])

@@ -62,6 +62,8 @@ _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with the requested weights.
 _LARGEST = 7
+#: Share by which marks of the same rows may differ; those of other rows differ by about 1.
+_ROUNDED = 0.01
 
 
 def worthwhile(*, rows: int, noise_std: float) -> int:
@@ -304,6 +306,27 @@ class SumQuestion(SmoothFunctions):
         """Values of the functions at rows [N, M], and the weights requested for them."""
         values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
+
+    def marks(self, weights: NDArray[np.floating]) -> Floats:
+        """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
+        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
+        found = np.zeros(weights.shape[1])
+        for some in _blocks(len(weights)):
+            found += signs[some] @ weights[some].astype(np.float32)
+        return (found * self.units).astype(np.float32)
+
+    def refuse_other_rows(self, rows: NDArray[np.floating], marks: Floats) -> None:
+        """Refuse rows [N, D] that the question was not made of; `marks` [M] are of its weights."""
+        whole = np.empty((len(rows), len(self.units)), np.float32)
+        for some in _blocks(len(rows)):
+            whole[some] = _whole(self(rows[some]), self.units, self.longest)
+        # Weights are rounded otherwise on other processors, a few of them.
+        if np.linalg.norm(self.marks(whole) - marks) > _ROUNDED * np.linalg.norm(marks):
+            raise ValueError(
+                "the features have the ids and columns of the request, but other values: its sums "
+                "are of other rows, and a model of them would be useless; give the table that the "
+                "request was made of"
+            )
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""

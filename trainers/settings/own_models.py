@@ -41,7 +41,7 @@ class OwnModel(str):
 
     def __new__(cls, address: str) -> "OwnModel":
         """Check the form."""
-        if not _ADDRESS.fullmatch(address):
+        if not is_address(address):
             raise ValueError(f"model is {address!r}; a network of your own is named module:Name")
         return super().__new__(cls, address)
 
@@ -105,6 +105,11 @@ class OwnModel(str):
         with contextlib.suppress(OSError):
             source = Path(spec.origin).read_text() if spec and spec.origin else None
         return _arrived, (str(self), source)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text names code, `module:Name`, which is imported where it is used."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:

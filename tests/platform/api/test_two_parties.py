@@ -91,6 +91,27 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
         learner.fit_release(features, tmp_path / "release", tmp_path / "again")
 
 
+def test_sums_are_of_the_table_that_they_were_requested_of(tmp_path: Path) -> None:
+    features, labels = both_tables(600)
+    asked = {**ASKED, "method": "moments", "epsilon": 3.0}
+    request = write_request(features, tmp_path / "request", **asked)
+    vault = SharedVault(tmp_path / "vault")
+    answer(labels, request, tmp_path / "release", **COLUMNS, epsilon=3.0, vault=vault)
+    releases = [read_release(tmp_path / "release")]
+    model = two_parties.fit_release(features, releases)
+    turned = two_parties.fit_release(features[features.columns[::-1]], releases)
+    np.testing.assert_array_equal(turned.predict_proba(features), model.predict_proba(features))
+    mixed = features.assign(id=features["id"].sample(frac=1, random_state=2).to_numpy())
+    for other, why in (
+        (mixed, "its sums are of other rows"),
+        (features.assign(a=features["b"], b=features["a"]), "its sums are of other rows"),
+        (features.rename(columns={"a": "z"}), "differ in column 'a' .one of 2"),
+        (features.assign(d=1.0), "differ in column 'd'"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            two_parties.fit_release(other, releases)
+
+
 def test_stages_ask_each_label_once_and_the_second_round_has_a_prior(tmp_path: Path) -> None:
     features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": "stages", "classes": ["no", "yes"]}

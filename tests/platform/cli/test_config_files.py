@@ -54,6 +54,44 @@ def test_bad_files_are_refused_by_line(command: tuple[str, str]) -> None:
     assert told.startswith("error: line 'ALIBI': unknown key")
 
 
+def test_a_file_runs_no_module_that_is_not_allowed_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("evil_net.py").write_text("open('ran', 'w').close()\n")
+    settings = {
+        "x.yaml": "trainer:\n  model: evil_net:Net\n",
+        "y.yaml": "trainer: {model: {choice: [mlp, 'evil_net:Net']}}\n",
+        "z.yaml": "data: {label_column: 'evil_net:Net'}\ntrainer.model: ${data.label_column}\n",
+    }
+    for name, text in settings.items():
+        Path(name).write_text(text)
+        for command in (("plan",), ("plan", "quickstart"), ("config", "quickstart")):
+            assert "--allow-code evil_net" in refusal(*command, "--config", name)
+            assert "evil_net" in refusal(*command, "--config", name, "--allow-code", "evil")
+    Path("sweep.yaml").write_text(
+        "name: mine\npresets: {data: {changes: {'trainer.model': 'evil_net:Net'}}}\n"
+    )
+    Path("line.yaml").write_text(
+        "name: mine\nlines: [{name: a, changes: {'trainer.model': 'evil_net:Net'}}]\n"
+    )
+    for name in ("sweep.yaml", "line.yaml"):
+        assert "--allow-code evil_net" in refusal("plan", name)
+        assert "--allow-code evil_net" in refusal("sweep", name)
+    assert not Path("ran").exists()
+    # Now it is imported, and found to have no network.
+    Path("seed.yaml").write_text("seed: 1\n")
+    for asked in (
+        ("plan", "--config", "x.yaml", "--allow-code", "evil_net"),
+        ("plan", "line.yaml", "--allow-code", "evil_net"),
+        ("plan", "--config", "seed.yaml", "trainer.model=evil_net:Net"),
+    ):
+        assert "has no subclass" in "".join(run(*asked)[1:])
+    assert Path("ran").exists()
+    with pytest.raises(SystemExit, match="2"):  # it has begun
+        run("sweep", "line.yaml", "--allow-code=evil_net")
+
+
 def test_a_sweep_without_a_name_needs_settings() -> None:
     assert "no sweep is named" in refusal("plan")
     assert "no sweep is named" in refusal("plan", "trainer.epochs=3")

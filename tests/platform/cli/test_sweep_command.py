@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labeldp.platform.cli import sweep_command
-from labeldp.platform.cli.command import ExitCode
+from labeldp.platform.cli.command import ExitCode, plain_text
 from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Choice, LogUniform, Uniform
@@ -244,3 +244,11 @@ def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names
     with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
         run("sweep", "quickstart", "--smoke", "trainer.epochs=none")
     assert "did you mean quickstart" in refusal("sweep", "quikstart")
+
+
+def test_no_table_shows_less_epsilon_than_is_paid() -> None:
+    lines = words("plan", "quickstart", "--only", "ALIBI", "trainer.epsilon=[1.00049, 2]")
+    assert lines.splitlines()[2].split()[1:5] == ["ALIBI", "1.001", "1", "1.001"]
+    assert plain_text({"epsilon": 1.0000049, "epsilon_low": 1.0000049, "score": 1.0000049}) == (
+        "epsilon: 1.00001\nepsilon_low: 1\nscore: 1"
+    )

@@ -12,6 +12,8 @@ import skops.io
 from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     VotingClassifier,
@@ -19,8 +21,10 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from labeldp.trainers.data.kept_objects import packed, unpacked
 from labeldp.trainers.data.preprocessing import SklearnStep
@@ -177,6 +181,59 @@ def test_the_mean_of_several_draws_comes_back(estimator: Any) -> None:
 def test_an_encoder_of_labels_comes_back(classes: Any) -> None:
     again = unpacked(packed(LabelEncoder().fit(classes)))
     assert again.transform(classes).tolist() == [0, 1]
+
+
+def changed_node(estimator: Any, tree: Any, *, field: str, to: int) -> Any:
+    """A fitted estimator with another number in the root of one of its trees."""
+    if hasattr(tree, "nodes"):
+        tree.nodes[field][0] = to
+        return estimator
+    state = tree.__getstate__()
+    nodes = state["nodes"].copy()
+    nodes[field][0] = to
+    tree.__setstate__({**state, "nodes": nodes})
+    return estimator
+
+
+@pytest.mark.parametrize(
+    ("field", "to"), [("left_child", 2**40), ("right_child", 0), ("feature", 4), ("feature", -1)]
+)
+def test_trees_with_indices_out_of_range_are_refused(field: str, to: int) -> None:
+    forest = fitted(RandomForestClassifier(3, max_depth=3))
+    boosted = fitted(HistGradientBoostingClassifier(max_iter=3))
+    own = {"left_child": "left", "right_child": "right", "feature": "feature_idx"}[field]
+    changed_node(forest, forest.estimators_[1].tree_, field=field, to=to)
+    changed_node(boosted, boosted._predictors[1][0], field=own, to=to % 2**32)
+    for estimator in (forest, boosted):
+        data = np.frombuffer(skops.io.dumps(estimator), np.uint8)
+        with pytest.raises(ValueError, match="indices that are out of range"):
+            unpacked(data)
+
+
+def test_trees_of_another_width_than_their_forest_are_refused() -> None:
+    forest = fitted(RandomForestClassifier(2))
+    forest.estimators_[1] = DecisionTreeClassifier().fit(np.hstack([ROWS, ROWS]), LABELS)
+    with pytest.raises(ValueError, match="indices that are out of range"):
+        unpacked(np.frombuffer(skops.io.dumps(forest), np.uint8))
+    bagged = fitted(BaggingClassifier(DecisionTreeClassifier(), 3, max_features=0.5))
+    unfitted = GridSearchCV(RandomForestClassifier(2), {"max_depth": [2]}, cv=2)
+    for each in (bagged, fitted(GradientBoostingClassifier(n_estimators=2)), fitted(unfitted)):
+        np.testing.assert_array_equal(
+            unpacked(packed(each)).predict_proba(ROWS), each.predict_proba(ROWS)
+        )
+
+
+@pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])
+def test_trees_of_neighbors_are_built_anew(algorithm: str) -> None:
+    estimator = fitted(KNeighborsClassifier(3, algorithm=algorithm))
+    true = estimator.predict_proba(ROWS)
+    state = list(estimator._tree.__getstate__())
+    state[1] = np.full_like(np.asarray(state[1]), 2**40)
+    estimator._tree.__setstate__(tuple(state))
+    again = unpacked(np.frombuffer(skops.io.dumps(estimator), np.uint8))
+    np.testing.assert_array_equal(again.predict_proba(ROWS), true)
+    with pytest.raises(ValueError, match="KDTree outside of nearest neighbors can't be saved"):
+        packed(KernelDensity().fit(ROWS))
 
 
 def test_an_object_larger_than_its_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,17 @@
 
 import datetime
 import json
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from labeldp.platform.api.label_release import class_numbers
@@ -16,7 +20,7 @@ from labeldp.trainers.data.columns import Columns, RowsRefused, identifier, slip
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers, read_arrays
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.data.written import class_places, form_of, number_in, values_in
 
@@ -282,7 +286,9 @@ def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
         assert len(csv(tmp_path, text, as_written=[label])) == len(ROWS)
 
 
-def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
+def test_a_workbook_is_read_as_the_same_table_or_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "mine.xlsx"
     file.write_bytes(b"no workbook")
     try:
@@ -307,6 +313,39 @@ def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
     assert found.text.tolist()[2:] == ["two lines", "a, b"]
     data = load_own(OwnSource(path=file, classes=("2", "1"), hold_out=HoldOut.NONE))
     assert data.train_labels.tolist() == [1, 0, 1, 0]
+    stale = tmp_path / "stale.xlsx"
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(stale, "w") as changed:
+        for name in archive.namelist():
+            stated = b'<dimension ref="A1:D3"'
+            content = re.sub(rb'<dimension ref="[^"]*"', stated, archive.read(name))
+            changed.writestr(name, content)
+    assert csv_table(stale, as_written=["label"]).num_rows == 4
+    monkeypatch.setattr("labeldp.trainers.data.tables._PER_CELL", 2**50)
+    with pytest.raises(ValueError, match="bytes when unpacked"):
+        csv_table(file)
+
+
+def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(20_001)]
+    file, other = tmp_path / "wide.csv", tmp_path / "wide.parquet"
+    file.write_text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
+    pq.write_table(pa.table({name: [1] for name in names}), other)
+    why = "has 20,001 columns, and a table may have 20,000"
+    with pytest.raises(DataFileError, match=why):
+        csv_table(file)
+    with pytest.raises(DataFileError, match=why):
+        parquet_table(other)
+
+
+def test_a_column_of_more_text_than_arrow_has_places_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "long.parquet"
+    pq.write_table(pa.table({"a": ["x" * 1000] * 100}), file)
+    assert parquet_table(file).num_rows == 100
+    monkeypatch.setattr("labeldp.trainers.data.own_files._MOST_TEXT", 99_999)
+    with pytest.raises(DataFileError, match="holds 100,000 bytes of text when unpacked"):
+        parquet_table(file)
 
 
 def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None:
