@@ -147,7 +147,7 @@ class Alibi(Learner):
         if self._bayes:
             prior = log_probabilities.detach()
             if self._log_shares is not None:
-                weight = max(0.0, 1 - (self.epoch_number - 1) / (_FALLING * self.config.epochs))
+                weight = 1 - (self.epoch_number - 1) / self.config.epochs
                 prior = weight * self._log_shares + (1 - weight) * prior
             targets = posterior(targets, prior)
         return self._scale * soft_cross_entropy(log_probabilities, targets)

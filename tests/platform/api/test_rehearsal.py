@@ -301,4 +301,4 @@ def test_a_refused_fit_leaves_nothing_in_its_vault(tmp_path: Path) -> None:
     model = LabelPrivateClassifier("subset", classes=3, canaries=1000, vault=vault)
     with pytest.raises(ValueError, match="but there are 240 training examples"):
         model.set_params(estimator=GaussianNB()).fit(X, Y)
-    assert [file.name for file in (tmp_path / "vault").rglob("*")] == ["fits"]
+    assert {file.name for file in (tmp_path / "vault").rglob("*")} <= {"fits", "lock"}
