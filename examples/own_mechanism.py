@@ -23,7 +23,7 @@ class NearRating:
 
     @property
     def event(self):
-        """What a label pays."""
+        """Return the price of one release for each label."""
         return PureEvent(epsilon=self.epsilon)
 
     def release(self, labels, *, generator):

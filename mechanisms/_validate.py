@@ -36,18 +36,21 @@ Result = TypeVar("Result")
 
 #: The epsilons of a mechanism: e^500 limits no attacker, and e^710 overflows. Below the least one,
 #: noise leaves the scales below, and no label is recognized in a million.
-LEAST_EPSILON, MOST_EPSILON = 2e-6, 500
+LEAST_EPSILON = 2e-6
+MOST_EPSILON = 500
 #: The scales of noise that samplers draw as it is priced. Of real numbers on a lattice: up to here
 #: sums of noise and values below 2^32 are exact in double precision. Of whole numbers: their tails
 #: stay below 2^53.
-LEAST_SCALE, LARGEST_SCALE, LARGEST_WHOLE_SCALE = 1e-9, 2.0**20, 2.0**46
+LEAST_SCALE = 1e-9
+LARGEST_SCALE = 2.0**20
+LARGEST_WHOLE_SCALE = 2.0**46
 
 
 def plain(value: Any, hint: object = float) -> Any:
     """Return a parameter with Python's own numbers, so that equal ones are written alike.
 
     1, 1.0 and NumPy's kinds of it are one number, and so are 0.0 and -0.0: a float, or a whole
-    number where a field is declared (`hint`) to hold no others. What is no number stays.
+    number where a field is declared (`hint`) to hold no others. Other values stay as they are.
     """
     if type(value) in (list, tuple):
         return type(value)(plain(item, hint) for item in value)
@@ -367,7 +370,8 @@ def refuse_entries(bad: Any, array: NDArray[Any], name: str, rule: str) -> None:
     """Name the first entry [N], or row [N, K], that is `bad` [N], and the rule that it breaks."""
     if bad.any():
         place = int(bad.argmax())
-        where, shown = f"{name}[{place}]", str(array[place])
+        where = f"{name}[{place}]"
+        shown = str(array[place])
         if array.ndim > 1:
             where = f"{name} row {place}"
             shown = np.array2string(array[place], precision=6, threshold=8)

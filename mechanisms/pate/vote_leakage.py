@@ -303,7 +303,9 @@ class AnsweringService:
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier, defense, noise = self._earlier[fingerprint], self.defense, self.generator
+        earlier = self._earlier[fingerprint]
+        defense = self.defense
+        noise = self.generator
         if defense.limit is not None and len(earlier) >= defense.limit:
             label = NO_ANSWER
         elif defense.cached and earlier:

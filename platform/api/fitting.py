@@ -352,8 +352,7 @@ class NumberRows:
 
     def only(self, places: NDArray[np.intp]) -> "NumberRows":
         """Return some of the rows [M]."""
-        rows, scaled = self.train_features[places], self.scaled[places]
-        return replace(self, train_features=rows, scaled=scaled)
+        return replace(self, train_features=self.train_features[places], scaled=self.scaled[places])
 
 
 def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> NumberRows:
@@ -366,7 +365,8 @@ def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Num
         preprocessing, fingerprint = data.preprocessing, data.fingerprint
     else:
         splits = own_rows(rows, num_classes=num_classes, keep=keep)
-        fitted, scaled = splits.preprocessing, splits.train_features
+        fitted = splits.preprocessing
+        scaled = splits.train_features
         assert isinstance(fitted, Columns | Numbers), "tables are prepared"
         preprocessing = Preprocessing(steps=(fitted.as_they_are(),))
         numbers = preprocessing.rows(used_columns(rows, preprocessing))
@@ -396,7 +396,7 @@ def rehearse(
     `rare`: one label alone is not 0, as it may be for all that is known; or they are balanced.
 
     Raises:
-        ValueError: It fails for all rows, or predicts what is no number.
+        ValueError: The model fails on all rows, or predicts NaN or infinity.
     """
     some, problem = rehearsed_rows(rows), None
     for places in [some, np.arange(len(rows))][: 1 if len(some) == len(rows) else 2]:

@@ -1,4 +1,4 @@
-"""Which code handed a fit its labels: the user's own, or a wrapper that may have changed them.
+"""Find the code that called `fit`: the user's own, or a wrapper that may have changed labels.
 
 Wrappers compute on y before `fit` gets it: they number the labels that occur, scale or resample
 them, or make features of them. Epsilon covers none of that. Labels may come from the user's own
@@ -136,7 +136,7 @@ def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
 
 
 def _owner(frame: FrameType) -> Any:
-    """The estimator whose method a frame is; None where it is no estimator's."""
+    """Return the estimator whose method runs in a frame; None for any other code."""
     code, first = frame.f_code, None
     if code.co_argcount:
         first = frame.f_locals.get(code.co_varnames[0])

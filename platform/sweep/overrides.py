@@ -29,7 +29,7 @@ AXES: Mapping[str, Callable[..., RandomAxis]] = {
 _AXIS = re.compile(rf"({'|'.join(AXES)})\((.*)\)")
 
 
-class Loader(yaml.SafeLoader):  # type: ignore[misc]
+class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """YAML of decimal numbers: 1e-3 is one, 010 and 1:30 are texts."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012

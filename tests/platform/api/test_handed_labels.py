@@ -75,7 +75,7 @@ def regressor(**parameters: Any) -> LabelPrivateRegressor:
     return LabelPrivateRegressor(epsilon=8.0, bounds=(0, 100), estimator=Ridge(), **parameters)
 
 
-class OfAUser(BaseEstimator):  # type: ignore[misc]
+class OfAUser(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A wrapper that nobody knows, which numbers labels; `jobs` in threads."""
 
     def __init__(self, estimator: Any = None, jobs: int = 1) -> None:

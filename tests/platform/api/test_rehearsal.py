@@ -31,7 +31,7 @@ Y = np.sort(GENERATOR.integers(3, size=240))
 X = GENERATOR.normal(size=(240, 8)) + 4 * np.outer(Y, np.arange(8) == 7)
 
 
-class Remembers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Remembers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has no types
     """Keeps the rows that it saw."""
 
     seen: list[NDArray[Any]]
@@ -193,7 +193,7 @@ def test_a_saved_model_predicts_classes_of_their_own_type(
     assert load_model(tmp_path).predict(X).dtype.kind == "U"
 
 
-class Infinite(LinearRegression):  # type: ignore[misc]
+class Infinite(LinearRegression):  # type: ignore[misc]  # scikit-learn has no types
     def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         return np.full(len(rows), np.inf)
 
