@@ -85,6 +85,8 @@ def targets_of(
 
 #: Of expectation maximization.
 _ROUNDS = 100
+#: A class is rare if it has less than this part of an even share.
+_RARE = 0.5
 
 
 def gradient_scale(log_likelihood: Tensor) -> float:
@@ -137,7 +139,10 @@ class Alibi(Learner):
         self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
         self._log_shares: Tensor | None = None
         if self._bayes and config.recipe.start_at_shares:
-            self._log_shares = class_shares(self._rows).log()
+            shares = class_shares(self._rows)
+            # Even classes are not unlearned, and learn faster by the network's own prediction.
+            if shares.min() < _RARE / len(shares):
+                self._log_shares = shares.log()
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
