@@ -1,15 +1,12 @@
 """Directions for label sums of a table in NumPy, packed, and the way to read the answer.
 
 The party that has the features requests sums of labels along smooth functions of them
-(`LabelMoments`), and learns a smooth function from the answer. Here are the functions: the
-strongest of a kernel, which is Gaussian between rows and some landmarks among them, and a little
-linear. Each column of numbers counts as itself and as its rank, so that heavy tails neither
-dominate nor vanish. Noise goes into one sum per function and class. A logistic model needs nothing
-else of the labels: its likelihood depends on them by these sums alone. Its prior is the kernel's,
-and noise makes it count for more. Everything in this module is public: labels have no part in it.
+(`LabelMoments`), and learns a smooth function from the answer. Noise goes into one sum per
+function and class. A logistic model needs nothing else of the labels: its likelihood depends on
+them by these sums alone. Its prior is the kernel's, and noise makes it count for more. Everything
+in this module is public: labels have no part in it.
 
-The functions are learned from a sample of the rows, so that a million rows take one pass. The
-packed weights are the request, entry by entry; `SumQuestion` holds what the answer needs.
+The packed weights are the request, entry by entry; `SumQuestion` holds what the answer needs.
 
 >>> rows = np.random.default_rng(0).normal(size=(500, 3))
 >>> weights, question = SumQuestion.asked(rows, count=40, seed=0)
@@ -21,13 +18,12 @@ packed weights are the request, entry by entry; `SumQuestion` holds what the ans
 True
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
@@ -36,28 +32,17 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.models.smooth_functions import SAMPLE, SmoothFunctions, blocks
 from labeldp.trainers.settings.trainer import LabelSource
 
 Floats = NDArray[np.float32]
 
-#: Rows from which the functions are learned, and landmarks among them for each function.
-_SAMPLE, _LANDMARKS = 20_000, 1.5
-_KNOTS = 129
-#: Squared width of the Gaussian kernel in units of the median squared distance, and the mean of the
-#: linear kernel on its diagonal, where the Gaussian one is 1: on `conversions` linear models learn
-#: as much then as from true labels, and Adult is as without a linear kernel.
-_WIDTH, _LINEAR = 4.0, 0.3
-#: Standard deviations at which a number is clipped.
-_CLIPPED = 4.0
-#: Directions below this share of the strongest one are numerical noise.
-_LEAST_SHARE = 1e-7
 #: As in `priors`: more of the labels lies along the queried directions than along an average one,
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
 _MOST_FUNCTIONS = 400
 #: Groups of rows are found by this many functions.
 _GROUPING_FUNCTIONS, _MOST_GROUPS = 64, 1000
-_ROWS_AT_ONCE = 8192
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with the requested weights.
@@ -73,106 +58,6 @@ def worthwhile(*, rows: int, noise_std: float) -> int:
     root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
     """
     return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SmoothFunctions:
-    """M functions of rows [N, D], of mean square 1 on the rows of the sample, the smoothest first.
-
-    Attributes:
-        scales: Mean and standard deviation of each column [2, D]; of one with two values the
-            smaller and their distance, since a rare category would outweigh all numbers otherwise.
-        knots: Quantiles of each column in these units [Q, D]; NaN for those of two values.
-        landmarks: Rows between which the kernel measures, described by `_described` [L, D'].
-        width: Squared width of the kernel.
-        projection: From the Gaussian kernel at the landmarks to the functions [L, M].
-        slopes: From a row, described likewise, to the functions [D', M].
-        strengths: Share of the kernel along each function [M].
-    """
-
-    scales: Floats
-    knots: Floats
-    landmarks: Floats
-    width: float
-    projection: Floats
-    slopes: Floats
-    strengths: NDArray[np.float64]
-
-    @classmethod
-    def learned(cls, rows: NDArray[np.floating], *, count: int, seed: int) -> Self:
-        """Find the `count` strongest functions (or fewer) of rows [N, D]."""
-        generator = np.random.default_rng(seed)
-        sample = rows[np.sort(generator.permutation(len(rows))[:_SAMPLE])].astype(np.float32)
-        scales = _scales(sample)
-        knots = np.quantile(
-            (sample - scales[0]) / scales[1], np.linspace(0, 1, _KNOTS), axis=0
-        ).astype(np.float32)
-        knots[:, _of_two_values(sample)] = np.nan
-        described = _described(sample, scales, knots)
-        chosen = generator.permutation(len(described))[: max(2, int(_LANDMARKS * count))]
-        landmarks = described[chosen]
-        distances = _squared_distances(landmarks, landmarks)
-        width = _WIDTH * max(float(np.median(distances)), 1e-30)
-        between, turned = eigh(np.exp(-distances / width).astype(np.float64))
-        kept = between > _LEAST_SHARE * between[-1]
-        root = (turned[:, kept] / np.sqrt(between[kept])).astype(np.float32)
-        linear = np.float32(np.sqrt(_LINEAR / max(np.square(described).sum(1).mean(), 1e-30)))
-        gaussian = np.exp(-_squared_distances(described, landmarks) / width) @ root
-        embedded = np.hstack([gaussian, linear * described])
-        strengths, rotation = eigh((embedded.T @ embedded).astype(np.float64))
-        strengths, rotation = strengths[::-1][:count], rotation[:, ::-1][:, :count]
-        strong = strengths > _LEAST_SHARE * strengths[0]
-        turned = rotation[:, strong] * np.sqrt(len(sample) / strengths[strong])
-        of_kernel, of_row = np.split(turned.astype(np.float32), [root.shape[1]])
-        return cls(
-            scales=scales,
-            knots=knots,
-            landmarks=landmarks,
-            width=width,
-            projection=root @ of_kernel,
-            slopes=linear * of_row,
-            strengths=strengths[strong],
-        )
-
-    def __call__(self, rows: NDArray[np.floating]) -> Floats:
-        """Return the values of the functions [N, M] at rows [N, D]."""
-        values = np.empty((len(rows), len(self.strengths)), np.float32)
-        for some in _blocks(len(rows)):
-            described = _described(rows[some], self.scales, self.knots)
-            distances = _squared_distances(described, self.landmarks)
-            values[some] = np.exp(distances / -self.width) @ self.projection
-            values[some] += described @ self.slopes
-        return values
-
-
-def _blocks(count: int) -> Iterator[slice]:
-    return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, count, _ROWS_AT_ONCE))
-
-
-def _of_two_values(rows: Floats) -> NDArray[np.bool_]:
-    return np.asarray(((rows == rows.min(0)) | (rows == rows.max(0))).all(0))
-
-
-def _scales(rows: Floats) -> Floats:
-    two, low = _of_two_values(rows), rows.min(0)
-    scale = np.where(two, rows.max(0) - low, rows.std(0))
-    center = np.where(two, low, rows.mean(0))
-    return np.stack([center, np.where(scale > 0, scale, 1)]).astype(np.float32)
-
-
-def _described(rows: NDArray[np.floating], scales: Floats, knots: Floats) -> Floats:
-    """Rows [N, D] in their units, clipped, and beside them ranks of variance 1."""
-    scaled = ((rows - scales[0]) / scales[1]).astype(np.float32)
-    ranked = np.flatnonzero(~np.isnan(knots[0]))
-    places = np.linspace(-np.sqrt(3), np.sqrt(3), len(knots))
-    ranks = [np.interp(scaled[:, column], knots[:, column], places) for column in ranked]
-    return np.column_stack([np.clip(scaled, -_CLIPPED, _CLIPPED), *ranks]).astype(np.float32)
-
-
-def _squared_distances(some: Floats, others: Floats) -> Floats:
-    products = some @ others.T
-    found = np.square(some).sum(1)[:, None] + np.square(others).sum(1) - 2 * products
-    return np.asarray(np.maximum(found, 0), np.float32)
 
 
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
@@ -215,13 +100,13 @@ class SumQuestion(SmoothFunctions):
         Most rows have a length close to 1; those with more leverage are shortened.
         """
         functions = SmoothFunctions.learned(rows, count=count, seed=seed)
-        sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int)])
+        sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLE)).astype(int)])
         longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
         units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
         mixing, totals = np.zeros((width, width)), np.zeros(width)
-        for some in _blocks(len(rows)):
+        for some in blocks(len(rows)):
             values = functions(rows[some])
             weights[some] = whole = _whole(values, units, longest)
             mixing += (whole * units).T @ values
@@ -237,7 +122,7 @@ class SumQuestion(SmoothFunctions):
         squared = np.square(self.units, dtype=np.float64)
         longest = max(
             float((np.square(weights[some], dtype=np.float64) @ squared).max())
-            for some in _blocks(len(weights))
+            for some in blocks(len(weights))
         )
         # A little more, for single precision: no row is longer than 1 then.
         length = float(np.float32(np.sqrt(longest) * (1 + 1e-6)))
@@ -289,13 +174,13 @@ class SumQuestion(SmoothFunctions):
         )
         if at is None:
             return np.asarray(softmax(weights @ slopes + offsets, axis=1))
-        parts = (self.read(at[some])[1] @ slopes + offsets for some in _blocks(len(at)))
+        parts = (self.read(at[some])[1] @ slopes + offsets for some in blocks(len(at)))
         return np.asarray(softmax(np.concatenate(list(parts)), axis=1))
 
     def shortened(self, rows: NDArray[np.floating], shares: Floats) -> Self:
         """Return the question whose weights are shorter, each of the rows [N, D] by its factor."""
         mixing, totals = np.zeros_like(self.mixing), np.zeros_like(self.totals)
-        for some in _blocks(len(rows)):
+        for some in blocks(len(rows)):
             values, weights = self.read(rows[some])
             weights *= shares[some, None]
             mixing += weights.T @ values
@@ -311,14 +196,14 @@ class SumQuestion(SmoothFunctions):
         """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
         found = np.zeros(weights.shape[1])
-        for some in _blocks(len(weights)):
+        for some in blocks(len(weights)):
             found += signs[some] @ weights[some].astype(np.float32)
         return (found * self.units).astype(np.float32)
 
     def refuse_other_rows(self, rows: NDArray[np.floating], marks: Floats) -> None:
         """Refuse rows [N, D] that the question was not made of; `marks` [M] are of its weights."""
         whole = np.empty((len(rows), len(self.units)), np.float32)
-        for some in _blocks(len(rows)):
+        for some in blocks(len(rows)):
             whole[some] = _whole(self(rows[some]), self.units, self.longest)
         # Weights are rounded otherwise on other processors, a few of them.
         if np.linalg.norm(self.marks(whole) - marks) > _ROUNDED * np.linalg.norm(marks):

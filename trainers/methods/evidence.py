@@ -1,0 +1,203 @@
+"""What a release says of labels, as models of a table learn from it and are compared by it.
+
+Two kinds: `LabelEvidence` of single labels, each with noise of its own, and `CountEvidence` of
+noisy counts of classes in groups of rows. Both give the cost of predicted probabilities,
+-log Pr[release | predictions] up to a constant, and how it pulls at logits. No true label is read.
+
+>>> evidence = LabelEvidence.of(np.log(0.1 + 0.8 * np.eye(2)[[0, 0, 1]]))
+>>> evidence.shares.round(2).tolist(), round(evidence.information, 2)
+([0.71, 0.29], 0.64)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+Floats = NDArray[np.float64]
+
+#: Of expectation maximization, for shares and weights.
+_ROUNDS, _SETTLED = 300, 1e-7
+_TINY = 1e-12
+#: Part of the variance of labels in a group that their features leave.
+_LEFT_VARIANCE = 0.7
+#: Weight of the equation that weights add up to 1.
+_SURE = 1e3
+
+
+class Evidence(Protocol):
+    """What a release says of the labels of N rows."""
+
+    @property
+    def shares(self) -> Floats:
+        """Shares of the classes [K], none below its error: a class that seems absent may occur."""
+
+    def cost(self, predicted: Floats) -> float:
+        """Return -log Pr[release | predicted probabilities [N, K]] up to a constant."""
+
+    def pull(self, predicted: Floats) -> Floats:
+        """Return the gradient of the cost by the logits of the predictions [N, K]."""
+
+    def only(self, rows: NDArray[np.bool_]) -> Self:
+        """Return what it says of some of the rows, whole groups of them."""
+
+    def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
+        """Return the fold of each row [N], out of `count`."""
+
+    def weights(self, parts: Floats) -> Floats:
+        """Return weights [M] under which a mixture of predictions [M, N, K] costs least."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LabelEvidence:
+    """What a release says of single labels.
+
+    Attributes:
+        chances: Likelihood of the release by class [N, K]; the largest of each row is 1.
+        shares: As in `Evidence`.
+        likelier: Classes that the release makes likelier than an even prior [N, K].
+        own, other: How often that is so of a label's own class, and of each other class.
+    """
+
+    chances: Floats
+    shares: Floats
+    likelier: NDArray[np.bool_]
+    own: float
+    other: float
+
+    @classmethod
+    def of(cls, log_likelihood: NDArray[np.floating]) -> Self:
+        """Read a release by its log-likelihood [N, K], up to a term of the row.
+
+        All mechanisms here treat classes alike, so that the release itself shows `own` and `other`.
+        """
+        highest = log_likelihood.max(1, keepdims=True)
+        chances = np.exp(np.asarray(log_likelihood, np.float64) - highest)
+        flat = chances / chances.sum(1, keepdims=True)
+        classes = flat.shape[1]
+        likelier = flat > (1 + 1e-9) / classes
+        own = float((flat * likelier).sum(1).mean())
+        other = (float(likelier.sum(1).mean()) - own) / (classes - 1)
+        error = math.sqrt(other * (1 - other) / len(flat)) / max(own - other, _TINY)
+        shares = np.maximum(_likeliest_shares(chances), min(error, 1 / classes))
+        return cls(
+            chances=chances,
+            shares=shares / shares.sum(),
+            likelier=likelier,
+            own=own,
+            other=other,
+        )
+
+    @property
+    def information(self) -> float:
+        """Information in one label, between 0 and 1, which is that of a true one."""
+        classes, size = len(self.shares), float(self.likelier.sum(1).mean())
+        spread = size * (classes - size)
+        return (self.own - self.other) ** 2 * (classes - 1) / spread if spread > 0 else 0.0
+
+    def cost(self, predicted: Floats) -> float:
+        """As in `Evidence`."""
+        return -float(np.log(self._seen(predicted)).sum())
+
+    def pull(self, predicted: Floats) -> Floats:
+        """As in `Evidence`: predictions less their posterior."""
+        joint = predicted * self.chances
+        return np.asarray(predicted - joint / np.maximum(joint.sum(1, keepdims=True), _TINY))
+
+    def only(self, rows: NDArray[np.bool_]) -> Self:
+        """As in `Evidence`; shares are found anew."""
+        return self.of(np.log(self.chances[rows]))
+
+    def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
+        """As in `Evidence`."""
+        return np.random.default_rng(seed).permutation(len(self.chances)) % count
+
+    def weights(self, parts: Floats) -> Floats:
+        """As in `Evidence`, by expectation maximization."""
+        seen = np.stack([self._seen(part) for part in parts])
+        weights = np.full(len(seen), 1 / len(seen))
+        for _ in range(_ROUNDS):
+            joint = weights[:, None] * seen
+            weights = (joint / joint.sum(0)).mean(1)
+        return weights
+
+    def _seen(self, predicted: Floats) -> Floats:
+        return np.maximum(np.einsum("nk,nk->n", self.chances, predicted), _TINY)
+
+
+def _likeliest_shares(chances: Floats) -> Floats:
+    shares = np.full(chances.shape[1], 1 / chances.shape[1])
+    for _ in range(_ROUNDS):
+        before = shares
+        shares = shares * (chances / (chances @ shares)[:, None]).mean(0)
+        if np.abs(shares - before).max() < _SETTLED:
+            break
+    return shares
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountEvidence:
+    """What noisy counts of classes say of the labels in groups of rows.
+
+    A count is normal around the sum of its group's predictions. Its variance is that of the noise
+    and of labels at random.
+
+    Attributes:
+        counts: Noisy counts [G, K].
+        groups: Number of each row's group [N].
+        noise_std: Standard deviation of the noise of a count.
+    """
+
+    counts: Floats
+    groups: NDArray[np.intp]
+    noise_std: float
+
+    @property
+    def shares(self) -> Floats:
+        """As in `Evidence`."""
+        classes = self.counts.shape[1]
+        error = self.noise_std * math.sqrt(len(self.counts)) / len(self.groups)
+        found = np.maximum(self.counts.sum(0) / len(self.groups), min(error, 1 / classes))
+        return np.asarray(found / found.sum())
+
+    @property
+    def _deviations(self) -> Floats:
+        shares = self.shares
+        of_labels = np.outer(np.bincount(self.groups), shares * (1 - shares))
+        return np.asarray(np.sqrt(self.noise_std**2 + _LEFT_VARIANCE * of_labels))
+
+    def cost(self, predicted: Floats) -> float:
+        """As in `Evidence`."""
+        return float(np.square(self._missing(predicted) / self._deviations).sum()) / 2
+
+    def pull(self, predicted: Floats) -> Floats:
+        """As in `Evidence`."""
+        slope = -(self._missing(predicted) / self._deviations**2)[self.groups]
+        return np.asarray(predicted * (slope - (predicted * slope).sum(1, keepdims=True)))
+
+    def only(self, rows: NDArray[np.bool_]) -> Self:
+        """As in `Evidence`; `rows` are whole groups."""
+        kept, groups = np.unique(self.groups[rows], return_inverse=True)
+        return type(self)(counts=self.counts[kept], groups=groups, noise_std=self.noise_std)
+
+    def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
+        """As in `Evidence`."""
+        return (np.random.default_rng(seed).permutation(len(self.counts)) % count)[self.groups]
+
+    def weights(self, parts: Floats) -> Floats:
+        """As in `Evidence`, by least squares of weights that are not below 0."""
+        deviations = self._deviations
+        columns = [(self._summed(part) / deviations).ravel() for part in parts]
+        equations = np.vstack([np.stack(columns, axis=1), np.full(len(parts), _SURE)])
+        found, _ = nnls(equations, np.append((self.counts / deviations).ravel(), _SURE))
+        return np.asarray(found / found.sum())
+
+    def _summed(self, predicted: Floats) -> Floats:
+        size = len(self.counts)
+        return np.stack([np.bincount(self.groups, each, size) for each in predicted.T], axis=1)
+
+    def _missing(self, predicted: Floats) -> Floats:
+        return self.counts - self._summed(predicted)

@@ -1,0 +1,248 @@
+"""Several models of a table that learn from one release, weighed by the release itself.
+
+After a release everything is free. So several models learn from it, and rows are predicted by
+models of other rows: the cost of these predictions (`evidence`) says how good a model is, and no
+true label is read. Weights under which it is least mix the models, and an exponent calibrates the
+mixture (Wolpert, "Stacked generalization", 1992, with a release in place of labels).
+
+* CONSTANT: the shares of the classes. Every other model starts from them, so that a rare class is
+  not lost.
+* LINEAR: logistic regression on columns in standard units.
+* KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
+* BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
+  probabilities are turned back through the channel.
+
+>>> rows = np.random.default_rng(0).normal(size=(600, 3))
+>>> truth = np.eye(2)[(rows[:, 0] > 0).astype(int)]
+>>> stack = fit_stack(rows, LabelEvidence.of(np.log(0.1 + 0.8 * truth)), seed=0)
+>>> bool(((stack.predict(rows)[:, 1] > 0.5) == (truth[:, 1] > 0)).mean() > 0.9)
+True
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+
+from labeldp.trainers.methods.evidence import Evidence, LabelEvidence
+from labeldp.trainers.models.smooth_functions import SmoothFunctions
+from labeldp.trainers.models.table_models import (
+    Constant,
+    Family,
+    Inverted,
+    Logistic,
+    Scaled,
+    Stack,
+    Table,
+    calibrated,
+    probabilities,
+)
+
+Floats = NDArray[np.float64]
+
+#: Models of a stack, in the order in which they are fitted.
+MODELS = ("constant", "linear", "kernel", "boosting")
+#: Below this number of rows each is predicted by models of four fifths of the others; above, a
+#: fifth of the rows is.
+_FOLDED_ROWS, _FOLDS = 20_000, 5
+#: Strengths of the penalty on squared weights.
+_STRENGTHS = {"scaled": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
+_MOST_STEPS = 60
+#: Functions of a kernel: so many at least and at most, and one for so many rows.
+_FEWEST_FUNCTIONS, _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 20, 200, 8
+#: Leaves of trees, and the rounds of boosting after which they are read.
+_SMALL_TREES, _LARGE_TREES = (8, (15, 40, 100)), (31, (30, 100))
+#: Larger trees need so much information in a label.
+_INFORMED = 0.5
+_RATE, _LEAST_LEAF, _LEAF_SHARE = 0.08, 20, 0.1
+#: Trees of all classes together.
+_MOST_TREES = 1000
+#: Exponents of the calibration, and how surely it is 1 before anything was seen.
+_LEAST_POWER, _MOST_POWER, _SURENESS = 0.3, 3.0, 10.0
+#: Smaller weights are left out.
+_LEAST_WEIGHT = 1e-3
+_TINY = 1e-12
+
+
+def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
+    """Return the models of a view that cost least, for each penalty.
+
+    Each fit starts where the one before ended, the first at the shares of the classes.
+    """
+    columns, strengths = table.columns[view], _STRENGTHS[view]
+    start = np.log(evidence.shares)
+    if len(start) == 2:
+        start = start[1:] - start[0]
+    outputs = len(start)
+
+    def cost(values: Floats, strength: float) -> tuple[float, Floats]:
+        slopes, moved = values[:-outputs].reshape(-1, outputs), values[-outputs:] - start
+        predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
+        pull = evidence.pull(predicted)[:, -outputs:]
+        penalty = (strength * np.square(slopes).sum() + np.square(moved).sum()) / 2
+        of_slopes = columns.T @ pull.astype(np.float32) + strength * slopes
+        gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
+        return evidence.cost(predicted) + float(penalty), gradient
+
+    found = np.append(np.zeros(columns.shape[1] * outputs), start)
+    every = []
+    for strength in strengths:
+        options = {"maxiter": _MOST_STEPS}
+        found = minimize(cost, found, (strength,), "L-BFGS-B", jac=True, options=options).x
+        every.append(found)
+    together = np.stack(every)
+    slopes = together[:, :-outputs].reshape(len(every), -1, outputs).astype(np.float32)
+    return Logistic(view=view, strengths=strengths, slopes=slopes, offsets=together[:, -outputs:])
+
+
+def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
+    """Return leaves of the trees of a stack, and rounds after which they are read."""
+    if not isinstance(evidence, LabelEvidence):
+        return []
+    classes = len(evidence.shares)
+    most = _MOST_TREES / (1 if classes == 2 else classes)
+    shapes = [_SMALL_TREES, _LARGE_TREES][: 2 if evidence.information >= _INFORMED else 1]
+    counted = [(leaves, tuple(n for n in rounds if n <= most)) for leaves, rounds in shapes]
+    return [(leaves, rounds) for leaves, rounds in counted if rounds]
+
+
+def _inverted(estimator: Any, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
+    return Inverted(
+        estimator=estimator,
+        rounds=rounds,
+        classes=len(evidence.shares),
+        size=float(evidence.likelier.sum(1).mean()),
+        own=evidence.own,
+        other=evidence.other,
+    )
+
+
+def fit_trees(
+    rows: NDArray[np.floating],
+    evidence: LabelEvidence,
+    *,
+    leaves: int,
+    rounds: tuple[int, ...],
+    seed: int,
+) -> Inverted:
+    """Return trees fitted to a release of rows [N, D], once for each class it makes likelier."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    places, labels = np.nonzero(evidence.likelier)
+    if labels.min() == labels.max():  # boosting needs two
+        places = np.append(places, 0)
+        labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
+    leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
+    trees = HistGradientBoostingClassifier(
+        max_iter=max(rounds),
+        max_leaf_nodes=leaves,
+        learning_rate=_RATE,
+        min_samples_leaf=int(max(_LEAST_LEAF, min(leaf, _LEAF_SHARE * len(rows)))),
+        early_stopping=False,
+        random_state=seed,
+    )
+    return _inverted(trees.fit(rows[places], labels), evidence, rounds)
+
+
+def fit_own(
+    estimator: Any, rows: NDArray[np.floating], evidence: LabelEvidence, *, seed: int
+) -> Inverted:
+    """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
+    from sklearn.base import clone
+
+    named = evidence.likelier.any(1)
+    labels = (
+        evidence.likelier * np.random.default_rng(seed).random(evidence.likelier.shape)
+    ).argmax(1)
+    return _inverted(clone(estimator).fit(rows[named], labels[named]), evidence)
+
+
+def best_power(predicted: Floats, evidence: Evidence) -> float:
+    """Return the exponent of held-out predictions [N, K] that costs least."""
+
+    def cost(log_power: float) -> float:
+        found = calibrated(predicted, evidence.shares, math.exp(log_power))
+        return evidence.cost(found) + _SURENESS / 2 * log_power**2
+
+    bounds = (math.log(_LEAST_POWER), math.log(_MOST_POWER))
+    return math.exp(minimize_scalar(cost, bounds=bounds, method="bounded").x)
+
+
+def fit_stack(
+    rows: NDArray[np.floating],
+    evidence: Evidence,
+    *,
+    models: Sequence[Any] = MODELS,
+    seed: int,
+    jobs: int = 1,
+) -> Stack:
+    """Return the stack of a release of the labels of rows [N, D].
+
+    `models` are some of `MODELS`, and classifiers of scikit-learn's kind, which only learn from
+    single labels; `jobs` is the number of threads.
+    """
+    return fit_and_predict(rows, evidence, models=models, seed=seed, jobs=jobs)[0]
+
+
+def fit_and_predict(
+    rows: NDArray[np.floating],
+    evidence: Evidence,
+    *,
+    models: Sequence[Any] = MODELS,
+    seed: int,
+    jobs: int = 1,
+    every_row: bool = False,
+) -> tuple[Stack, Floats]:
+    """Return a stack, and predictions [N, K] of rows by models of other rows.
+
+    They are those of all rows with `every_row`, or where rows are few, and of some otherwise.
+    """
+    count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
+    views: tuple[Any, ...] = ()
+    if "linear" in models:
+        views += (Scaled.learned(rows),)
+    if "kernel" in models:
+        views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
+    table = Table.of(rows, views)
+    shapes = tree_shapes(evidence) if "boosting" in models else []
+    own = [model for model in models if not isinstance(model, str)]
+
+    def fitted(some: Table, known: Any) -> tuple[Family, ...]:
+        found: list[Family] = [Constant(shares=known.shares)] if "constant" in models else []
+        found += [fit_logistic(view.kind, some, known) for view in views]
+        for leaves, rounds in shapes:
+            found.append(fit_trees(some.rows, known, leaves=leaves, rounds=rounds, seed=seed))
+        found += [fit_own(estimator, some.rows, known, seed=seed) for estimator in own]
+        return tuple(found)
+
+    def predicted(held: NDArray[np.bool_]) -> Floats:
+        families = fitted(table.only(~held), evidence.only(~held))
+        return np.concatenate([family.predict(table.only(held)) for family in families])
+
+    few = len(rows) < _FOLDED_ROWS
+    folds = evidence.folds(_FOLDS if few or not every_row else 2, seed=seed)
+    held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
+    work = [delayed(fitted)(table, evidence), *(delayed(predicted)(held) for held in held_out)]
+    families, *parts = Parallel(n_jobs=jobs, prefer="threads")(work)
+    seen = np.any(held_out, axis=0)
+    together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
+    for held, part in zip(held_out, parts, strict=True):
+        together[:, held] = part
+    together, checked = together[:, seen], evidence.only(seen)
+    weights = checked.weights(together)
+    weights = np.where(weights < _LEAST_WEIGHT, 0, weights)
+    weights /= weights.sum()
+    mixed = np.tensordot(weights, together, 1)
+    stack = Stack(
+        views=views,
+        families=families,
+        weights=weights,
+        likelihoods=np.array([-checked.cost(part) / len(mixed) for part in together]),
+        shares=evidence.shares,
+        power=best_power(mixed, checked),
+    )
+    return stack, calibrated(mixed, stack.shares, stack.power)

@@ -1,0 +1,230 @@
+"""Models of tables that one release has taught, and their mixture.
+
+They are written without code: arrays, and trees in the format of skops (`kept_objects`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.trainers.data.columns import Stored
+from labeldp.trainers.data.kept_objects import Kept
+from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
+from labeldp.trainers.settings.estimators import Predictor
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+#: Names of logistic models by what they see.
+_NAMES = {"scaled": "linear", "smooth_functions": "kernel"}
+_TINY = 1e-12
+_ROWS_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scaled(Stored):
+    """Columns in standard units, clipped, by their means and deviations [D]."""
+
+    kind: ClassVar[str] = "scaled"
+
+    center: Singles
+    scale: Singles
+
+    @classmethod
+    def learned(cls, rows: NDArray[np.floating]) -> "Scaled":
+        """Measure rows [N, D]."""
+        scale = rows.std(0)
+        return cls(
+            center=rows.mean(0).astype(np.float32),
+            scale=np.where(scale > 0, scale, 1).astype(np.float32),
+        )
+
+    def __call__(self, rows: NDArray[np.floating]) -> Singles:
+        """Return rows [N, D] in these units."""
+        scaled = (np.asarray(rows, np.float32) - self.center) / self.scale
+        return np.clip(scaled, -CLIPPED, CLIPPED)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Rows [N, D], and by kind what models see of them [N, M]; labels have no part in it."""
+
+    rows: NDArray[np.floating]
+    columns: Mapping[str, Singles]
+
+    @classmethod
+    def of(
+        cls, rows: NDArray[np.floating], views: "tuple[Scaled | SmoothFunctions, ...]"
+    ) -> "Table":
+        """Compute each of the views."""
+        return cls(rows=rows, columns={view.kind: view(rows) for view in views})
+
+    def only(self, places: NDArray[np.bool_]) -> "Table":
+        """Return some of the rows."""
+        columns = {kind: array[places] for kind, array in self.columns.items()}
+        return Table(rows=self.rows[places], columns=columns)
+
+
+class Family(Stored):
+    """S models of one kind, which differ in one number."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the models [S]."""
+        raise NotImplementedError
+
+    def predict(self, table: Table) -> Floats:
+        """Return each model's probabilities of the classes [S, N, K]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Constant(Family):
+    """The same shares of the classes [K] for every row."""
+
+    kind: ClassVar[str] = "constant"
+
+    shares: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As in `Family`."""
+        return ("constant",)
+
+    def predict(self, table: Table) -> Floats:
+        """As in `Family`."""
+        return np.broadcast_to(self.shares, (1, len(table.rows), len(self.shares)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Logistic(Family):
+    """Logistic models, by the strength of the penalty.
+
+    Attributes:
+        view: Kind of what they see.
+        strengths: Of the penalty on squared slopes [S].
+        slopes: Weights [S, M, C], with one output C for two classes.
+        offsets: Of the outputs [S, C].
+    """
+
+    kind: ClassVar[str] = "logistic"
+
+    view: str
+    strengths: tuple[float, ...]
+    slopes: Singles
+    offsets: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As in `Family`."""
+        return tuple(f"{_NAMES[self.view]}, penalty {each:g}" for each in self.strengths)
+
+    def predict(self, table: Table) -> Floats:
+        """As in `Family`."""
+        columns = table.columns[self.view]
+        outputs = zip(self.slopes, self.offsets, strict=True)
+        return np.stack([probabilities(columns @ slopes + own) for slopes, own in outputs])
+
+
+def probabilities(outputs: NDArray[np.floating]) -> Floats:
+    """Return probabilities [N, K] of outputs [N, K], or of the second class's [N, 1]."""
+    if outputs.shape[1] > 1:
+        return np.asarray(softmax(outputs, axis=1), np.float64)
+    second = expit(outputs.astype(np.float64))
+    return np.hstack([1 - second, second])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inverted(Kept, Family):
+    """A model of which classes a release makes likelier, turned back through the channel.
+
+    Attributes:
+        estimator: A fitted classifier of scikit-learn, of those of the K classes that occur.
+        rounds: Of boosting, the rounds after which it is read [S]; none for other classifiers.
+        classes: K.
+        size: How many classes a release makes likelier, on average.
+        own, other: How often it does so for a label's own class, and for each other class.
+    """
+
+    kind: ClassVar[str] = "inverted"
+    kept: ClassVar[str] = "estimator"
+
+    estimator: Any
+    rounds: tuple[int, ...]
+    classes: int
+    size: float
+    own: float
+    other: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As in `Family`."""
+        if not self.rounds:
+            return (type(self.estimator).__name__,)
+        leaves = self.estimator.max_leaf_nodes
+        return tuple(f"boosting, {count} rounds of {leaves} leaves" for count in self.rounds)
+
+    def predict(self, table: Table) -> Floats:
+        """As in `Family`."""
+        if not self.rounds:
+            return self._back(self.estimator.predict_proba(table.rows))[None]
+        staged = enumerate(self.estimator.staged_predict_proba(table.rows), 1)
+        return np.stack([self._back(found) for count, found in staged if count in self.rounds])
+
+    def _back(self, found: Floats) -> Floats:
+        every = np.zeros((len(found), self.classes))
+        every[:, self.estimator.classes_] = found
+        back = (self.size * every - self.other) / max(self.own - self.other, _TINY)
+        return np.asarray(project_to_simplex(back))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stack(Predictor):
+    """Models mixed by weights, and calibrated.
+
+    Attributes:
+        views: What logistic models see of rows.
+        families: Models, by kind.
+        weights: Of each model; together they are 1.
+        likelihoods: Log-likelihood of the release of a row by each model's held-out predictions.
+        shares: Shares of the classes [K].
+        power: Exponent of predictions over shares.
+    """
+
+    kind: ClassVar[str] = "stack"
+
+    views: "tuple[Scaled | SmoothFunctions, ...]"
+    families: tuple[Family, ...]
+    weights: Floats
+    likelihoods: Floats
+    shares: Floats
+    power: float
+
+    def predict(self, features: Any) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for rows [N, ...]."""
+        rows = np.asarray(features).reshape(len(features), -1)
+        blocks = range(0, max(len(rows), 1), _ROWS_AT_ONCE)
+        return np.concatenate([self._predicted(rows[at : at + _ROWS_AT_ONCE]) for at in blocks])
+
+    def _predicted(self, rows: NDArray[np.floating]) -> NDArray[np.float32]:
+        table = Table.of(rows, self.views)
+        parts = np.concatenate([family.predict(table) for family in self.families])
+        mixed = np.tensordot(self.weights, parts, 1)
+        return calibrated(mixed, self.shares, self.power).astype(np.float32)
+
+    @property
+    def models(self) -> list[tuple[str, float, float]]:
+        """Name, weight and held-out log-likelihood of each model."""
+        names = [name for family in self.families for name in family.names]
+        return list(zip(names, self.weights.tolist(), self.likelihoods.tolist(), strict=True))
+
+
+def calibrated(predicted: Floats, shares: Floats, power: float) -> Floats:
+    """Return probabilities [N, K] whose ratios to the shares [K] have this exponent."""
+    base = np.log(shares)
+    return np.asarray(softmax(base + power * (np.log(np.maximum(predicted, _TINY)) - base), axis=1))
