@@ -105,8 +105,7 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
             continue
         uncounted["scores"] = (
             f"{name} scores models with true labels, which no total counts (log loss is NaN where "
-            "a stated class does not occur); tokens of a SharedVault(labels=y) are scored at "
-            "score_epsilon="
+            "a stated class does not occur); score on public test labels, with scoring="
         )
         kind = type(cv).__name__
         if "Stratified" in kind or (is_classifier(model) and isinstance(cv, int | None)):
