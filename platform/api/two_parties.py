@@ -625,14 +625,43 @@ def fit_release(
             "the releases differ in their method or classes; give releases of one "
             "method and the same classes"
         )
-    found = (
-        evidence_of(release, table, parts=len(releases), seed=seed)
+    found = [
+        _evidence_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
+    ]
+    first = releases[0]
+    kept, evidence = zip(*found, strict=True)
+    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    rows = data.train_features
+    count = sum(len(each.ids) for each in releases)
+    model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
+    if first.of_sums:
+        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence), seed=seed)
+    else:
+        fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
+    epsilon, delta = _paid(releases)
+    classes = first.classes
+    learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
+    origin = Origin(
+        method=f"{type(learner).__name__} on {first.ledger[0].mechanism}",
+        epsilon=epsilon,
+        delta=delta,
+        num_classes=len(classes),
+        classes=tuple(map(str, classes)),
+        data_name="own",
+        fingerprint="",
+        trial="",
+        seed=0,
+        noise=NoiseKind.SECURE,
     )
-    return fit_evidence(found, releases, estimator=estimator, seed=seed)
+    return TrainedModel(
+        predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
+        preprocessing=data.preprocessing,
+        origin=origin,
+    )
 
 
-def evidence_of(
+def _evidence_of(
     release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
 ) -> tuple[pd.DataFrame, NDArray[np.float64]]:
     """Return what one of several releases says of rows of its table, and those rows [n].
@@ -668,46 +697,6 @@ def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
             f"{len(other)}); give the columns that the request was made of"
         )
     return table[[release.id_column, *(known[name] for name in release.columns)]]
-
-
-def fit_evidence(
-    found: Iterable[tuple[pd.DataFrame, NDArray[np.float64]]],
-    releases: Sequence[PartyRelease],
-    *,
-    estimator: Any,
-    seed: int,
-) -> TrainedModel:
-    """Fit a classifier to the evidence of each release, as `fit_release` does."""
-    first = releases[0]
-    kept, evidence = zip(*found, strict=True)
-    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
-    rows = data.train_features
-    count = sum(len(each.ids) for each in releases)
-    model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
-    if first.of_sums:
-        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence), seed=seed)
-    else:
-        fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
-    epsilon, delta = _paid(releases)
-    classes = first.classes
-    learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
-    origin = Origin(
-        method=f"{type(learner).__name__} on {first.ledger[0].mechanism}",
-        epsilon=epsilon,
-        delta=delta,
-        num_classes=len(classes),
-        classes=tuple(map(str, classes)),
-        data_name="own",
-        fingerprint="",
-        trial="",
-        seed=0,
-        noise=NoiseKind.SECURE,
-    )
-    return TrainedModel(
-        predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
-        preprocessing=data.preprocessing,
-        origin=origin,
-    )
 
 
 def _paired(

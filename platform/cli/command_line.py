@@ -70,9 +70,6 @@ _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
     "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
 )
-_NODES = option(
-    "--address", "Ray cluster that processes the parts; its nodes must see the files", "HOST:PORT"
-)
 _OUT = option("-o --out out", "new folder to write", "DIR", required=True)
 _ENCODING = option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME")
 
@@ -500,7 +497,6 @@ VERBS = (
         number("--epsilon", "expected epsilon; the label party decides", default=1.0),
         number("--delta", "expected delta of --method moments", default=1e-5),
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
-        _NODES,
         repeated("--after", "release of the first round, for --method stages", "DIR"),
         _ESTIMATOR,
         whole("--seed", "public seed of the request", default=0),
@@ -566,7 +562,6 @@ VERBS = (
         repeated("--request", "its request, if it is not beside it; repeatable", "DIR"),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
-        _NODES,
         _ENCODING,
         _OUT,
     ),
