@@ -60,11 +60,11 @@ def request(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
                 "rows per part, and no --after"
             )
-        folder = party_files.new_folder(out)
         sizes = []
-        for number in _shown(range(-(-parquet_count(path) // rows_at_once)), "parts"):
-            some = parquet_rows(path, number * rows_at_once, rows_at_once)
-            sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
+        with party_files.new_folder(out) as folder:
+            for number in _shown(range(-(-parquet_count(path) // rows_at_once)), "parts"):
+                some = parquet_rows(path, number * rows_at_once, rows_at_once)
+                sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
     method = how["method"]
     rows = sum(count for count, _ in sizes)
     directions = sizes[-1][1]
@@ -250,7 +250,6 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     purchase in time.
     """
     del name
-    folder = party_files.new_folder(out)
     log = conversions(rows, seed=seed)
     tables = {"test": conversions(max(1000, rows // 5), seed=seed + 1_000_000)}
     for number, week in enumerate(by_week(log, weeks), start=1):
@@ -259,12 +258,13 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
         known = week if window is None else week[week.delay <= window]
         columns = ["id", "person", "bought", "amount", "delay"]
         tables[f"{place}labels"] = known[columns].sort_values("id")
-    for table, content in tables.items():
-        path = folder / f"{table}.parquet"
-        make_folder(path.parent)
-        content.to_parquet(path, index=False)
+    with party_files.new_folder(out) as folder:
+        for table, content in tables.items():
+            path = folder / f"{table}.parquet"
+            make_folder(path.parent)
+            content.to_parquet(path, index=False)
     share = float((log.bought == "yes").mean())
-    facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}
+    facts = {"rows": rows, "share": share, "bytes": _bytes(Path(out)), "folder": out}
     each = f" in each of {weeks} folders" if weeks > 1 else ""
     timely = log.delay.dropna().le(window or 0).mean()
     late = "" if window is None else f" ({timely:.0%} of them within {window:g} days)"
