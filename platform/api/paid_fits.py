@@ -102,7 +102,7 @@ class FitAccount:
 
     def not_counted(self) -> list[str]:
         """Return what the total leaves out, in words."""
-        found = list(self.handed.uncounted)
+        found = [self.handed.uncounted] if self.handed.uncounted else []
         if LEDGER.partial and not self.on_disk:
             found.append(
                 "the total counts this process alone, and fits of other processes (n_jobs) may "

@@ -46,8 +46,6 @@ Digests = NDArray[np.uint64]
 _WITH_NAME = np.uint64(0x9E3779B97F4A7C15)
 #: Of splitmix64, which spreads the bits of a number.
 _MIXING = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-#: Numbers digested at a time.
-_NUMBERS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,17 +212,12 @@ def row_digests(rows: Any) -> Digests:
         found = np.zeros(rows.shape[0], dtype=np.uint64)
         np.add.at(found, cells.row, _of_numbers(cells.data))
         return found
-    if hasattr(rows, "iloc"):
-        found = np.zeros(len(rows), dtype=np.uint64)
-        for place in range(rows.shape[1]):
-            found += _of_column(rows.iloc[:, place])
-        return found
-    flat = np.asarray(rows).reshape(len(rows), -1)
-    if flat.dtype.kind not in "biuf":
-        return row_digests(pd.DataFrame(flat))
-    size = max(1, _NUMBERS_AT_ONCE // max(1, flat.shape[1]))
-    blocks = [_of_numbers(flat[at : at + size]).sum(1) for at in range(0, len(flat), size)]
-    return np.concatenate(blocks)
+    if not hasattr(rows, "iloc"):
+        rows = pd.DataFrame(np.asarray(rows).reshape(len(rows), -1))
+    found = np.zeros(len(rows), dtype=np.uint64)
+    for place in range(rows.shape[1]):
+        found += _of_column(rows.iloc[:, place])
+    return found
 
 
 def _of_column(column: Any) -> Digests:

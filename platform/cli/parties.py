@@ -29,7 +29,6 @@ def request(
     estimator: str | None,
     out: str,
     rows_at_once: int | None = None,
-    encoding: str | None = None,
     **how: Any,
 ) -> Answer:
     """Write a request for labels of a table's rows; `how` is as in `write_request`.
@@ -52,7 +51,7 @@ def request(
         return len(asked.ids), 0 if asked.weights is None else asked.weights.shape[1]
 
     if rows_at_once is None:
-        sizes = [written(_table(features, how["id_column"], encoding=encoding), out)]
+        sizes = [written(_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
@@ -109,12 +108,11 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
-    encoding = how.pop("encoding", None)
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
     found = two_parties.answer(
-        _table(labels, *columns, as_written=[how["label_column"]], encoding=encoding),
+        _table(labels, *columns, as_written=[how["label_column"]]),
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
@@ -170,7 +168,6 @@ def fit(
     seed: int,
     out: str,
     request: Sequence[str] = (),
-    encoding: str | None = None,
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
@@ -180,9 +177,9 @@ def fit(
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
         tables: Any = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
-        tables = _table(features[0], releases[0].id_column, encoding=encoding)
+        tables = _table(features[0], releases[0].id_column)
     else:
-        tables = (_table(each, releases[0].id_column, encoding=encoding) for each in features)
+        tables = (_table(each, releases[0].id_column) for each in features)
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     model.save(out)
@@ -277,11 +274,11 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str, as_written: Sequence[str] = (), encoding: Any) -> pd.DataFrame:
+def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
     if path.suffix in (".csv", ".xlsx"):
-        table = csv_table(path, text=text, as_written=as_written, encoding=encoding)
+        table = csv_table(path, text=text, as_written=as_written)
     elif path.suffix == ".parquet":
         table = parquet_table(path, columns=text if as_written else None)
     else:
