@@ -637,9 +637,6 @@ VERBS = (
         ),
         choice("--model", ("fast_cnn", "resnet18", "wide_resnet28"), "network", default="fast_cnn"),
         whole("--width", "width of the network; by default its usual width"),
-        choice(
-            "--loss", ("coding_rate", "vicreg", "simclr"), "training loss", default="coding_rate"
-        ),
         whole("--views", "distorted crops of each image per step", default=8),
         whole("--crop", "side of crops, in pixels; by default 5/8 of the image's shorter side"),
         whole("--epochs", "passes over the images", default=40),

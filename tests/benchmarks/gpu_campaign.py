@@ -59,7 +59,6 @@ from labeldp.trainers.settings.schedules import (
 from labeldp.trainers.settings.trainer import TrainerConfig
 from labeldp.trainers.settings.training import (
     LearnerConfig,
-    PretrainingLoss,
     SelfSupervisedConfig,
 )
 from tests.benchmarks.benchmark import commit, machine
@@ -341,7 +340,7 @@ class EncoderStep(Step):
         return place.finish(
             self,
             {
-                "method": f"self-supervised ({self.config.loss})",
+                "method": "self-supervised (coding_rate)",
                 "training_images": len(data.train_features),
                 "accuracy": _probed(train, labelled.train_labels, test, data.test_labels),
                 "dimensions": done.dimensions,
@@ -378,7 +377,6 @@ _OPTIMAL: dict[str, Any] = {**_TWICE, "randomizer": Randomizer.OPTIMAL, "tempera
 _ENCODER = SelfSupervisedConfig(
     model=ModelName.FAST_CNN,
     width=WIDE,
-    loss=PretrainingLoss.CODING_RATE,
     crop=20,
     views=8,
     epochs=59,  # two minutes of an H200

@@ -1,6 +1,6 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-Distorted views of an image should get similar vectors, and other images other ones (`loss_of`). A
+Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`). A
 view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
 image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
 arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
@@ -39,7 +39,7 @@ from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_factor
-from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Pull of weights to 0, and the fraction of the epochs in which the rate rises.
 _WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
@@ -132,7 +132,7 @@ class Pretraining(Training):
         drawn = view(every, self.config, self._generator, crop=self._crop)
         views = self._encoder.normalized(drawn)
         vectors = logits_of(self._forward, views, self.performance)
-        return loss_of(self.config.loss, vectors.view(self.config.views, len(images), -1))
+        return coding_rate(vectors.view(self.config.views, len(images), -1))
 
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config
@@ -375,51 +375,19 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     return kept
 
 
-# Losses of views [V, B, D]: V vectors of each of B images, which should agree and say much. All of
-# them weigh as published, up to a common factor that lets one learning rate fit.
-
-#: VICReg: weights of invariance, variance and covariance.
-_VICREG = (25.0, 25.0, 1.0)
-#: Under the root of a variance, whose slope would be infinite at 0.
-_LEAST_VARIANCE = 1e-4
-#: Coding rate: the weight of agreement beside nats of a number (published: 200 beside those of 1024
-#: numbers), and the squared precision of the code.
-_AGREEMENT, _PRECISION = 200.0 / 1024, 0.2
-#: SimCLR: divides cosines.
-_TEMPERATURE = 0.5
-
-
-def loss_of(name: PretrainingLoss, views: Tensor) -> Tensor:
-    """Return a loss of vectors [V, B, D], V and B >= 2, single precision."""
-    return {"vicreg": vicreg, "coding_rate": coding_rate, "simclr": simclr}[name](views)
-
-
-def vicreg(views: Tensor) -> Tensor:
-    """Return VICReg's loss (Bardes, Ponce and LeCun, ICLR 2022, equations 1 to 6).
-
-    It weighs the mean squared distance between two vectors of an image, how far standard deviations
-    over the batch are below 1, and squared covariances of different numbers; for two views of each
-    image the paper's, for more the mean over all pairs.
-    """
-    count, images, dimensions = views.shape
-    invariance, variance, covariance = _VICREG
-    centered = views - views.mean(1, keepdim=True)
-    deviations = (centered.square().sum(1) / (images - 1) + _LEAST_VARIANCE).sqrt()
-    products = centered.mT @ centered / (images - 1)
-    others = products.square().sum() - products.diagonal(dim1=1, dim2=2).square().sum()
-    return (
-        invariance * 2 * views.var(0).mean()  # of all pairs, half their mean squared distance
-        + variance * functional.relu(1 - deviations).mean()
-        + covariance * 2 * others / count / dimensions
-    )
+#: The weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers), and
+#: the squared precision of the code.
+_AGREEMENT = 200.0 / 1024
+_PRECISION = 0.2
 
 
 def coding_rate(views: Tensor) -> Tensor:
-    """Return EMP-SSL's loss (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2).
+    """Return EMP-SSL's loss of vectors [V, B, D]: V of each of B images, V and B >= 2.
 
     Each view's vectors of unit length should need many nats to code (Yu et al., "Learning Diverse
     and Discriminative Representations", NeurIPS 2020), and each vector should point to the mean of
-    its image's.
+    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). It weighs both as published,
+    up to a common factor that lets one learning rate fit.
     """
     _, images, dimensions = views.shape
     units = functional.normalize(views, dim=2)
@@ -433,17 +401,3 @@ def coding_rate(views: Tensor) -> Tensor:
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
     return 25 * (1 - agreement - nats / dimensions / _AGREEMENT)
 
-
-def simclr(views: Tensor) -> Tensor:
-    """Return SimCLR's loss (Chen et al., ICML 2020, equation 1), for more views the mean over all.
-
-    A vector should tell the other views of its image from those of the other images.
-    """
-    count, images, _ = views.shape
-    units = functional.normalize(views.flatten(0, 1), dim=1)
-    near = units @ units.mT / _TEMPERATURE
-    itself = torch.eye(len(units), dtype=torch.bool, device=views.device)
-    logs = near.masked_fill(itself, -torch.inf).log_softmax(1)
-    image = torch.arange(images, device=views.device).repeat(count)
-    same = (image[:, None] == image) & ~itself
-    return -logs[same].mean()

@@ -176,19 +176,11 @@ class FixMatchConfig(FewLabelsConfig):
 _ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28)
 
 
-class PretrainingLoss(StrEnum):
-    """Loss on vectors of an image's views; `encoders.pretraining` has each."""
-
-    VICREG = "vicreg"
-    CODING_RATE = "coding_rate"
-    SIMCLR = "simclr"
-
-
 @settings
 class SelfSupervisedConfig:
     """How an encoder is trained without labels, on distorted crops of each image.
 
-    Loss, crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
+    Crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
     """
 
     model: ModelName = key(ModelName.FAST_CNN, "Convolutional network. Its classifier is removed.")
@@ -197,10 +189,6 @@ class SelfSupervisedConfig:
         1024,
         "Units of each of the two layers between network and loss. Vectors keep the first; the "
         "second is removed after training.",
-    )
-    loss: PretrainingLoss = key(
-        PretrainingLoss.CODING_RATE,
-        "Loss of the views: `coding_rate` (EMP-SSL), `vicreg` or `simclr`.",
     )
     views: Two = key(8, "Views of each image per step.")
     crop: Count | None = key(
@@ -211,7 +199,7 @@ class SelfSupervisedConfig:
     epochs: Count = key(
         40, "Passes over the images. The learning rate falls to 0 over all of them."
     )
-    # Variance and covariance are of the images in a step.
+    # The coding rate is of the images in a step.
     batch_size: Two = key(512, "Images per step, each in all its views.")
     learning_rate: Positive = key(0.003, "Peak learning rate of AdamW.")
     jitter: Weight = key(

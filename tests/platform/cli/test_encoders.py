@@ -107,7 +107,7 @@ def test_training_that_fails_is_not_a_success() -> None:
 
 
 def test_crops_with_a_probe_of_public_labels() -> None:
-    options = ("--views", "3", "--crop", "4", "--loss", "coding_rate", "--probe", "--no-flip")
+    options = ("--views", "3", "--crop", "4", "--probe", "--no-flip")
     asked = ("self-supervise", "digits", "-o", "e.pt", "--width", "4", "--epochs", "1", *options)
     _, out, err = run(*asked, "--json")
     said = json.loads(out)
