@@ -375,7 +375,6 @@ _TWICE: dict[str, Any] = {"stages": 2}
 _OPTIMAL: dict[str, Any] = {**_TWICE, "randomizer": Randomizer.OPTIMAL, "temperature": 1.0}
 #: Views are crops at the image's resolution; chosen on CIFAR-10 (docs/encoders.md).
 _ENCODER = SelfSupervisedConfig(
-    model=ModelName.FAST_CNN,
     width=WIDE,
     crop=20,
     views=8,

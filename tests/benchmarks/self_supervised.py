@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.platform.cli.encoders import ridge
-from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build
 from labeldp.trainers.encoders.pretraining import Pretraining, described
@@ -56,7 +55,6 @@ def main() -> None:
     parser.add_argument("--labels", type=int, help="that the regression learns of (default: all)")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--model", type=ModelName, default=ModelName.FAST_CNN)
     parser.add_argument("--views", type=int, default=8)
     parser.add_argument("--crop", type=int)
     parser.add_argument("--batch-size", type=int, default=256)
@@ -74,7 +72,7 @@ def main() -> None:
         print(worth(build(given.encoder)))
         return
     photographs = given.data != "digits"
-    names = ("model", "width", "epochs", "views", "crop", "batch_size")
+    names = ("width", "epochs", "views", "crop", "batch_size")
     config = SelfSupervisedConfig(
         **{name: getattr(given, name) for name in names},
         projection=1024 if photographs else 64,

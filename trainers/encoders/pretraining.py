@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import Pixels
 from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import WeightsRefused, image_source
@@ -47,8 +48,12 @@ _WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
 _AT_ONCE = 1024
 #: A state is kept after an epoch, but not more often than this.
 _KEEP_SECONDS = 20.0
-#: Share of the views whose colors are changed.
+#: Share of the views whose colors are changed, and of those in grayscale.
 _CHANGED = 0.8
+_GREY = 0.2
+#: Largest relative change of brightness, contrast and saturation; the hue turns by up to this times
+#: 45 degrees.
+_JITTER = 0.4
 #: From red, green and blue to lightness and two axes of color (YIQ); the hue is an angle there.
 _TO_LIGHT = (
     (0.299, 0.587, 0.114),
@@ -85,7 +90,7 @@ class Pretraining(Training):
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
-            config.model,
+            ModelName.FAST_CNN,
             shape=tuple(images.shape[1:]),
             pixels=Pixels.of(images),
             width=config.width,
@@ -129,7 +134,7 @@ class Pretraining(Training):
 
     def _loss(self, images: Tensor) -> Tensor:
         every = images.repeat(self.config.views, 1, 1, 1)
-        drawn = view(every, self.config, self._generator, crop=self._crop)
+        drawn = view(every, self._generator, crop=self._crop, mirrors=self.config.flip)
         views = self._encoder.normalized(drawn)
         vectors = logits_of(self._forward, views, self.performance)
         return coding_rate(vectors.view(self.config.views, len(images), -1))
@@ -171,19 +176,17 @@ def _crop_of(config: SelfSupervisedConfig, sides: Sequence[int]) -> int:
     return crop
 
 
-def view(
-    images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator, *, crop: int
-) -> Tensor:
+def view(images: Tensor, generator: torch.Generator, *, crop: int, mirrors: bool) -> Tensor:
     """Return a random view of each image uint8 [B, C, H, W]: a crop, in 0..255, single precision.
 
-    Crops [B, C, crop, crop] are mirrored half of the time, with other colors. The generator is of
-    the CPU: one seed draws the same on every device.
+    Crops [B, C, crop, crop] have other colors; with `mirrors` half of them are mirrored. The
+    generator is of the CPU: one seed draws the same on every device.
     """
     draws = torch.rand(_DRAWS, len(images), generator=generator)
     # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
-    places = _pixels(draws[:3], crop, images.shape[2:], mirrors=config.flip)
+    places = _pixels(draws[:3], crop, images.shape[2:], mirrors=mirrors)
     places, colors = (
-        part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:], config))
+        part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:]))
     )
     rows, columns = places[0, :, None, :, None], places[1, :, None, None, :]
     channels = torch.arange(images.shape[1], device=images.device).view(1, -1, 1, 1)
@@ -204,15 +207,15 @@ def _pixels(draws: Tensor, crop: int, sides: torch.Size, *, mirrors: bool) -> Te
     return first[:, :, None] + torch.stack((steps.expand_as(across), across))
 
 
-def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
+def _colors(draws: Tensor) -> Tensor:
     """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
     brightness, contrast, saturation, hue, changed, grey = draws
-    most = torch.where(changed < _CHANGED, config.jitter, 0.0)
+    most = torch.where(changed < _CHANGED, _JITTER, 0.0)
     brightness, contrast, saturation = (
         1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
     )
     angle = math.pi / 4 * most * (2 * hue - 1)
-    strength = torch.where(grey < config.grey, 0.0, saturation)
+    strength = torch.where(grey < _GREY, 0.0, saturation)
     cosine, sine = strength * angle.cos(), strength * angle.sin()
     one, none = torch.ones_like(angle), torch.zeros_like(angle)
     turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)

@@ -15,7 +15,6 @@ from labeldp.trainers.base import (
     NonNegative,
     Positive,
     Two,
-    Weight,
     Whole,
     key,
     settings,
@@ -173,17 +172,13 @@ class FixMatchConfig(FewLabelsConfig):
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
 
 
-_ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28)
-
-
 @settings
 class SelfSupervisedConfig:
-    """How an encoder is trained without labels, on distorted crops of each image.
+    """How an encoder, the fast network, is trained without labels, on distorted crops of images.
 
     Crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
     """
 
-    model: ModelName = key(ModelName.FAST_CNN, "Convolutional network. Its classifier is removed.")
     width: Count | None = key(None, _WIDTH)
     projection: Count = key(
         1024,
@@ -202,16 +197,4 @@ class SelfSupervisedConfig:
     # The coding rate is of the images in a step.
     batch_size: Two = key(512, "Images per step, each in all its views.")
     learning_rate: Positive = key(0.003, "Peak learning rate of AdamW.")
-    jitter: Weight = key(
-        0.4,
-        "Largest relative change of brightness, contrast and saturation. The hue turns by up "
-        "to this times 45 degrees; 0 disables both.",
-    )
-    grey: Weight = key(0.2, "Share of the views in grayscale.")
     flip: Flag = key(True, "Mirror views at random. Wrong for digits and letters.")
-
-    def __post_init__(self) -> None:
-        if self.model not in _ENCODERS:
-            raise ValueError(
-                f"model is {self.model}; views are of images, which {', '.join(_ENCODERS)} look at"
-            )
