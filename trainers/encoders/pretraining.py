@@ -73,13 +73,12 @@ class Pretraining(Training):
         *,
         images: Tensor,
         seed: int,
-        performance: Performance | None = None,
+        performance: Performance,
     ) -> None:
         """Set up the first step on images uint8 [N, C, H, W].
 
         The seed decides initial weights, order and views.
         """
-        performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
         if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
             raise ValueError(

@@ -62,15 +62,8 @@ def targets_of(
     if isinstance(mechanism, NoNoise):
         labels = _validate.labels(values, num_classes=classes, name="the release")
         return _single((1 - smoothing) * np.eye(classes)[labels] + smoothing / classes)
-    if isinstance(mechanism, RandomizedResponse):
-        return _single(mechanism.log_likelihood(values))
-    noisy = values.astype(np.float64)
-    if noisy.shape[1:] != (classes,) or not np.isfinite(noisy).all():
-        raise ValueError(
-            f"the release has shape {noisy.shape}; {type(mechanism).__name__} of {classes} classes "
-            f"releases finite numbers [M, {classes}]"
-        )
-    return _single(mechanism.log_likelihood(noisy))
+    exact = values if isinstance(mechanism, RandomizedResponse) else values.astype(np.float64)
+    return _single(mechanism.log_likelihood(exact))
 
 
 #: Of expectation maximization.
