@@ -37,13 +37,25 @@ from labeldp.platform.api.handed_labels import Handed
 from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
-from labeldp.platform.settings.methods import AUTO, NamedMethod, choose, named
+from labeldp.platform.settings.methods import (
+    AUTO,
+    NETWORK_CLASSES,
+    NamedMethod,
+    choose,
+    choose_for_stack,
+    named,
+)
 from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
+from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.any_model import check_learner
+from labeldp.trainers.methods.table_stack import MODELS
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 from labeldp.trainers.settings.methods import PriorSource
+
+#: Smaller weights of models are not shown.
+_SHOWN = 0.01
 
 
 def network_fits() -> Any:
@@ -102,7 +114,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             vault together, at `total_delta_`.
         ledger_: Releases of this fit, a list of `PaidRelease`.
         classes_: The classes, sorted [K].
-        method_, method_reason_: The method, and the reason for it.
+        method_, method_reason_: What was released, and the reason for it.
+        models_: Name, weight and held-out log-likelihood of each model of the stack that learned
+            from the release; empty where one network learned.
+        summary_: These in sentences.
         model_: The trained model (`labeldp.trainers.models.trained_model`).
         audit_: The largest epsilons that attacks could prove, and the number of replaced labels.
         private_: Results of the attacks (epsilon_m, ...) and other figures computed from true
@@ -168,7 +183,17 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stated = self._shared().classes if self.classes is None else self.classes
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
-        method, reason = self._method(len(classes), persons=groups is not None)
+        table = is_table(rows_of_x) or len(rows_of_x.shape) == 2
+        method, reason = self._method(
+            len(classes),
+            persons=groups is not None,
+            stacks=table and self._stacks(len(classes), named_columns=bool(account.columns)),
+        )
+        stacked = (
+            method.name in fitting.READ
+            and method.name != "moment_labels"
+            and (table and self._stacks(len(classes), named_columns=bool(account.columns)))
+        )
         if self.estimator is not None and (
             self.settings or method.name not in fitting.FOR_ESTIMATORS
         ):
@@ -183,9 +208,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if grouped is not None:
             rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
+        models = self._models()
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        read = network_fits().public_rows if self.estimator is None else fitting.number_rows
+        by_numbers = stacked or self.estimator is not None
+        read = fitting.number_rows if by_numbers else network_fits().public_rows
         data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         rows_used, *shape = data.train_features.shape
         size: Any = {"shape": shape, "most": most, "named_columns": bool(account.columns)}
@@ -199,7 +226,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
 
         def learn(near: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None) -> Any:
-            if self.estimator is None:
+            if not by_numbers:
                 return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
             predictor, figures = fitting.fit_estimator(
                 self.estimator,
@@ -209,15 +236,19 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 data=some,
                 labels=near,
                 seed=config.seed,
+                models=models
+                if epochs is None
+                else [each for each in models if each != "boosting"],
             )
             return predictor, some.preprocessing, figures
 
         def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
             few = self._configuration(method, rows=len(some), **size, seed=config.seed)
             predictor = learn(near, data.only(some), fitting.shortened(few), epochs=1)[0]
-            return 0 if self.estimator is None else predictor.predict(data.train_features[some])
+            return predictor.predict(data.train_features[some]) if by_numbers else 0
 
-        for rare in [False] if self.estimator is None else [False, True]:
+        own = self.estimator is not None or models != MODELS
+        for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
         near = self._labels(
             account,
@@ -234,10 +265,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         with self._paying(account, near):
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
-            if self.estimator is not None:
-                tell(f"{method.name}: fitting {type(self.estimator).__name__}")
+            if by_numbers:
+                what = "a stack" if stacked else type(self.estimator).__name__
+                tell(f"{method.name}: fitting {what}")
             predictor, preprocessing, figures = learn(near, data, config, epochs=None)
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
+        self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
@@ -263,6 +296,15 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             ),
         )
         return self
+
+    @property
+    def summary_(self) -> str:
+        """What was released and why, and which models learned from it."""
+        check_is_fitted(self, "method_")
+        told = f"released {self.method_}: {self.method_reason_}"
+        weighed = sorted(self.models_, key=lambda model: -model[1])
+        parts = [f"{name} {weight:.0%}" for name, weight, _ in weighed if weight >= _SHOWN]
+        return told + (f"; predictions mix {', '.join(parts)}" if parts else "")
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
         """Learn from releases of another party, which has charged its labels for them.
@@ -323,7 +365,34 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         check_is_fitted(self, "model_")
         self.model_.after(after).save(folder)
 
-    def _method(self, num_classes: int, *, persons: bool) -> tuple[NamedMethod, str]:
+    def _models(self) -> Sequence[Any]:
+        """Models of a stack, as the user states them."""
+        stated = (self.settings or {}).get("models", MODELS)
+        if isinstance(stated, str) or not isinstance(stated, Sequence) or not len(stated):
+            raise ValueError(
+                f"settings['models'] is {stated!r}; give a list of {', '.join(MODELS)}, and of "
+                "classifiers"
+            )
+        for each in stated:
+            if not isinstance(each, str):
+                check_learner(each)
+            elif each not in MODELS:
+                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, MODELS)}")
+        return tuple(stated)
+
+    def _stacks(self, num_classes: int, *, named_columns: bool) -> bool:
+        """Whether a stack learns from single labels and counts of a table.
+
+        Numbers without names may be pixels or embeddings, of which a network tells many classes
+        apart. Other settings than models are those of a network.
+        """
+        if self.estimator is not None:
+            return False
+        if self.settings:
+            return {*self.settings} == {"models"}
+        return named_columns or num_classes < NETWORK_CLASSES
+
+    def _method(self, num_classes: int, *, persons: bool, stacks: bool) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -332,7 +401,13 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                     "delta=1e-5, or a pure method: randomized_response, alibi, cluster_labels"
                 )
             return found, "chosen by the user"
-        name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        if stacks:
+            own = any(not isinstance(each, str) for each in self._models())
+            name, reason = choose_for_stack(
+                epsilon=self.epsilon, num_classes=num_classes, single=own
+            )
+        else:
+            name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
         if persons and self.delta > 0:
             name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
         if self.estimator is not None and name not in fitting.FOR_ESTIMATORS:
@@ -391,4 +466,5 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         changes["performance.device"] = str(self.device).lower()
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return fitting.configured(changes, seed=seed, settings=self.settings or {})
+        settings = {name: of for name, of in (self.settings or {}).items() if name != "models"}
+        return fitting.configured(changes, seed=seed, settings=settings)

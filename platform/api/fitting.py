@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import as_numpy, is_torch
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
@@ -35,13 +36,10 @@ from labeldp.trainers.data.columns import Columns, Numbers, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
-from labeldp.trainers.methods.any_model import (
-    fit_to_single_labels,
-    fit_to_soft_labels,
-    rehearsed_rows,
-    some_of,
-)
-from labeldp.trainers.methods.smooth_sums import labels_of_sums
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
+from labeldp.trainers.methods.evidence import CountEvidence, LabelEvidence
+from labeldp.trainers.methods.smooth_sums import groups_of_rows, labels_of_sums
+from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_single_labels
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
@@ -330,6 +328,8 @@ FOR_ESTIMATORS = {
     "randomized_response": "randomized_response",
     "alibi": "laplace",
 }
+#: The same of those that a stack can learn from too.
+READ = {**FOR_ESTIMATORS, "cluster_labels": "clusters"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -435,20 +435,32 @@ def fit_estimator(
     data: NumberRows,
     labels: FitLabels,
     seed: int,
+    models: Sequence[Any] = MODELS,
 ) -> tuple[Predictor, Mapping[str, float]]:
-    """Return an estimator of scikit-learn's kind that learned from one release of the labels."""
+    """Return a model that learned from one release of the labels.
+
+    It is an estimator of scikit-learn's kind, or a stack of `models` where that is None.
+    """
     rows, classes = data.train_features, data.num_classes
-    mechanism = mechanism_for(
-        FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
-    )
+    mechanism = mechanism_for(READ[method], epsilon=epsilon, delta=delta, num_classes=classes)
+    predictor: Predictor
     if isinstance(mechanism, LabelMoments):
         places = some_of(len(rows), seed=seed)
         soft = labels_of_sums(data.scaled, labels, mechanism=mechanism, seed=0, places=places)
         fitted = fit_to_soft_labels(estimator, rows[places], soft, seed=seed)
+        predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
+    elif isinstance(mechanism, ClusterHistograms):
+        groups = groups_of_rows(data.scaled, epsilon=epsilon, seed=0)
+        counts = labels.release(mechanism, groups).values
+        known = CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
+        predictor = fit_stack(rows, known, models=models, seed=seed)
     else:
-        evidence = mechanism.log_likelihood(labels.release(mechanism).values)
-        fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
-    predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
+        found = mechanism.log_likelihood(labels.release(mechanism).values)
+        if estimator is None:
+            predictor = fit_stack(rows, LabelEvidence.of(found), models=models, seed=seed)
+        else:
+            fitted = fit_to_single_labels(estimator, rows, found, seed=seed)
+            predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
         return predictor.predict(rows[places])

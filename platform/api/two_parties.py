@@ -55,14 +55,15 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fi
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
-    fit_to_single_labels,
     fit_to_soft_labels,
     named_estimator,
     some_of,
 )
+from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
+from labeldp.trainers.methods.table_stack import fit_stack, fit_to_single_labels
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.settings.estimators import EstimatorPredictor
+from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1
@@ -591,7 +592,8 @@ def fit_release(
             person who came again with other features. Of an iterator one is in memory at a time,
             and of all no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
-        estimator: Any scikit-learn classifier; boosted trees if None. Numbers reach it as they are.
+        estimator: Any scikit-learn classifier. If None, a stack learns from single labels, and
+            boosted trees from sums. Numbers reach it as they are.
         seed: Of folds and samples.
     """
     if isinstance(features, pd.DataFrame):
@@ -619,16 +621,21 @@ def fit_release(
     data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
     rows = data.train_features
     count = sum(len(each.ids) for each in releases)
-    model = named_estimator("boosting", rows=count, seed=seed) if estimator is None else estimator
-    if first.of_sums:
-        fitted = fit_to_soft_labels(model, rows, np.concatenate(evidence), seed=seed)
+    known = np.concatenate(evidence)
+    if estimator is None and not first.of_sums:
+        predictor: Predictor = fit_stack(rows, LabelEvidence.of(known), seed=seed)
+        learned_by = "a stack"
     else:
-        fitted = fit_to_single_labels(model, rows, np.concatenate(evidence), seed=seed)
+        model = estimator or named_estimator("boosting", rows=count, seed=seed)
+        fit = fit_to_soft_labels if first.of_sums else fit_to_single_labels
+        fitted = fit(model, rows, known, seed=seed)
+        predictor = EstimatorPredictor(estimator=fitted, num_classes=len(first.classes))
+        learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
+        learned_by = type(learner).__name__
     epsilon, delta = _paid(releases)
     classes = first.classes
-    learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
     origin = Origin(
-        method=f"{type(learner).__name__} on {first.ledger[0].mechanism}",
+        method=f"{learned_by} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
         num_classes=len(classes),
@@ -640,7 +647,7 @@ def fit_release(
         noise=NoiseKind.SECURE,
     )
     return TrainedModel(
-        predictor=EstimatorPredictor(estimator=fitted, num_classes=len(classes)),
+        predictor=predictor,
         preprocessing=data.preprocessing,
         origin=origin,
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.platform.settings.configuration import METHODS
 from labeldp.trainers.base import near_miss
@@ -26,6 +27,10 @@ from labeldp.trainers.base import near_miss
 AUTO = "auto"
 #: Single labels are used where randomized response leaves them as they are this often.
 ENOUGH_KEPT = 0.6
+#: Counts are released where a single label has less information than this, of 1 for a true one.
+LEAST_INFORMATION = 0.15
+#: From so many classes on, a network learns from numbers without names: pixels and embeddings.
+NETWORK_CLASSES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,3 +130,26 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     if delta == 0:
         return "cluster_labels", f"{why}; delta is 0, and counts are pure"
     return "moment_labels", why
+
+
+def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple[str, str]:
+    """Return the name of a pure method and the reason, for a stack of models of a table.
+
+    >>> choose_for_stack(epsilon=0.5, num_classes=2, single=False)[0]
+    'cluster_labels'
+    >>> choose_for_stack(epsilon=1.0, num_classes=2, single=False)[0]
+    'subset'
+
+    `single`: one of the models learns from single labels alone.
+    """
+    sets = SubsetSelection(epsilon=epsilon, num_classes=num_classes)
+    spread = sets.size * (num_classes - sets.size)
+    share = sets.agreement.gain**2 * (num_classes - 1) / spread
+    facts = f"at epsilon {epsilon:g} a single label of {num_classes} classes keeps {share:.0%}"
+    if single or share >= LEAST_INFORMATION:
+        why = "an own model needs it" if single and share < LEAST_INFORMATION else "enough"
+        return "subset", f"{facts} of its information: {why}"
+    return "cluster_labels", (
+        f"{facts} of its information, less than {LEAST_INFORMATION:.0%}: counts in groups of like "
+        "rows say more"
+    )

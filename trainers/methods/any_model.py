@@ -8,10 +8,8 @@ depends on what was released:
 
 * **Sums** (moment labels) give soft labels at once (`smooth_sums`), which are a smooth function of
   the row. A sample of rows shows it as well as all of them.
-* **Single labels** have the model itself as their prior. A model that has seen a row's noisy label
-  agrees with it too readily, so the prior of a row comes from models fitted to other rows. They
-  learn whether the release makes a class likelier, class by class, and these probabilities are
-  turned back through the channel. Few leaves with many rows each keep trees from learning noise.
+* **Single labels** have a stack as their prior, which was fitted to other rows
+  (`table_stack.fit_to_single_labels`).
 """
 
 import inspect
@@ -20,11 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.posterior import posterior, project_to_simplex
-
-#: Rows, of all parts, that a model is fitted to; smaller priors count as this one.
-_MOST_ROWS, _LEAST_PRIOR = 200_000, 1e-3
-_FOLDS = 2
+#: Rows, of all parts, that a model is fitted to.
+_MOST_ROWS = 200_000
 #: Rows of a rehearsal, at random and with extremes.
 _REHEARSED, _EXTREMES = 300, 20
 #: Rows of each class that a model gets at least; the next number if it can't learn from so few.
@@ -157,49 +152,3 @@ def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[n
         rank = np.where(labels == rare, np.inf, np.where(common, soft[:, rare], -np.inf))
         labels[np.argsort(-rank, kind="stable")[:least]] = rare
     return np.asarray(labels)
-
-
-def fit_to_single_labels(
-    estimator: Any,
-    rows: NDArray[Any],
-    log_likelihood: NDArray[np.floating],
-    *,
-    seed: int,
-) -> Any:
-    """Return a clone of the estimator fitted to released labels of rows [N, D].
-
-    `log_likelihood` [N, K] is that of the release for each row and class, from 0..K-1.
-    """
-    flat = posterior(log_likelihood, np.zeros(log_likelihood.shape[-1]))
-    folds = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS
-    prior = np.empty(flat.shape)
-    for fold in range(_FOLDS):
-        inside = folds == fold
-        prior[inside] = _prior(estimator, rows[~inside], flat[~inside], rows[inside])
-    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_PRIOR)))
-    return fit_to_soft_labels(estimator, rows, refined, seed=seed)
-
-
-def _prior(
-    estimator: Any, rows: NDArray[Any], flat: NDArray[np.float64], others: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Return probabilities of classes [M, K] of other rows, learned from rows [N, D].
-
-    `flat` [N, K] are posteriors under a flat prior. Whether one makes a class likelier is a label
-    for its row. All mechanisms here treat classes alike: such a label of a row's own class is true
-    with a probability that the release itself shows, and that of each other class with another.
-    """
-    classes = flat.shape[1]
-    likelier = flat > (1 + 1e-9) / classes
-    own = float((flat * likelier).sum(1).mean())
-    other = (float(likelier.sum(1).mean()) - own) / (classes - 1)
-    found = np.empty((len(others), classes))
-    for each, labels in enumerate(likelier.T):
-        if each and classes == 2:
-            found[:, 1] = own + other - found[:, 0]
-        elif min(labels.sum(), (~labels).sum()) < _MEMBERS[-1]:
-            found[:, each] = labels.mean()
-        else:
-            model = _fitted(estimator, rows, labels.astype(np.int64))
-            found[:, each] = model.predict_proba(others)[:, 1]
-    return np.asarray(project_to_simplex((found - other) / max(own - other, 1e-9)))

@@ -11,7 +11,7 @@ noisy counts of classes in groups of rows. Both give the cost of predicted proba
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,12 @@ class CountEvidence:
     counts: Floats
     groups: NDArray[np.intp]
     noise_std: float
+
+    @classmethod
+    def of(cls, counts: NDArray[Any], groups: NDArray[Any], *, noise_std: float) -> Self:
+        """Read noisy counts [G, K] of rows whose groups are numbered from 0 [N]."""
+        whole = np.asarray(groups, np.intp)
+        return cls(counts=np.asarray(counts, np.float64), groups=whole, noise_std=noise_std)
 
     @property
     def shares(self) -> Floats:

@@ -28,6 +28,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
+from labeldp.mechanisms.posterior import posterior
+from labeldp.trainers.methods.any_model import fit_to_soft_labels
 from labeldp.trainers.methods.evidence import Evidence, LabelEvidence
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -35,8 +37,8 @@ from labeldp.trainers.models.table_models import (
     Family,
     Inverted,
     Logistic,
-    Scaled,
     Stack,
+    StandardColumns,
     Table,
     calibrated,
     probabilities,
@@ -50,7 +52,7 @@ MODELS = ("constant", "linear", "kernel", "boosting")
 #: fifth of the rows is.
 _FOLDED_ROWS, _FOLDS = 20_000, 5
 #: Strengths of the penalty on squared weights.
-_STRENGTHS = {"scaled": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
+_STRENGTHS = {"standard_columns": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
 _MOST_STEPS = 60
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
 _FEWEST_FUNCTIONS, _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 20, 200, 8
@@ -63,6 +65,8 @@ _RATE, _LEAST_LEAF, _LEAF_SHARE = 0.08, 20, 0.1
 _MOST_TREES = 1000
 #: Exponents of the calibration, and how surely it is 1 before anything was seen.
 _LEAST_POWER, _MOST_POWER, _SURENESS = 0.3, 3.0, 10.0
+#: Smaller priors count as this one.
+_LEAST_PRIOR = 1e-3
 #: Smaller weights are left out.
 _LEAST_WEIGHT = 1e-3
 _TINY = 1e-12
@@ -204,7 +208,7 @@ def fit_and_predict(
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
     views: tuple[Any, ...] = ()
     if "linear" in models:
-        views += (Scaled.learned(rows),)
+        views += (StandardColumns.learned(rows),)
     if "kernel" in models:
         views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
     table = Table.of(rows, views)
@@ -246,3 +250,18 @@ def fit_and_predict(
         power=best_power(mixed, checked),
     )
     return stack, calibrated(mixed, stack.shares, stack.power)
+
+
+def fit_to_single_labels(
+    estimator: Any, rows: NDArray[Any], log_likelihood: NDArray[np.floating], *, seed: int
+) -> Any:
+    """Return a clone of a classifier fitted to released labels of rows [N, D].
+
+    `log_likelihood` [N, K] is that of the release for each row and class, from 0..K-1. A model that
+    has seen a row's noisy label agrees with it too readily. So a stack of other rows is the prior
+    of a row, and the classifier learns from labels drawn from the posterior.
+    """
+    evidence = LabelEvidence.of(log_likelihood)
+    _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True)
+    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_PRIOR)))
+    return fit_to_soft_labels(estimator, rows, refined, seed=seed)

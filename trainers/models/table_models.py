@@ -21,22 +21,22 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 #: Names of logistic models by what they see.
-_NAMES = {"scaled": "linear", "smooth_functions": "kernel"}
+_NAMES = {"standard_columns": "linear", "smooth_functions": "kernel"}
 _TINY = 1e-12
 _ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scaled(Stored):
+class StandardColumns(Stored):
     """Columns in standard units, clipped, by their means and deviations [D]."""
 
-    kind: ClassVar[str] = "scaled"
+    kind: ClassVar[str] = "standard_columns"
 
     center: Singles
     scale: Singles
 
     @classmethod
-    def learned(cls, rows: NDArray[np.floating]) -> "Scaled":
+    def learned(cls, rows: NDArray[np.floating]) -> "StandardColumns":
         """Measure rows [N, D]."""
         scale = rows.std(0)
         return cls(
@@ -59,7 +59,7 @@ class Table:
 
     @classmethod
     def of(
-        cls, rows: NDArray[np.floating], views: "tuple[Scaled | SmoothFunctions, ...]"
+        cls, rows: NDArray[np.floating], views: "tuple[StandardColumns | SmoothFunctions, ...]"
     ) -> "Table":
         """Compute each of the views."""
         return cls(rows=rows, columns={view.kind: view(rows) for view in views})
@@ -198,7 +198,7 @@ class Stack(Predictor):
 
     kind: ClassVar[str] = "stack"
 
-    views: "tuple[Scaled | SmoothFunctions, ...]"
+    views: "tuple[StandardColumns | SmoothFunctions, ...]"
     families: tuple[Family, ...]
     weights: Floats
     likelihoods: Floats
