@@ -44,7 +44,7 @@ from labeldp.mechanisms.label_channels import best_subset_size
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, PrivacyLedger
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.calibration import calibrate_confident_gnmax, price_for_any_votes
+from labeldp.mechanisms.pate.calibration import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
 from labeldp.mechanisms.pate.vote_leakage import Defense, fit_concentration
@@ -315,9 +315,6 @@ AGGREGATORS: list[Any] = [
 ]
 ASKED = partial(INTERACTIVE().answer, VOTES, student_scores=HALVES, generator=DRAWS)
 ANY_VOTES = partial(price_for_any_votes, GNMAX(), checked=1, answered=1, delta=1e-5)
-CALIBRATED = partial(
-    calibrate_confident_gnmax, votes=[[90, 10]] * 20, epsilon=1.0, delta=1e-5, max_answers=20
-)
 LOG_Q = [
     partial(pate.log_q_gaussian, votes=VOTES, noise_std=1.0),
     partial(pate.log_q_laplace, votes=VOTES, scale=1.0),
@@ -397,11 +394,8 @@ OF_VOTES: list[Row] = [
     (ASKED, {"student_scores": [[0.5, 0.5, 0.0]] * 2}, r"must be \[N, 2\]"),
     (ASKED, {"student_scores": [[0.5, 0.5], [0.9, 0.3]]}, "student_scores row 1"),
     (ASKED, {"student_scores": None}, "needs student_scores"),
-    *out_of_range(ANY_VOTES, CALIBRATED, COST, PUBLISHED, delta=NOT_BETWEEN_0_AND_1),
+    *out_of_range(ANY_VOTES, COST, PUBLISHED, delta=NOT_BETWEEN_0_AND_1),
     (ANY_VOTES, {"answered": 2}, "answered is 2"),
-    *out_of_range(CALIBRATED, epsilon=(0.0, NAN), max_answers=[0]),
-    (CALIBRATED, {"max_answers": 21}, "only 20 queries"),
-    (CALIBRATED, {"votes": [[3, 1], [3, 2]], "max_answers": 1}, "row 1 sums to 5"),
     *out_of_range(LOG_Q[0], RDP[0], noise_std=TOO_LITTLE_OR_MUCH),
     *out_of_range(LOG_Q[1], RDP[1], scale=TOO_LITTLE_OR_MUCH),
     *out_of_range(LOG_Q[2], RDP[2], sigma1=TOO_LITTLE_OR_MUCH),
