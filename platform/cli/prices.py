@@ -55,9 +55,9 @@ def epsilon_rr(*, keep_probability: float, classes: int) -> dict[str, Any]:
     return _with_risk({**facts, "epsilon": epsilon, "delta": 0.0})
 
 
-def epsilon_select(**options: Any) -> dict[str, Any]:
+def epsilon_select(*, delta: float, **options: Any) -> dict[str, Any]:
     """Price of picking the best of a random number of trials."""
-    return _with_risk(asdict(selection_price(**options)))
+    return _with_risk({"epsilon": selection_price(delta=delta, **options), "delta": delta})
 
 
 def calibrate_gaussian(*, epsilon: float, delta: float) -> dict[str, Any]:

@@ -20,14 +20,13 @@ from labeldp.mechanisms import randomized_response as rr
 from labeldp.mechanisms._validate import probabilities
 from labeldp.mechanisms.accounting import (
     DecisionEvent,
-    GaussianEvent,
     PureEvent,
     RandomizedResponseEvent,
     epsilon_from_rdp,
     gaussian_epsilon,
     pure_rdp,
 )
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, to_levels
 from labeldp.mechanisms.calibration import (
@@ -57,7 +56,7 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
-from labeldp.mechanisms.selection import Selection, TrialDistribution, selection_price
+from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
 
 Call = Callable[..., object]
@@ -89,8 +88,6 @@ RESPONSE = partial(calibrate_randomized_response, epsilon=1.0, num_classes=2)
 FLIPS = partial(price_bit_flip, flip_probability=0.2)
 PRICE = partial(price_laplace, scale=1.0)
 SELECTION = partial(selection_price, epsilon=1.0, mean_trials=10, distribution="geometric")
-CHOSEN = Selection(mean_trials=10.0, distribution=TrialDistribution.GEOMETRIC)
-WINNER = partial(CHOSEN.epsilon, [GaussianEvent(noise_multiplier=1.0)], delta=1e-5)
 DECISIONS = partial(DecisionEvent, noise_multiplier=1.0, orders=(2.0,), rdp=(0.1,))
 GUESS = partial(guess_risk.guess_after, prior=0.5, epsilon=1.0, delta=1.0)
 AFTER_GAUSSIAN = partial(guess_risk.guess_after_gaussian, prior=0.5, mu=1.0)
@@ -141,16 +138,13 @@ PRICES: list[Row] = [
     ),
     (SELECTION, {"distribution": "uniform"}, r"distribution is 'uniform'.*geometric, logarithmic"),
     (SELECTION, {"delta": 1e-6, "trial_delta": 1e-6}, "need at least 1e-05"),
-    (WINNER, {"delta": 0.0}, "delta is 0"),
     *out_of_range(GUESS, epsilon=(-1.0, NAN), delta=(-0.1, 1.1, NAN)),
     *out_of_range(GUESS, AFTER_GAUSSIAN, prior=NOT_BETWEEN_0_AND_1),
     *out_of_range(DECISIONS, noise_multiplier=[0.0]),
     (DECISIONS, {"rdp": (0.1, 0.2)}, "shape"),
     *out_of_range(PURE_CHANNEL, NORMAL_CHANNEL, delta=(-0.1, 1.0, NAN)),
     *out_of_range(NORMAL_CHANNEL, delta=[0.0]),
-    *out_of_range(
-        partial(CorrectCount, epsilon=1.0), partial(MostCorrect, epsilon=500), epsilon=NO_EPSILON
-    ),
+    *out_of_range(partial(CorrectCount, epsilon=500), epsilon=NO_EPSILON),
     *out_of_range(
         partial(Budget, epsilon=INF, delta=0.0), epsilon=[-1.0, 10**400], delta=(-1e-9, 1.0, NAN)
     ),
@@ -172,7 +166,6 @@ ESTIMATE = partial(
     mechanism=LaplaceNoise(epsilon=1.0, num_classes=3),
 )
 COUNT = partial(CorrectCount(epsilon=1.0).release, **DRAWN, predictions=TWO)
-MOST = partial(MostCorrect(epsilon=1.0).release, **DRAWN, predictions=TWO[None])
 ACCURACY = partial(AccuracyEstimate, accuracy=0.5, sampling_error=0.0, count_scale=0.0)
 COUNTED = partial(AccuracyEstimate.from_count, 1.0, examples=1, mechanism=CorrectCount(epsilon=1.0))
 LEVELS = partial(to_levels, amounts=np.array([1.0, 2.0]), bounds=(0.0, 2.0))
@@ -209,7 +202,7 @@ RELEASES: list[Row] = [
     (COUNT, {"predictions": ints(0)}, r"shape \(1,\) for 2 labels"),
     (COUNT, {"predictions": np.zeros((2, 3), dtype=int)}, "for 2 labels; give one for each"),
     (COUNT, {"predictions": np.zeros(2)}, "of type float64; they must be classes"),
-    (MOST, {"predictions": np.empty((0, 2), dtype=int)}, "predictions are empty"),
+    (COUNT, {"labels": TWO[:0], "predictions": TWO[:0]}, "predictions are empty"),
     *out_of_range(ACCURACY, sampling_error=[-0.1], count_scale=[-0.1]),
     *out_of_range(COUNTED, examples=[0]),
     *out_of_range(
