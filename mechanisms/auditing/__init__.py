@@ -10,7 +10,7 @@
 | audit a release without a model | `audit_release` | lower bounds |
 | test the noise of moment labels | `audit_moments` | lower bound |
 | audit without canaries, given a proxy's error | `observational_audit` | ... |
-| bound the advantage of guessing labels | `advantage_bound` | upper bound |
+| bound the advantage of guessing labels | `mechanisms.guess_risk.guess_rise` | upper bound |
 | reconstruct votes from repeated answers | `mechanisms.pate.vote_leakage` | vote histograms |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
@@ -19,7 +19,6 @@ leaks no more: that is the provable epsilon's part. Show a bound with its `ceili
 
 # isort: off
 from labeldp.mechanisms.auditing.canaries import Canaries as Canaries, CoinCanaries as CoinCanaries
-from labeldp.mechanisms.auditing.label_inference import advantage_bound as advantage_bound
 from labeldp.mechanisms.auditing.memorization import (
     EpsilonInterval as EpsilonInterval,
     MemorizationAudit as MemorizationAudit,

@@ -30,7 +30,6 @@ from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
-    advantage_bound,
     audit_release,
     best_tight_bound,
     candidate_scores,
@@ -41,6 +40,7 @@ from labeldp.mechanisms.auditing import (
     right_guesses,
     tight_lower_bound,
 )
+from labeldp.mechanisms.guess_risk import guess_rise
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.release_store import is_of
@@ -183,9 +183,7 @@ class PlantedCanaries:
         # A guess chooses from K - 1 wrong labels, or from the 2 of a coin.
         candidates = 2 if self.mislabeled is None else max(2, self.num_classes - 1)
         figures = _memorization(own, others, confidence)
-        figures["label_inference_bound"] = advantage_bound(
-            epsilon=epsilon, candidates=candidates, delta=delta
-        )
+        figures["label_inference_bound"] = guess_rise(1 / candidates, epsilon=epsilon, delta=delta)
         accuracy = self._label_inference(rows[:size], rows[size:])
         if accuracy is not None:
             figures["private/label_inference_accuracy"] = accuracy

@@ -488,7 +488,6 @@ PLANTED = partial(auditing.Canaries, positions=ints(1), labels=ints(1), true_lab
 COINS = partial(
     auditing.CoinCanaries, positions=ints(1), candidates=np.array([[4, 5]]), coins=ints(1)
 )
-BOUND = partial(auditing.advantage_bound, epsilon=0.0, candidates=2, delta=1.0)
 ONE_RUN = partial(auditing.one_run_lower_bound, canaries=10, guesses=5, correct=5)
 CURVES = [
     partial(auditing.f_dp_lower_bound, canaries=10, guesses=5, correct=5, curve=curve)
@@ -567,7 +566,6 @@ AUDITS: list[Row] = [
         (partial(PLANTED().plant, labels=np.zeros(2, int)), {"labels": bad}, "plant canaries in th")
         for bad in (ints(0), np.zeros((4, 1), dtype=np.int64))
     ),
-    *out_of_range(BOUND, epsilon=[-1.0], delta=[2.0], candidates=[1]),
     *(
         row
         for call in COUNTS
