@@ -110,16 +110,16 @@ class PlantedCanaries:
         """Draw both kinds among the true labels [N]; the secret decides the coins."""
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
-        mislabeled, coins, block = None, None, settings.canary_block
+        mislabeled = None
+        coins = None
         if settings.canaries:
-            blocks = Canaries.draw_blocks(
+            mislabeled = Canaries.draw(
                 labels,
                 num_classes=num_classes,
-                num_blocks=1 if block is None else block + 1,
                 num_canaries=settings.canaries,
                 seed=settings.canary_seed,
+                block=settings.canary_block or 0,
             )
-            mislabeled = blocks[-1]
         if settings.coin_canaries:
             free = np.arange(len(labels))
             if mislabeled is not None:

@@ -481,9 +481,7 @@ OF_VOTES: list[Row] = [
 
 LABELS = ints(0, 1, 2)
 DRAW = partial(auditing.Canaries.draw, LABELS, num_classes=3, num_canaries=3, seed=2**32 - 1)
-BLOCKS = partial(
-    auditing.Canaries.draw_blocks, labels=LABELS, num_classes=3, num_blocks=1, num_canaries=3
-)
+BLOCKS = partial(auditing.Canaries.draw, labels=LABELS, num_classes=3, num_canaries=3)
 PLANTED = partial(auditing.Canaries, positions=ints(1), labels=ints(1), true_labels=ints(2))
 COINS = partial(
     auditing.CoinCanaries, positions=ints(1), candidates=np.array([[4, 5]]), coins=ints(1)
@@ -510,7 +508,7 @@ OF_NORMALS = partial(
     guesses_fixed=True,
 )
 COUNTS = (ONE_RUN, *CURVES, TIGHT)
-AUDIT = partial(auditing.one_run_audit, scores=np.ones(5), truth=np.zeros(5), fractions=(1.0,))
+AUDIT = partial(auditing.one_run_audit, scores=np.ones(5), truth=np.zeros(5))
 ROWS = np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
 PAIRS = partial(auditing.candidate_scores, confidences=ROWS, candidates=np.array([[0, 1], [0, 2]]))
 MEMORY = partial(
@@ -546,8 +544,8 @@ AUDITS: list[Row] = [
     (DRAW, {"num_classes": 1}, "num_classes is 1; it must be at least 2"),
     (DRAW, {"num_classes": 2}, r"labels\[2\] is not one of"),
     *out_of_range(DRAW, seed=[2**32], num_canaries=[0]),
-    (BLOCKS, {"labels": np.repeat(LABELS, 14), "num_blocks": 2, "num_canaries": 20}, "without ov"),
-    *out_of_range(BLOCKS, num_blocks=[0]),
+    (BLOCKS, {"labels": np.repeat(LABELS, 14), "block": 1, "num_canaries": 20}, "without ov"),
+    *out_of_range(BLOCKS, block=[-1]),
     *(
         (call, {"positions": bad}, "positions")
         for call in (PLANTED, COINS)
@@ -588,7 +586,6 @@ AUDITS: list[Row] = [
     (AUDIT, {"scores": np.zeros((5, 1)), "truth": np.zeros((5, 1))}, r"scores has shape \(5, 1\)"),
     (AUDIT, {"scores": np.array([0, NAN, 1, 1, 1])}, r"scores\[1\] is nan"),
     (AUDIT, {"truth": np.array([0, 1, 2, 0, 0])}, r"truth\[2\] is 2"),
-    *out_of_range(AUDIT, fractions=((0.5, 1.5), (0.0, 0.5), ())),
     (PAIRS, {"candidates": np.array([[0, 3], [0, 2]])}, r"candidates\[:, 1\]\[0\] is 3"),
     (PAIRS, {"candidates": np.array([[0, 1], [-1, 2]])}, r"candidates\[:, 0\]\[1\] is -1"),
     (PAIRS, {"candidates": TWO}, r"candidates has shape \(2,\)"),
