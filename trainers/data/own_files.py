@@ -5,7 +5,7 @@
 | `.csv`, `.xlsx` | a line of names, then a line per row; a column of labels |
 | `.parquet` | the same; its metadata may state the classes |
 | `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
-| `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
+| `.npy` and `.npy` | features in one, which is mapped, and labels in the other |
 
 Labels are turned into classes in `own_data`, each by itself.
 
@@ -41,6 +41,7 @@ from labeldp.trainers.data.columns import (
     slips,
 )
 from labeldp.trainers.data.files import (
+    ANY_SIZE,
     DataFileError,
     DatasetMissing,
     FileRefused,
@@ -57,10 +58,6 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
-#: From so many bytes on an `.npy` is mapped.
-MAPPED_BYTES = 1 << 28
-#: A mapped array may be larger than memory.
-_MOST_BYTES = 1 << 62
 #: Rows of a Parquet file that are read together.
 _PART_BATCH = 1 << 16
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
@@ -155,24 +152,8 @@ class OwnSource:
         }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MappedRows:
-    """Rows of a matrix that stays on disk.
-
-    Attributes:
-        matrix: A file's numbers [N, D], mapped.
-        rows: Positions [M], ascending.
-    """
-
-    matrix: "np.memmap[Any, Any]"
-    rows: NDArray[np.intp]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 #: Numbers or images [N, ...], or name of a column -> its values [N] (see `column_values`).
-RawFeatures = NDArray[Any] | MappedRows | dict[str, NDArray[Any]]
+RawFeatures = NDArray[Any] | dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,13 +180,11 @@ class OwnRows:
         return len(self.features)
 
     def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
-        """Return features and labels of the chosen rows [N]; a matrix on disk stays there."""
-        features: RawFeatures = self.features
-        if isinstance(features, np.memmap) and chosen.any():
-            features = MappedRows(matrix=features, rows=np.flatnonzero(chosen))
-        elif isinstance(features, dict):
+        """Return features and labels of the chosen rows [N]."""
+        features = self.features
+        if isinstance(features, dict):
             features = {name: column[chosen] for name, column in features.items()}
-        elif isinstance(features, np.ndarray) and not chosen.all():
+        elif not chosen.all():  # a file that is mapped as a whole is not copied
             features = features[chosen]
         groups = None if self.groups is None else self.groups[chosen]
         labels = self.labels[chosen]
@@ -313,7 +292,7 @@ def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
 
     With `columns` it has those of them that the file has.
     """
-    with _opened_parquet(file, most_bytes=None) as opened:
+    with _opened_parquet(file) as opened:
         footer, names = opened.metadata, opened.schema_arrow.names
         refuse_twice(names, file)
         kept = [name for name in names if columns is None or name in columns]
@@ -358,11 +337,11 @@ def parquet_rows(file: Path, first: int, count: int) -> Any:
 
 
 @contextmanager
-def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iterator[Any]:
+def _opened_parquet(file: Path) -> Iterator[Any]:
     from pyarrow import lib, parquet
 
     try:
-        with open_regular(file, most_bytes=most_bytes) as opened:
+        with open_regular(file, most_bytes=ANY_SIZE) as opened:
             stated = parquet.ParquetFile(opened, **_ALONE).schema
             check_width(file, len(stated))
             columns = (stated.column(place) for place in range(len(stated)))
@@ -486,17 +465,11 @@ def _refuse_columns(file: Path, source: OwnSource) -> None:
 
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """Return the array of an `.npy`."""
+    """Return the array of an `.npy`; `mapped` it is read-only, and read where it is used."""
     try:
-        with open_regular(file, most_bytes=_MOST_BYTES if mapped else None) as opened:
-            large = mapped and opened.seek(0, 2) >= MAPPED_BYTES
-            opened.seek(0)
-            if large:
-                there: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-                if there.ndim == 2 and np.issubdtype(there.dtype, np.floating):
-                    return there
-                check_unpacked(file, there.nbytes)
-            array: Any = np.load(opened, allow_pickle=False)
+        with open_regular(file):
+            # It refuses a file with fewer bytes than its header announces.
+            array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
     except (FileRefused, FileNotFoundError):
         raise
     except Exception as error:  # NumPy raises many kinds on damaged files
@@ -504,7 +477,7 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataFileError(f"{file} is an .npz, not an .npy; rename it to .npz")
-    return array
+    return np.asarray(array) if mapped else np.array(array)
 
 
 def npz_arrays(file: Path, *, stored: bool = False) -> dict[str, NDArray[Any]]:
@@ -603,8 +576,6 @@ def describe(source: OwnSource) -> FileSeen:
     assert isinstance(rows.features, np.ndarray)
     shape = " x ".join(map(str, rows.features.shape[1:]))
     what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
-    if isinstance(rows.features, np.memmap):
-        what += ", too large for memory: it stays on disk"
     own_split = "" if rows.split is None and rows.test is None else "the file's own"
     return FileSeen(
         rows=len(rows) + (0 if rows.test is None else len(rows.test)),

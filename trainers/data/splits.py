@@ -33,14 +33,18 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.trainers.data.columns import Step
-from labeldp.trainers.data.files import DataFileError, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.files import (
+    ANY_SIZE,
+    DataFileError,
+    open_regular,
+    read_bytes,
+    whole_file,
+)
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200
 #: Stands for an origin that is unknown.
 UNSAID = "not stated"
-#: Features may be larger than memory.
-_MOST_BYTES = 1 << 62
 
 
 class League(StrEnum):
@@ -179,7 +183,7 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
 
 def sha256_of(file: Path) -> str:
     """Return the SHA-256 of a file that may be larger than memory."""
-    with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+    with open_regular(file, most_bytes=ANY_SIZE) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
