@@ -7,11 +7,10 @@ import csv
 import gzip
 import importlib.util
 import math
-import pickle
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,88 +101,25 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
 
 
-def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
-    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's Python version."""
-    size = file_size(path)
-    try:
-        with open_regular(path) as file:
-            content = _ArraysOnly(file, size).load()
-        pixels, listed = np.array(content["data"].values, order="C"), content[label_key]
-        if not all(type(label) is int for label in listed):
-            raise DataFileError(f"its {label_key} are not whole numbers")
-        labels = np.array(listed, dtype=np.int64)
-    except DataFileError as error:
-        raise DataFileError(f"{path}: {error}") from error
-    except Exception as error:  # damaged pickles raise nearly anything
-        raise DataFileError(
-            f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version "
-            f"({first_line(error)}): {AGAIN}"
-        ) from error
-    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
-        raise DataFileError(
-            f"{path} holds {pixels.dtype} pixels of shape {pixels.shape}; uint8 [N, {_PIXELS}] is "
-            "what CIFAR's Python version holds"
-        )
-    return pixels.reshape(-1, 3, 32, 32), labels
+_CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
 
 
-class _Type:
-    """A type of elements: bytes and no other, since NumPy believes what a file says of objects."""
-
-    def __init__(self, name: str, *_: object) -> None:
-        if name != "u1":
-            raise DataFileError(f"it holds an array of {name!r}, and pixels are bytes ('u1')")
-
-    def __setstate__(self, state: object) -> None:
-        """Ignore the order of bytes, of which there is one."""
+def read_cifar10(folder: Path) -> Splits:
+    """Return CIFAR-10 in its binary version, five batches for training and one for testing."""
+    names = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+    *train, test = (read_cifar_binary(folder / f"{name}.bin", label_bytes=1) for name in names)
+    return of_batches(train, test, class_names=_CIFAR10_CLASSES)
 
 
-class _Bytes:
-    """An array of bytes, made of no more than its bytes and its shape."""
-
-    values: NDArray[np.uint8]
-
-    def __init__(self, *_: object) -> None: ...
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, shape, kind, by_column, content = state
-        assert isinstance(kind, _Type)
-        content = content.encode("latin1") if isinstance(content, str) else content
-        bytes_of = np.frombuffer(content, np.uint8)
-        self.values = bytes_of.reshape(shape, order="F" if by_column else "C")
-
-
-# In Python, since places of the memo in C take memory that the file names.
-class _ArraysOnly(pickle._Unpickler):
-    """Builds lists, dictionaries, strings and arrays, and refuses whatever else a pickle names."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        super().__init__(file, encoding="latin1")
-        self.left = size
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return one of four harmless things."""
-        # NumPy 2 moved its internals; files of either age name the same function.
-        module = module.replace("numpy._core", "numpy.core")
-        allowed = {
-            ("numpy.core.multiarray", "_reconstruct"): _Bytes,
-            ("numpy", "ndarray"): _Bytes,
-            ("numpy", "dtype"): _Type,
-            ("_codecs", "encode"): self._encode,
-        }
-        if (module, name) not in allowed:
-            raise DataFileError(
-                f"it names {module}.{name}, which has no place in a file of images; do not open "
-                "it, fetch it from its authors"
-            )
-        return allowed[module, name]
-
-    def _encode(self, text: str, encoding: str = "latin1") -> bytes:
-        assert encoding == "latin1"
-        self.left -= len(text)
-        if self.left < 0:
-            raise DataFileError("it repeats its content, to fill the memory")
-        return text.encode(encoding)
+def read_cifar100(folder: Path) -> Splits:
+    """Return CIFAR-100 in its binary version, with the fine ones of its two labels."""
+    train, test = (
+        read_cifar_binary(folder / f"{name}.bin", label_bytes=2) for name in ("train", "test")
+    )
+    return of_batches([train], test, num_classes=100)
 
 
 def read_digits(_: Path) -> Splits:
@@ -292,6 +228,12 @@ def read_movielens(folder: Path) -> Splits:
 _PICTURE = (32, 32, 3)
 #: How the files write the digit 0.
 _ZERO = 10
+
+
+def read_svhn_folder(folder: Path) -> Splits:
+    """Return SVHN's cropped digits."""
+    train, test = (read_svhn(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    return of_batches([train], test)
 
 
 def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
