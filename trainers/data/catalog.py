@@ -209,8 +209,8 @@ class DataSet:
         )
 
 
-def published_files(folder: str, *names: str) -> tuple[PublishedFile, ...]:
-    """Return the files of a folder as their authors publish them; with names those alone."""
+def published_files(folder: str) -> tuple[PublishedFile, ...]:
+    """Return the files of a folder as their authors publish them."""
     with open(Path(__file__).with_name("published_files.csv"), newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["path"].startswith(f"{folder}/")]
     return tuple(
@@ -220,7 +220,6 @@ def published_files(folder: str, *names: str) -> tuple[PublishedFile, ...]:
             md5=row["md5"] or None,
         )
         for row in rows
-        if not names or Path(row["path"]).name in names
     )
 
 
@@ -296,18 +295,11 @@ _RECORDS = (
     DataSet(
         name="movielens_1m",
         description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
-        files=published_files("ml-1m", "ratings.dat"),
+        files=published_files("ml-1m"),
         reader=published.read_movielens,
         by_hand=(
             "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
         ),
-    ),
-    DataSet(
-        name="movielens_1m_amounts",
-        description="the same ratings as amounts, by traits of users and movies (GroupLens)",
-        files=published_files("ml-1m"),
-        reader=published.read_movielens_amounts,
-        download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),
     ),
     DataSet(
         name="california_housing",
@@ -318,15 +310,6 @@ _RECORDS = (
             "https://ndownloader.figshare.com/files/5976036",
             # As scikit-learn states it.
             digest="sha256:aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-        ),
-    ),
-    DataSet(
-        name="bank_marketing",
-        description="45,211 calls of a bank: did the customer subscribe? (UCI, CC BY 4.0)",
-        files=published_files("bank_marketing"),
-        reader=published.read_bank,
-        download=from_archive(
-            "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip"
         ),
     ),
     DataSet(

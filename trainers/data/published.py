@@ -174,15 +174,14 @@ def read_adult(folder: Path) -> Splits:
 def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
     # adult.test starts with a remark, and writes a point behind labels.
-    table = _fields(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
-    labels = table[len(ADULT_COLUMNS)].str.removesuffix(".")
+    names = (*ADULT_COLUMNS, "income")
+    table = _frame(path, names=names, index_col=False, comment="|", skipinitialspace=True)
+    labels = table["income"].str.removesuffix(".")
     refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
-    columns: dict[str, NDArray[Any]] = {}
-    for place, (name, numeric) in enumerate(ADULT_COLUMNS.items()):
-        if numeric:
-            whole = table[place].str.fullmatch("[0-9]+").astype(bool)
-            refuse_row(path, ~whole, f"has no number in column {name!r}")
-        columns[name] = table[place].to_numpy(dtype=np.float64 if numeric else str)
+    columns = {
+        name: _numbers(path, table, name) if numeric else table[name].to_numpy(dtype=str)
+        for name, numeric in ADULT_COLUMNS.items()
+    }
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
 
 
@@ -203,7 +202,8 @@ def read_movielens(folder: Path) -> Splits:
     """
     path = folder / "ratings.dat"
     # user::movie::stars::seconds, between whose colons lie empty fields.
-    table = _fields(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
+    how = {"sep": ":", "quoting": csv.QUOTE_NONE, "skip_blank_lines": False}
+    table = _frame(path, names=range(7), index_col=False, **how)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
     refuse_row(
         path,
@@ -277,16 +277,10 @@ HOUSING_COLUMNS = (
 )
 #: Dollars; the file has larger values as the upper bound.
 HOUSING_BOUNDS = (0.0, 500_001.0)
-BANK_NUMBERS = ("age", "balance", "day", "campaign", "pdays", "previous")
-BANK_TEXTS = (
-    *("job", "marital", "education", "default", "housing", "loan", "contact", "month"),
-    "poutcome",
-)
 DISPLAY_NUMBERS = tuple(f"integer_{place}" for place in range(1, 14))
 DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
 ATTRIBUTION_NUMBERS = ("click", "cost", "time_since_last_click")
 ATTRIBUTION_TEXTS = ("campaign", *(f"cat{place}" for place in range(1, 10)))
-STAR_BOUNDS = (1.0, 5.0)
 
 
 def read_housing(folder: Path) -> Splits:
@@ -294,18 +288,10 @@ def read_housing(folder: Path) -> Splits:
     path = folder / "cal_housing.data"
     table = _frame(path, sep=",", header=None, names=HOUSING_COLUMNS, index_col=False)
     columns = {name: _numbers(path, table, name) for name in HOUSING_COLUMNS}
-    return _amounts(columns, columns.pop("median_value"), bounds=HOUSING_BOUNDS)
-
-
-def read_bank(folder: Path) -> Splits:
-    """Return UCI Bank Marketing without the length of the call, which is known after it only."""
-    path = folder / "bank-full.csv"
-    table = _frame(path, sep=";")
-    columns = {name: _numbers(path, table, name) for name in BANK_NUMBERS}
-    columns |= {name: _column(path, table, name).to_numpy(dtype=str) for name in BANK_TEXTS}
-    answers = _column(path, table, "y")
-    refuse_row(path, ~answers.isin(NO_YES), "ends with neither yes nor no")
-    return _classes(columns, (answers == "yes").to_numpy(dtype=np.int64))
+    amounts = columns.pop("median_value")
+    test = held_out(len(amounts))
+    labels = of_amounts(amounts[~test], amounts[test], bounds=HOUSING_BOUNDS)
+    return Splits(**labels, **_features(columns, test))
 
 
 def read_criteo_display(folder: Path) -> Splits:
@@ -334,53 +320,6 @@ def read_criteo_attribution(folder: Path) -> Splits:
     return _classes(columns, _bits(path, table, "conversion"))
 
 
-def read_movielens_amounts(folder: Path) -> Splits:
-    """Return MovieLens-1M's ratings as amounts of 1 to 5 stars, by traits of user and movie."""
-    ratings, users, movies = (
-        _double_colons(folder / f"{name}.dat", *columns)
-        for name, columns in (
-            ("ratings", ("user", "movie", "stars", "seconds")),
-            ("users", ("user", "gender", "age", "occupation", "zip")),
-            ("movies", ("movie", "title", "genres")),
-        )
-    )
-    path = folder / "ratings.dat"
-    for other, key in ((users, "user"), (movies, "movie")):
-        known = ratings[key].isin(other[key])
-        refuse_row(path, ~known, f"names a {key} that {key}s.dat does not have")
-    joined = ratings.merge(users.drop_duplicates("user"), on="user", how="left").merge(
-        movies.drop_duplicates("movie"), on="movie", how="left"
-    )
-    genres = joined["genres"].str.get_dummies("|")
-    columns: dict[str, NDArray[Any]] = {
-        "gender": joined["gender"].to_numpy(dtype=str),
-        "occupation": joined["occupation"].to_numpy(dtype=str),
-        "age": _numbers(folder / "users.dat", joined, "age"),
-        "year": _numbers(
-            folder / "movies.dat",
-            joined.assign(year=joined["title"].str.extract(r"\((\d{4})\)\s*$")[0]),
-            "year",
-        ),
-        **{name: genres[name].to_numpy(dtype=np.float64) for name in genres},
-    }
-    return _amounts(columns, _numbers(path, joined, "stars"), bounds=STAR_BOUNDS)
-
-
-def _double_colons(path: Path, *names: str) -> Any:
-    """Fields between double colons, between whose colons lie empty fields."""
-    table = _frame(path, sep="::", header=None, names=names, engine="python", encoding="latin-1")
-    refuse_row(path, table[names[-1]].isna() | (table[names[-1]] == ""), "has too few fields")
-    return table
-
-
-def _amounts(
-    columns: Mapping[str, NDArray[Any]], amounts: NDArray[Any], *, bounds: tuple[float, float]
-) -> Splits:
-    test = held_out(len(amounts))
-    labels = of_amounts(amounts[~test], amounts[test], bounds=bounds)
-    return Splits(**labels, **_features(columns, test))
-
-
 def _classes(columns: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> Splits:
     test = held_out(len(labels))
     return Splits(
@@ -403,14 +342,6 @@ def _features(columns: Mapping[str, NDArray[Any]], test: NDArray[np.bool_]) -> d
             rare = np.isin(column, ordered[_MOST_FREQUENT:])
             fitted_to[name] = np.where(rare, ordered[0], column)
     return standardized(Columns.fit(fitted_to), train, rest)
-
-
-def _fields(path: Path, *, columns: int, **how: Any) -> Any:
-    """Return the fields of a file without a line of names, NaN where a line has too few."""
-    table = _frame(path, header=None, **how)
-    if table.shape[1] != columns:
-        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {AGAIN}")
-    return table
 
 
 def _frame(path: Path, **how: Any) -> Any:
