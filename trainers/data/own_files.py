@@ -58,8 +58,6 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
-#: Rows of a Parquet file that are read together.
-_PART_BATCH = 1 << 16
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
 _ALONE: Any = {"pre_buffer": False}
@@ -287,25 +285,30 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     return OwnRows(features=columns, labels=labels, split=split, stated=stated, groups=groups)
 
 
-def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
+def parquet_table(
+    file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
+) -> Any:
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
-    With `columns` it has those of them that the file has.
+    With `columns` it has those of them that the file has, and with `rows` those of them: only the
+    groups of rows that hold them are read.
     """
     with _opened_parquet(file) as opened:
         footer, names = opened.metadata, opened.schema_arrow.names
         refuse_twice(names, file)
         kept = [name for name in names if columns is None or name in columns]
-        groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+        wanted = range(footer.num_rows) if rows is None else rows
+        groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+        ends = np.cumsum([0, *(group.num_rows for group in groups)])
+        places = np.flatnonzero((ends[:-1] < wanted.stop) & (ends[1:] > wanted.start)).tolist()
         # A number takes 8 bytes when it is read, however few it takes in the file.
         widths = (opened.schema.column(place).length for place in range(footer.num_columns))
-        unpacked = footer.num_rows * sum(max(8, width) for width in widths)
-        check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
-        return _texts(opened.read(kept, use_threads=False), file)
-
-
-#: Arrow's places in a text are of 32 bits.
-_MOST_TEXT = 2**31 - 1
+        count = sum(groups[place].num_rows for place in places)
+        unpacked = sum(groups[place].total_byte_size for place in places)
+        check_unpacked(file, max(count * sum(max(8, width) for width in widths), unpacked))
+        table = opened.read_row_groups(places, kept, use_threads=False)
+        start = ends[places[0]] if places else wanted.start
+        return _texts(table.slice(wanted.start - start, len(wanted)), file)
 
 
 def parquet_count(file: Path) -> int:
@@ -314,26 +317,8 @@ def parquet_count(file: Path) -> int:
         return int(opened.metadata.num_rows)
 
 
-def parquet_rows(file: Path, first: int, count: int) -> Any:
-    """Return so many consecutive rows of a Parquet file, or those that are left, as a table.
-
-    Only the groups of rows that hold them are read.
-    """
-    from pyarrow import Table
-
-    with _opened_parquet(file) as opened:
-        groups = (opened.metadata.row_group(place) for place in range(opened.num_row_groups))
-        ends = np.cumsum([0, *(group.num_rows for group in groups)])
-        wanted = np.flatnonzero((ends[:-1] < first + count) & (ends[1:] > first))
-        kept, place = [], int(ends[wanted[0]]) if len(wanted) else 0
-        for batch in opened.iter_batches(
-            _PART_BATCH, row_groups=wanted.tolist(), use_threads=False
-        ):
-            begin, end = max(first - place, 0), min(first + count - place, len(batch))
-            if begin < end:
-                kept.append(batch.slice(begin, end - begin))
-            place += len(batch)
-        return _texts(Table.from_batches(kept, opened.schema_arrow), file)
+#: Arrow's places in a text are of 32 bits.
+_MOST_TEXT = 2**31 - 1
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from labeldp.trainers.data.own_files import (
     OwnSource,
     describe,
     npz_arrays,
-    parquet_rows,
     parquet_table,
 )
 from labeldp.trainers.data.splits import held_out
@@ -550,13 +549,14 @@ def test_a_small_table_of_one_long_text_is_refused(
     assert path.stat().st_size < 20_000
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 2_000_000_000)
     before = pa.total_allocated_bytes()
-    for read in (parquet_table, lambda file: parquet_rows(file, 0, rows)):
+    for read in (parquet_table, lambda file: parquet_table(file, rows=range(rows))):
         with pytest.raises(FileRefused, match=r"column 'text', holds 2,000,000,000 bytes"):
             read(path)
     assert pa.total_allocated_bytes() - before < 10_000_000
     short = pa.table({"text": ["a", None, "b"], "number": [1, 2, 3]})
     parquet.write_table(short, path)
-    assert parquet_table(path).equals(short) and parquet_rows(path, 1, 2).equals(short[1:])
+    assert parquet_table(path).equals(short)
+    assert parquet_table(path, rows=range(1, 3)).equals(short[1:])
 
 
 def test_values_of_no_bytes_are_refused(tmp_path: Path) -> None:
