@@ -83,7 +83,8 @@ def read_own(source: OwnSource) -> Splits:
 def _splits_of(rows: OwnRows, source: OwnSource, *, where: Path | str) -> Splits:
     bounds, names = source.bounds, None
     if bounds is None:
-        num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
+        in_test = None if rows.test is None else rows.test.stated
+        num_classes, names = _stated_classes(where, rows.stated, in_test, source.classes)
 
     def numbered(part: OwnRows, file: object, *, secret: bool = True) -> OwnRows:
         table = isinstance(part.features, dict)
@@ -187,12 +188,7 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
             f"{source.test_path} has a split of its own, but all of its rows are for testing "
             "(data.test_path); remove the split from it"
         )
-    if rows.stated is not None and other.stated is not None and rows.stated != other.stated:
-        raise DataFileError(
-            f"{file} states the classes as {rows.stated!r} and {source.test_path} as "
-            f"{other.stated!r}; they must agree"
-        )
-    return replace(rows, test=other, stated=rows.stated if other.stated is None else other.stated)
+    return replace(rows, test=other)
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
@@ -235,9 +231,9 @@ def _refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
 
 
 def _stated_classes(
-    file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
+    file: Path | str, *statements: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    stated = [each for each in (in_file, said) if each is not None]
+    stated = [each for each in statements if each is not None]
     if not stated:
         raise DataFileError(
             f"{file} does not state the number of classes, which is not read from secret "
@@ -248,8 +244,8 @@ def _stated_classes(
     counts = {len(each) if isinstance(each, Sequence) else int(each) for each in stated}
     if len(counts) > 1 or len(names) > 1:
         raise DataFileError(
-            f"{file} states the classes as {in_file!r} and data.classes as {said!r}; they must "
-            "agree: leave one of them out"
+            f"the classes of {file} are stated as {' and as '.join(map(repr, stated))}; they must "
+            "agree: correct data.classes, or leave it out"
         )
     listed, count = next(iter(names), None), counts.pop()
     if listed is not None:

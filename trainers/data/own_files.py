@@ -3,7 +3,7 @@
 | file | holds |
 |---|---|
 | `.csv`, `.xlsx` | a line of names, then a line per row; a column of labels |
-| `.parquet` | the same; its metadata may state the classes |
+| `.parquet` | the same |
 | `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
 | `.npy` and `.npy` | features in one, which is mapped, and labels in the other |
 
@@ -18,7 +18,6 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 """
 
 import difflib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -281,8 +280,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     groups = None if source.group_column is None else columns.pop(source.group_column)
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
-    stated = _stated_in_table(table, file)
-    return OwnRows(features=columns, labels=labels, split=split, stated=stated, groups=groups)
+    return OwnRows(features=columns, labels=labels, split=split, groups=groups)
 
 
 def parquet_table(
@@ -366,24 +364,10 @@ def _texts(table: Any, file: Path) -> Any:
     return table
 
 
-def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
-    found = {}
-    for key in (b"class_names", b"num_classes"):
-        text = (table.schema.metadata or {}).get(key)
-        try:
-            found[key.decode()] = None if text is None else json.loads(text)
-        except ValueError:
-            found[key.decode()] = text
-    return _stated(file, found)
-
-
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
     names, count = found.get("class_names"), found.get("num_classes")
-    if not isinstance(names, list | None) or type(count) not in (int, type(None)):
-        raise DataFileError(
-            f"{file} states class_names {names!r} and num_classes {count!r}; class_names must be a "
-            "list (in JSON) and num_classes a whole number"
-        )
+    if type(count) not in (int, type(None)):
+        raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
     if names is not None and count not in (None, len(names)):
         raise DataFileError(
             f"{file}: there are {len(names)} class_names for {count} classes; give one each or none"
@@ -556,7 +540,7 @@ def describe(source: OwnSource) -> FileSeen:
     assert source.path is not None
     file = existing(source.path, key="data.path")
     if file.suffix.lower() in (".csv", ".parquet", ".xlsx"):
-        return _table_seen(_read_table(file, source), file, source)
+        return _table_seen(_read_table(file, source), source)
     rows = read_rows(source)
     assert isinstance(rows.features, np.ndarray)
     shape = " x ".join(map(str, rows.features.shape[1:]))
@@ -573,25 +557,20 @@ def describe(source: OwnSource) -> FileSeen:
     )
 
 
-def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
+def _table_seen(table: Any, source: OwnSource) -> FileSeen:
     label_column = source.label_column or LABEL
-    known, stated = label_column in table.column_names, _stated_in_table(table, file)
+    known = label_column in table.column_names
     columns = tuple(
         _column_seen(str(name), table.column(place), source, label_column, types_only=not known)
         for place, name in enumerate(table.column_names)
     )
-    labels, missing = "", []
-    if known:
-        kind = "amounts" if source.bounds else "each one of the stated classes"
-        labels = f"column {label_column!r}, {kind}"
-    else:
-        why = f"no column is named {label_column!r} in the header: name the one with the labels"
-        missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for key, names in source.named_columns.items():
-        if key == "data.label_column":
-            continue
-        for name in set(names) - set(table.column_names):
-            missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
+    kind = "amounts" if source.bounds else "each one of the stated classes"
+    missing = [
+        Missing(key=key, value="NAME", why=f"no column is named {name!r} in the header")
+        for key, names in source.named_columns.items()
+        for name in names
+        if name not in table.column_names
+    ]
     if bad := [column.name for column in columns if not column.usable]:
         why = f"the values of {', '.join(bad)} can't be used: leave them out, or convert them"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
@@ -604,11 +583,11 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         rows=table.num_rows,
         features=features if known else f"table of {len(columns)} columns",
         columns=columns,
-        labels=labels,
+        labels=f"column {label_column!r}, {kind}" if known else "",
         split=_where_split(source, own_split),
-        classes=stated if source.classes is None else source.classes,
+        classes=source.classes,
         bounds=source.bounds,
-        missing=(*missing, *_unsaid(source, stated, own_split)),
+        missing=(*missing, *_unsaid(source, None, own_split)),
     )
 
 

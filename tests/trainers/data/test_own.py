@@ -49,9 +49,7 @@ def from_npz(
 def from_parquet(
     folder: Path, hold_out: Any = HoldOut.PUBLIC, classes: Any = None, **columns: Any
 ) -> LabelledData:
-    metadata = columns.pop("metadata", None)
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    parquet.write_table(table, folder / "mine.parquet")
+    parquet.write_table(pa.table(columns), folder / "mine.parquet")
     return own(folder / "mine.parquet", hold_out=hold_out, classes=classes)
 
 
@@ -134,7 +132,7 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
         "labels row 0 is not one of the stated classes 0 to 1",
     ),
     (four(num_classes=1), "num_classes is 1"),
-    (four(num_classes=2.0), "num_classes a whole number"),
+    (four(num_classes=2.0), "num_classes 2.0; it must be a whole number"),
     (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
     (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
     (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
@@ -172,14 +170,10 @@ def test_invalid_files_are_refused(tmp_path: Path) -> None:
 
 def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:
     columns: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
-    stated = {"class_names": '["yes", "no", "maybe"]'}
-    statements: list[dict[str, Any]] = [{"classes": ("yes", "no", "maybe")}, {"metadata": stated}]
-    for said in statements:
-        data = from_parquet(tmp_path, hold_out=HoldOut.NONE, **said, **columns)
-        assert data.train_labels.tolist() == (1 - LABELS).tolist()
-        assert data.public.class_names == ("yes", "no", "maybe")
-    counted: dict[str, Any] = {"metadata": {"num_classes": "4"}, "x": TABLE[:, 0], "label": LABELS}
-    assert from_parquet(tmp_path, **counted).public.num_classes == 4
+    classes = ("yes", "no", "maybe")
+    data = from_parquet(tmp_path, hold_out=HoldOut.NONE, classes=classes, **columns)
+    assert data.train_labels.tolist() == (1 - LABELS).tolist()
+    assert data.public.class_names == classes
 
 
 NAMED: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
@@ -189,8 +183,6 @@ BAD_TABLES: list[tuple[dict[str, Any], str]] = [
     ({**NAMED, "classes": None}, "does not state the number of classes"),
     ({**NAMED, "classes": 2}, r"row 0 is not one of .* 0 to 1 \(20 of 20 .*data\.classes=NAME"),
     ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
-    ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
-    ({**NAMED, "metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
     ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
     ({"x": [1.0], "label": [0]}, "has 1 rows"),
     ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
