@@ -55,7 +55,7 @@ from labeldp.trainers.data.splits import (
     FeatureProvenance,
     League,
     Splits,
-    channels_first,
+    checked_images,
     checked_record,
     digest_of_images,
     held_out,
@@ -416,14 +416,9 @@ def prepared(
             f"{test.shape[1:]}; they must agree"
         )
     if train.ndim in (3, 4):
-        if not train.dtype == test.dtype == np.uint8:
-            raise DataFileError(
-                f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
-                "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
-            )
-        train, test = (
-            np.require(channels_first(where, part), requirements="W") for part in (train, test)
-        )
+        images = checked_images(where, *(part for part in (train, test) if len(part)))
+        train, *rest = (np.require(part, requirements="W") for part in images)
+        test = rest[0] if rest else train[:0]
         return {"train_features": train, "test_features": test, "preprocessing": None}
     if (
         train.ndim != 2
