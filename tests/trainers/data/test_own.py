@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
-from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
+from labeldp.trainers.data.labelled_data import LabelledData, load_own
 from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, read_arrays
 from labeldp.trainers.data.own_files import (
     HoldOut,
@@ -226,16 +226,6 @@ def test_other_delimiters_and_the_mark_of_excel(tmp_path: Path, mark: str) -> No
     assert read(tmp_path, other, label_column="bought").public.fingerprint == expected
 
 
-def test_labels_that_are_numbers(tmp_path: Path) -> None:
-    numbers = TEXT.replace("yes", "1").replace("no", "0")
-    assert read(tmp_path, numbers, classes=2).train_labels.tolist() == [0, 1] * 10
-    # Named, they count by their names: here the other way round.
-    turned = read(tmp_path, numbers, classes=("1", "0"))
-    assert turned.train_labels.tolist() == [1, 0] * 10
-    with pytest.raises(DataFileError, match="row 0 is not one of the stated classes no, yes"):
-        read(tmp_path, numbers, classes=CLASSES)
-
-
 def test_a_split_by_a_column_with_a_name_of_its_own(tmp_path: Path) -> None:
     lines = TEXT.splitlines()
     parts = ["part", *(["train", "train", "test", "train"] * 5)]
@@ -346,6 +336,12 @@ def test_two_files(tmp_path: Path, labels: Any) -> None:
     )
 
 
+def test_images_in_a_file_of_their_own(tmp_path: Path) -> None:
+    pixels = images(20, 10, 12)
+    found = read_two(tmp_path, pixels, LABELS, classes=3).public.train_features
+    assert found.tolist() == pixels[:, None].tolist()
+
+
 def test_two_more_for_testing(tmp_path: Path) -> None:
     np.save(tmp_path / "T.npy", TABLE[:4])
     np.save(tmp_path / "t.npy", LABELS[:4])
@@ -404,13 +400,6 @@ def test_a_frame_of_numbers_and_text() -> None:
 def test_labels_of_any_kind(labels: Any, classes: Any) -> None:
     splits = read_arrays(TABLE, labels, classes=classes)
     assert splits.train_labels.tolist() == [0, 1] * 10 and splits.num_classes == 2
-
-
-def test_images_in_memory() -> None:
-    splits = read_arrays(images(20, 10, 12), [0, 1] * 10, classes=3)
-    data = labelled("own", splits)
-    assert data.public.train_features.shape == (20, 1, 10, 12)
-    assert not len(data.public.test_labels) and data.public.num_classes == 3
 
 
 def test_rows_are_held_out_only_on_request() -> None:
