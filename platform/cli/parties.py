@@ -17,7 +17,7 @@ from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
-from labeldp.trainers.data.own_files import parquet_count, parquet_rows, parquet_table
+from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -74,8 +74,9 @@ def request(
         folder = party_files.new_folder(out).absolute()
 
         def part(number: int) -> pd.DataFrame:
-            some = parquet_rows(path.absolute(), number * rows_at_once, rows_at_once)
-            return written(some.to_pandas(), f"{folder}/part{number:04}")
+            rows = range(number * rows_at_once, (number + 1) * rows_at_once)
+            some = parquet_table(path.absolute(), rows=rows).to_pandas()
+            return written(some, f"{folder}/part{number:04}")
 
         parts = -(-parquet_count(path) // rows_at_once)
         found, nodes = _of_parts(part, parts=parts, address=address)
@@ -211,7 +212,8 @@ def fit(
 
         def part(number: int) -> pd.DataFrame:
             own = party_files.read_release(places[number])
-            some = parquet_rows(path, int(starts[number]), len(own.ids)).to_pandas()
+            rows = range(starts[number], starts[number + 1])
+            some = parquet_table(path, rows=rows).to_pandas()
             kept, evidence = two_parties.evidence_of(own, some, parts=len(places), seed=seed)
             return kept.assign(**{f"{_EVIDENCE}{k}": each for k, each in enumerate(evidence.T)})
 
