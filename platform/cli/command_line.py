@@ -634,7 +634,7 @@ VERBS = (
         whole("--crop", "side of crops, in pixels; by default 5/8 of the image's shorter side"),
         whole("--epochs", "passes over the images", default=40),
         whole("--batch-size", "images per step", default=512),
-        number("--learning-rate", "peak learning rate; 0.003 by default"),
+        number("--learning-rate", "peak learning rate", default=0.003),
         flag("--no-flip", "never mirror images; for digits and letters"),
         flag("--probe", "report accuracy on public test labels after each epoch"),
         number("--minutes", "stop after the epoch that exceeds this time; run again to continue"),
