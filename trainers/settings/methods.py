@@ -14,6 +14,7 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.base import (
@@ -272,7 +273,7 @@ class NoisyLabels(StartedMethod):
 
 @settings
 class AlibiConfig(LearnerConfig, NoisyLabels):
-    """Settings of ALIBI, with any noise on the labels or none."""
+    """Settings of ALIBI, and of the simpler methods that it is compared with."""
 
     started_by = "labeldp.trainers.methods.alibi:Alibi"
 
@@ -280,6 +281,11 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
         1.0,
         "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / lambda, "
         "where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
+    )
+    post_processing: PostProcessing = key(
+        PostProcessing.MAP_WITH_PRIOR,
+        "Conversion of the release to soft labels. `map_with_prior` is ALIBI: the posterior, "
+        "with the model's own prediction as the prior.",
     )
 
     def __post_init__(self) -> None:
@@ -397,6 +403,13 @@ class ConsensusConfig(LearnerConfig, NoisyLabels):
         return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
 
 
+class Iterate(StrEnum):
+    """Weights that the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
+
+    LAST = "last"
+    AVERAGE = "average"
+
+
 @settings
 class ConvexConfig(NoisyLabels):
     """Settings of projected SGD for logistic regression."""
@@ -415,6 +428,10 @@ class ConvexConfig(NoisyLabels):
     batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes over the examples. The theorems cover one; more cost no privacy."
+    )
+    iterate: Iterate = key(
+        Iterate.AVERAGE,
+        "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
     )
 
 
