@@ -21,6 +21,7 @@ from labeldp.trainers.base import (
     Count,
     FeatureSet,
     File,
+    Flag,
     Fraction,
     ModelName,
     NonNegative,
@@ -41,8 +42,8 @@ _EPSILON = "Privacy loss per label."
 _DELTA = "Delta of epsilon, for Gaussian noise and other releases that are not pure."
 
 _LOSS = (
-    "Loss on noisy labels: `cross_entropy` (takes them as true) or `forward` (likelihood of the "
-    "noisy label)."
+    "Loss on noisy labels: `cross_entropy` (takes them as true), `debiased` (unbiased, "
+    "large variance) or `forward` (likelihood of the noisy label)."
 )
 
 
@@ -425,6 +426,7 @@ class ConvexConfig(NoisyLabels):
         50.0,
         "Diameter D of the ball around 0 to which weights are projected, for features of norm 1.",
     )
+    step_factor: Positive = key(1.0, "Factor on the theorems' step size D / (G sqrt(t)).")
     batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes over the examples. The theorems cover one; more cost no privacy."
@@ -436,9 +438,13 @@ class ConvexConfig(NoisyLabels):
 
 
 class RobustLoss(StrEnum):
-    """How noisy labels are learned from; `methods.lp_mst` explains each."""
+    """How noisy labels are learned from; `methods.lp_mst` explains each.
+
+    DEBIASED is not bounded below: it wants few epochs or strong weight decay.
+    """
 
     CROSS_ENTROPY = "cross_entropy"
+    DEBIASED = "debiased"
     FORWARD = "forward"
 
 
@@ -465,7 +471,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     )
     randomizer: Randomizer = key(
         Randomizer.RR_WITH_PRIOR,
-        "Release of each stage: as published, or the best pure noise under the model's prior. "
+        "Release of each stage: as published, or the best pure noise under the prior. "
         "`optimal` uses the loss `forward` and drops no labels.",
     )
     temperature: Positive = key(
@@ -474,7 +480,16 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     later_mixup: NonNegative | None = key(
         None, "Alpha of mixup after the first stage. Null: `mixup`."
     )
+    filter_earlier: Flag = key(
+        True,
+        "Before a later stage, drop earlier labels outside the model's k likeliest classes, "
+        "where k is the mean k* of the stage.",
+    )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, _LOSS)
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Prior of the first stage and its share of epsilon; the stages have the rest.",
+    )
     delta: Share = key(USUAL_DELTA, _DELTA)
     retrain_epochs: Whole = key(
         0,
@@ -498,11 +513,11 @@ class LpMstConfig(LearnerConfig, StartedMethod):
                 "for the usual cut"
             )
 
-    def mechanism(self) -> RRWithPrior | StaircaseChannel:
+    def mechanism(self, epsilon: float) -> RRWithPrior | StaircaseChannel:
         """Return what is done to the labels of every stage."""
         if self.randomizer is Randomizer.OPTIMAL:
-            return StaircaseChannel(epsilon=self.epsilon)
-        return RRWithPrior(epsilon=self.epsilon)
+            return StaircaseChannel(epsilon=epsilon)
+        return RRWithPrior(epsilon=epsilon)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -521,12 +536,18 @@ class LpMstConfig(LearnerConfig, StartedMethod):
 
         The request of a later stage follows from the model of the one before, hence from everything
         that went into that: trials share their releases only if they are the same throughout. A
-        single stage requests under the uniform prior alone.
+        single stage requests under its first prior alone.
         """
-        mechanism = self.mechanism()
+        spent, left = self.prior.split(self.epsilon)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        mechanism = self.mechanism(left)
         if self.stages == 1:
-            return PlannedCharge.of(mechanism)
-        return PlannedCharge.of(mechanism, release=(self, seed), releases=self.stages)
+            alone = self.prior.source is PriorSource.UNIFORM
+            release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            return PlannedCharge.of(mechanism, release=release, before=before)
+        return PlannedCharge.of(
+            mechanism, release=(self, seed), releases=self.stages, before=before
+        )
 
 
 @settings
