@@ -355,18 +355,12 @@ VERBS = (
         ),
         option("--weights", "a file, `random`, or a name in the library; by default the library's"),
         whole("--image-size", "side of resized images, in pixels; by default the encoder's"),
-        choice(
-            "--pool",
-            ("cls", "mean"),
-            "for encoders that return a sequence: its first vector, or the mean",
-        ),
         option("--trained-on", "training data of the weights; shown with every result", default=""),
         option("--trained-by", "author of the weights", default=""),
         flag(
             "--no-outside-data", "state that the weights saw only these images and no secret label"
         ),
         flag("--public-labels", "state that the labels of pretrained:NAME are public"),
-        flag("--half", "write numbers in half precision"),
         flag("--replace", "replace an existing file"),
         whole("--batch-size", "images per batch", default=256),
         whole("--seed", "seed of random weights and of training", default=0),
@@ -627,16 +621,12 @@ VERBS = (
         option(
             "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
         ),
-        choice("--model", ("fast_cnn", "resnet18", "wide_resnet28"), "network", default="fast_cnn"),
         whole("--width", "width of the network; by default its usual width"),
-        choice(
-            "--loss", ("coding_rate", "vicreg", "simclr"), "training loss", default="coding_rate"
-        ),
         whole("--views", "distorted crops of each image per step", default=8),
         whole("--crop", "side of crops, in pixels; by default 5/8 of the image's shorter side"),
         whole("--epochs", "passes over the images", default=40),
         whole("--batch-size", "images per step", default=512),
-        number("--learning-rate", "peak learning rate; 0.003 by default"),
+        number("--learning-rate", "peak learning rate", default=0.003),
         flag("--no-flip", "never mirror images; for digits and letters"),
         flag("--probe", "report accuracy on public test labels after each epoch"),
         number("--minutes", "stop after the epoch that exceeds this time; run again to continue"),

@@ -17,7 +17,7 @@ from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.encoders import embedding
-from labeldp.trainers.encoders.encoder import EncoderRequest, Pool
+from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
 from labeldp.trainers.performance import Device, Performance
@@ -28,14 +28,10 @@ from labeldp.trainers.settings.training import SelfSupervisedConfig
 _RIDGE = 1000.0
 
 
-def embed(
-    *, source: str, encoder: str, out: str, pool: str | None, device: str, **more: Any
-) -> dict[str, Any]:
+def embed(*, source: str, encoder: str, out: str, device: str, **more: Any) -> dict[str, Any]:
     """Write the features of images by an encoder; `more` is of the call and of its request."""
-    how = {name: more.pop(name) for name in ("batch_size", "half", "replace")}
-    request = EncoderRequest(
-        address=encoder, pool=Pool(pool) if pool else None, device=Device(device), **more
-    )
+    how = {name: more.pop(name) for name in ("batch_size", "replace")}
+    request = EncoderRequest(address=encoder, device=Device(device), **more)
     return embedding.embed(source, Path(out).expanduser(), request, **how, report=_note)
 
 
@@ -43,7 +39,6 @@ def self_supervise(
     *,
     source: str,
     out: str,
-    learning_rate: float | None,
     no_flip: bool,
     probe: bool,
     minutes: float | None,
@@ -58,8 +53,6 @@ def self_supervise(
     Raises:
         Unfinished: The loss is not finite.
     """
-    if learning_rate is not None:
-        more["learning_rate"] = learning_rate
     config = SelfSupervisedConfig(flip=not no_flip, **more)
     performance = Performance(device=device, precision=precision, channels_last=True)
     test = _public_test(source) if probe else None

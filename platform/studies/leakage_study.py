@@ -30,7 +30,6 @@ from labeldp.trainers.data.files import DatasetMissing, data_root, private_folde
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
     GroupVotes,
-    Scaling,
     adult_votes,
     infer_attribute,
 )
@@ -77,7 +76,7 @@ def run_study(
     generator = np.random.default_rng(study.seed)
     missing: list[str] = []
     histograms, shipped = _published(published, missing)
-    trained: dict[Scaling, GroupVotes] = {}
+    trained: GroupVotes = {}
     try:
         trained = adult_votes(adult, study.ensemble)
     except DatasetMissing as error:
@@ -93,7 +92,7 @@ def run_study(
         guarded = "published " + " and ".join(histograms)
         votes = np.concatenate(list(histograms.values()))
     else:
-        guarded, votes = "own teachers on Adult", trained[Scaling.TRAINING_ROWS]["others"][:16]
+        guarded, votes = "own teachers on Adult", trained["others"][:16]
     defenses = measure_defenses(
         votes,
         noise_std=study.guarded_noise_std,
@@ -183,7 +182,7 @@ def _published(
 
 def _attribute_rows(
     study: LeakageStudy,
-    trained: Mapping[Scaling, GroupVotes],
+    trained: GroupVotes,
     shipped: tuple[NDArray[Any], NDArray[Any]] | None,
     generator: np.random.Generator,
 ) -> list[dict[str, Any]]:
@@ -194,19 +193,19 @@ def _attribute_rows(
         sizes = {"votes": votes, "seen": seen, "phd": len(phd), "others": len(others)}
         rows.append({**sizes, **asdict(infer_attribute(phd, others))})
 
-    for scaling, groups in trained.items():
-        add(f"own teachers, scaled by {scaling}", "votes", groups["phd"], groups["others"])
+    own = "own teachers, scaled by training rows"
+    if trained:
+        add(own, "votes", trained["phd"], trained["others"])
     if shipped is not None:
         add("published, scaled by each group's own", "votes", *shipped)
     if not trained:
         return rows
-    groups = trained[Scaling.TRAINING_ROWS]
     people = study.attribute_people
-    chosen = [generator.permutation(part)[:people] for part in (groups["phd"], groups["others"])]
+    chosen = [generator.permutation(part)[:people] for part in (trained["phd"], trained["others"])]
     for answers in (study.attribute_answers, 1):  # 1: what caching leaves
         recovered = [_from_answers(study, votes, answers, generator) for votes in chosen]
         seen = f"{answers} answer{'s' if answers > 1 else ''} each"
-        add(f"own teachers, scaled by {Scaling.TRAINING_ROWS}", seen, *recovered)
+        add(own, seen, *recovered)
     return rows
 
 

@@ -2,7 +2,6 @@
 
     python -m tests.benchmarks.self_supervised cifar10 --images 2000 --width 16 --epochs 16
     python -m tests.benchmarks.self_supervised digits --width 8 --epochs 6 --labels 20
-    python -m tests.benchmarks.self_supervised cifar10 --loss simclr --epochs 1 --labels 10000
     python -m tests.benchmarks.self_supervised cifar10 --encoder encoder.pt
 
 Prints accuracy on the test split on random weights, and while it is trained; or that of a file that
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.platform.cli.encoders import ridge
-from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build
 from labeldp.trainers.encoders.pretraining import Pretraining, described
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 FAST = Performance(device=Device.CPU, precision=Precision.AUTO, channels_last=True, threads=1)
 
@@ -57,8 +55,6 @@ def main() -> None:
     parser.add_argument("--labels", type=int, help="that the regression learns of (default: all)")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--model", type=ModelName, default=ModelName.FAST_CNN)
-    parser.add_argument("--loss", type=PretrainingLoss, default=PretrainingLoss.CODING_RATE)
     parser.add_argument("--views", type=int, default=8)
     parser.add_argument("--crop", type=int)
     parser.add_argument("--batch-size", type=int, default=256)
@@ -76,7 +72,7 @@ def main() -> None:
         print(worth(build(given.encoder)))
         return
     photographs = given.data != "digits"
-    names = ("model", "width", "epochs", "loss", "views", "crop", "batch_size")
+    names = ("width", "epochs", "views", "crop", "batch_size")
     config = SelfSupervisedConfig(
         **{name: getattr(given, name) for name in names},
         projection=1024 if photographs else 64,

@@ -113,9 +113,6 @@ METHODS = {
     "ALIBI with a prior": Method(
         config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, dropout=0.3), releases=2
     ),
-    "AGIBI with a prior": Method(
-        config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, noise=Noise.GAUSSIAN), releases=2
-    ),
     "ALIBI with moments": Method(config=AlibiPriorConfig(**LEARNER, prior=MOMENTS), releases=2),
     "optimal channel under moments": Method(
         config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL),

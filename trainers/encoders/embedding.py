@@ -77,11 +77,10 @@ def embed(
     request: EncoderRequest,
     *,
     batch_size: int = 256,
-    half: bool = False,
     replace: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Write the vectors of images, single or half precision [N, D], unless they are there.
+    """Write the vectors of images, single precision [N, D], unless they are there.
 
     Returns facts about the file; `names` is a list of the images' files in order, if they were
     files.
@@ -93,16 +92,17 @@ def embed(
         raise ValueError(f"the folder {out.parent.absolute()} does not exist; make it first")
     images = image_source(source)
     encoder = load_encoder(request, images=images, source=source, report=report)
-    dtype, inputs = np.dtype(np.float16 if half else np.float32), images.digest()
+    inputs = images.digest()
     prepared = asdict(encoder.preparation)
     made_by = encoder.provenance.encoder, encoder.provenance.weights
-    parts = [*made_by, encoder.pool, prepared, inputs, dtype.name]
+    # None and the type of numbers are what every file has had.
+    parts = [*made_by, None, prepared, inputs, "float32"]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
     record = None if replace else _existing(out, key)
     cached = record is not None
     if record is None:
         with whole_file(out) as file:
-            dimensions = _write(file, images, encoder, batch_size, dtype, report)
+            dimensions = _write(file, images, encoder, batch_size, report)
             file.flush()
             record = EmbeddingRecord(
                 provenance=encoder.provenance,
@@ -145,8 +145,7 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     if record.key != key:
         raise EmbeddingRefused(
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
-            "images, another encoder, other weights, another preparation or precision; "
-            f"{other}"
+            f"images, another encoder, other weights or another preparation; {other}"
         )
     return record
 
@@ -156,7 +155,6 @@ def _write(
     images: ImageSource,
     encoder: Encoder,
     batch_size: int,
-    dtype: np.dtype[Any],
     report: Callable[[str], None],
 ) -> int:
     """Write all vectors; return of how many numbers each is."""
@@ -165,17 +163,14 @@ def _write(
         found = encoder(batch).numpy()
         if not done:
             width = found.shape[1]
-            header = {"descr": dtype.str, "fortran_order": False, "shape": (rows, width)}
+            header = {"descr": found.dtype.str, "fortran_order": False, "shape": (rows, width)}
             np.lib.format.write_array_header_1_0(file, header)
-        with np.errstate(over="ignore"):
-            written = np.ascontiguousarray(found.astype(dtype))
-        for row in np.flatnonzero(~np.isfinite(written).all(axis=1))[:1]:
+        for row in np.flatnonzero(~np.isfinite(found).all(axis=1))[:1]:
             raise ValueError(
-                f"{encoder.provenance.encoder} makes of image {done + row} a vector with NaN, "
-                f"infinity or a number above {np.finfo(dtype).max:,.0f}; look at that image and at "
-                "the encoder's weights, or leave --half out"
+                f"{encoder.provenance.encoder} makes of image {done + row} a vector with NaN or "
+                "infinity; look at that image and at the encoder's weights"
             )
-        file.write(written.data)
+        file.write(np.ascontiguousarray(found).data)
         done += len(found)
         if done < rows and time.monotonic() - reported >= _PAUSE:
             reported = time.monotonic()

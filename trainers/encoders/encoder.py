@@ -20,7 +20,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +90,6 @@ def read_saved(file: Path) -> Any:
             "values, such as torch.save(network.state_dict(), FILE) or `labeldp self-supervise` "
             "writes"
         ) from error
-
-
-class Pool(StrEnum):
-    """How a sequence becomes a vector: its first one (CLS) or the MEAN of all; of maps the MEAN."""
-
-    CLS = "cls"
-    MEAN = "mean"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +170,6 @@ class EncoderRequest:
     address: str
     weights: str | None = None
     image_size: int | None = None
-    pool: Pool | None = None
     seed: int = 0
     trained_on: str = ""
     trained_by: str = ""
@@ -323,7 +314,6 @@ class Encoder:
     preparation: Preparation
     provenance: FeatureProvenance
     device: torch.device
-    pool: Pool | None = None
 
     def __call__(self, images: Any) -> Tensor:
         """Return vectors [B, D] in single precision, on the CPU, of images on the CPU."""
@@ -338,7 +328,7 @@ class Encoder:
                 f"({type(error).__name__}: {first_line(error)}); if it takes images "
                 "of another size, set --image-size N"
             ) from error
-        vectors = vectors_of(output, pool=self.pool, encoder=name)
+        vectors = vectors_of(output, encoder=name)
         if len(vectors) != len(batch):
             raise ValueError(
                 f"{name} returns {len(vectors)} vectors for {len(batch)} images; it must be "
@@ -347,12 +337,8 @@ class Encoder:
         return vectors.to("cpu", torch.float32)
 
 
-def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
-    """Return vectors [B, D] of an encoder's output for B images.
-
-    The output is vectors [B, D], maps [B, D, 1, 1], or with `pool` sequences [B, T, D] and maps
-    [B, D, H, W], which are refused without it.
-    """
+def vectors_of(output: Any, *, encoder: str) -> Tensor:
+    """Return vectors [B, D] of an encoder's output for B images: vectors or maps [B, D, 1, 1]."""
     if not isinstance(output, Tensor):
         raise ValueError(
             f"{encoder} returns a {type(output).__name__} and not a tensor; return vectors [B, D]"
@@ -360,15 +346,11 @@ def vectors_of(output: Any, *, pool: Pool | None, encoder: str) -> Tensor:
     found: Tensor = output
     if found.ndim == 4 and found.shape[2:] == (1, 1):
         found = found.flatten(1)
-    if pool is not None and found.ndim == 3:
-        found = found[:, 0] if pool is Pool.CLS else found.mean(1)
-    elif pool is Pool.MEAN and found.ndim == 4:
-        found = found.mean((2, 3))
     if found.ndim == 2 and found.shape[1] and found.is_floating_point():
         return found
     raise ValueError(
-        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; of a "
-        "sequence choose one by --pool cls (the first) or --pool mean, of maps by --pool mean"
+        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; write "
+        "a function of your own that takes the first or the mean (--encoder module:function)"
     )
 
 
@@ -408,7 +390,6 @@ def finished(
         preparation=preparation,
         provenance=provenance,
         device=device,
-        pool=request.pool,
     )
 
 
@@ -585,22 +566,26 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
 
 
 class _Vectors(nn.Module):
-    """A vision model, and the part of its output that is taken."""
+    """A vision model, and the part of its output that is taken: pooled, or a sequence's first."""
 
     def __init__(self, network: nn.Module, *, pooled: bool) -> None:
         super().__init__()
-        self.network, self._pooled = network, pooled
+        self.network = network
+        self._pooled = pooled
 
     def forward(self, batch: Tensor) -> Any:
         output = self.network(pixel_values=batch)
         found = getattr(output, "pooler_output", None) if self._pooled else None
-        return output.last_hidden_state if found is None else found
+        if found is not None:
+            return found
+        sequence = output.last_hidden_state
+        return sequence[:, 0] if sequence.ndim == 3 else sequence
 
 
 def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     """Return a vision model of transformers, by name or of a folder.
 
-    The pooled vector is taken if the weights hold that part; otherwise `Pool` decides.
+    The pooled vector is taken if the weights hold that part, otherwise the first of the sequence.
     """
     transformers = library("transformers")
     place = Path(request.name).expanduser()
@@ -634,7 +619,7 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     whole = not any(_POOLER in name for name in missing)
     return finished(
         request,
-        _Vectors(network, pooled=request.pool is None and whole),
+        _Vectors(network, pooled=whole),
         name=f"huggingface:{place.resolve().name}" if local else "",
         preparation=_published_preparation(processor.to_dict()),
     )

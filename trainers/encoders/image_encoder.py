@@ -203,14 +203,12 @@ def starting_encoder(
 ) -> ImageEncoder:
     """Return the encoder that a network starts from; refuse one of other images or sizes."""
     encoder = of_same_images(file, data, key="trainer.encoder")
-    theirs, ours = (
-        (name, name.default_width if units is None and isinstance(name, ModelName) else units)
-        for name, units in ((encoder.model, encoder.width), (model, width))
-    )
-    if theirs != ours:
+    theirs = encoder.width or encoder.model.default_width
+    ours = width or (model.default_width if isinstance(model, ModelName) else None)
+    if (encoder.model, theirs) != (model, ours):
         raise WeightsRefused(
-            f"{file} holds the network {theirs[0]} of width {theirs[1]}, and the trial's is "
-            f"{ours[0]} of width {ours[1]}; set trainer.model and trainer.width to the encoder's"
+            f"{file} holds the network {encoder.model} of width {theirs}, and the trial's is "
+            f"{model} of width {ours}; set trainer.model and trainer.width to the encoder's"
         )
     return encoder
 

@@ -1,6 +1,6 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-Distorted views of an image should get similar vectors, and other images other ones (`loss_of`). A
+Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`). A
 view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
 image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
 arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import Pixels
 from labeldp.trainers.data.splits import digest_of_images
 from labeldp.trainers.encoders.encoder import WeightsRefused, image_source
@@ -39,7 +40,7 @@ from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_factor
-from labeldp.trainers.settings.training import PretrainingLoss, SelfSupervisedConfig
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Pull of weights to 0, and the fraction of the epochs in which the rate rises.
 _WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
@@ -47,8 +48,12 @@ _WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
 _AT_ONCE = 1024
 #: A state is kept after an epoch, but not more often than this.
 _KEEP_SECONDS = 20.0
-#: Share of the views whose colors are changed.
+#: Share of the views whose colors are changed, and of those in grayscale.
 _CHANGED = 0.8
+_GREY = 0.2
+#: Largest relative change of brightness, contrast and saturation; the hue turns by up to this times
+#: 45 degrees.
+_JITTER = 0.4
 #: From red, green and blue to lightness and two axes of color (YIQ); the hue is an angle there.
 _TO_LIGHT = (
     (0.299, 0.587, 0.114),
@@ -68,13 +73,12 @@ class Pretraining(Training):
         *,
         images: Tensor,
         seed: int,
-        performance: Performance | None = None,
+        performance: Performance,
     ) -> None:
         """Set up the first step on images uint8 [N, C, H, W].
 
         The seed decides initial weights, order and views.
         """
-        performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
         if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
             raise ValueError(
@@ -85,7 +89,7 @@ class Pretraining(Training):
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
-            config.model,
+            ModelName.FAST_CNN,
             shape=tuple(images.shape[1:]),
             pixels=Pixels.of(images),
             width=config.width,
@@ -129,10 +133,10 @@ class Pretraining(Training):
 
     def _loss(self, images: Tensor) -> Tensor:
         every = images.repeat(self.config.views, 1, 1, 1)
-        drawn = view(every, self.config, self._generator, crop=self._crop)
+        drawn = view(every, self._generator, crop=self._crop, mirrors=self.config.flip)
         views = self._encoder.normalized(drawn)
         vectors = logits_of(self._forward, views, self.performance)
-        return loss_of(self.config.loss, vectors.view(self.config.views, len(images), -1))
+        return coding_rate(vectors.view(self.config.views, len(images), -1))
 
     def _rate(self, epoch: int, step: int) -> float:
         config = self.config
@@ -171,19 +175,17 @@ def _crop_of(config: SelfSupervisedConfig, sides: Sequence[int]) -> int:
     return crop
 
 
-def view(
-    images: Tensor, config: SelfSupervisedConfig, generator: torch.Generator, *, crop: int
-) -> Tensor:
+def view(images: Tensor, generator: torch.Generator, *, crop: int, mirrors: bool) -> Tensor:
     """Return a random view of each image uint8 [B, C, H, W]: a crop, in 0..255, single precision.
 
-    Crops [B, C, crop, crop] are mirrored half of the time, with other colors. The generator is of
-    the CPU: one seed draws the same on every device.
+    Crops [B, C, crop, crop] have other colors; with `mirrors` half of them are mirrored. The
+    generator is of the CPU: one seed draws the same on every device.
     """
     draws = torch.rand(_DRAWS, len(images), generator=generator)
     # Worked out on the CPU and sent at once: to send numbers one by one is to wait for each.
-    places = _pixels(draws[:3], crop, images.shape[2:], mirrors=config.flip)
+    places = _pixels(draws[:3], crop, images.shape[2:], mirrors=mirrors)
     places, colors = (
-        part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:], config))
+        part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:]))
     )
     rows, columns = places[0, :, None, :, None], places[1, :, None, None, :]
     channels = torch.arange(images.shape[1], device=images.device).view(1, -1, 1, 1)
@@ -204,15 +206,15 @@ def _pixels(draws: Tensor, crop: int, sides: torch.Size, *, mirrors: bool) -> Te
     return first[:, :, None] + torch.stack((steps.expand_as(across), across))
 
 
-def _colors(draws: Tensor, config: SelfSupervisedConfig) -> Tensor:
+def _colors(draws: Tensor) -> Tensor:
     """Brightness, contrast and a matrix of colors, row by row [B, 11]."""
     brightness, contrast, saturation, hue, changed, grey = draws
-    most = torch.where(changed < _CHANGED, config.jitter, 0.0)
+    most = torch.where(changed < _CHANGED, _JITTER, 0.0)
     brightness, contrast, saturation = (
         1 + most * (2 * draw - 1) for draw in (brightness, contrast, saturation)
     )
     angle = math.pi / 4 * most * (2 * hue - 1)
-    strength = torch.where(grey < config.grey, 0.0, saturation)
+    strength = torch.where(grey < _GREY, 0.0, saturation)
     cosine, sine = strength * angle.cos(), strength * angle.sin()
     one, none = torch.ones_like(angle), torch.zeros_like(angle)
     turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
@@ -375,51 +377,19 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     return kept
 
 
-# Losses of views [V, B, D]: V vectors of each of B images, which should agree and say much. All of
-# them weigh as published, up to a common factor that lets one learning rate fit.
-
-#: VICReg: weights of invariance, variance and covariance.
-_VICREG = (25.0, 25.0, 1.0)
-#: Under the root of a variance, whose slope would be infinite at 0.
-_LEAST_VARIANCE = 1e-4
-#: Coding rate: the weight of agreement beside nats of a number (published: 200 beside those of 1024
-#: numbers), and the squared precision of the code.
-_AGREEMENT, _PRECISION = 200.0 / 1024, 0.2
-#: SimCLR: divides cosines.
-_TEMPERATURE = 0.5
-
-
-def loss_of(name: PretrainingLoss, views: Tensor) -> Tensor:
-    """Return a loss of vectors [V, B, D], V and B >= 2, single precision."""
-    return {"vicreg": vicreg, "coding_rate": coding_rate, "simclr": simclr}[name](views)
-
-
-def vicreg(views: Tensor) -> Tensor:
-    """Return VICReg's loss (Bardes, Ponce and LeCun, ICLR 2022, equations 1 to 6).
-
-    It weighs the mean squared distance between two vectors of an image, how far standard deviations
-    over the batch are below 1, and squared covariances of different numbers; for two views of each
-    image the paper's, for more the mean over all pairs.
-    """
-    count, images, dimensions = views.shape
-    invariance, variance, covariance = _VICREG
-    centered = views - views.mean(1, keepdim=True)
-    deviations = (centered.square().sum(1) / (images - 1) + _LEAST_VARIANCE).sqrt()
-    products = centered.mT @ centered / (images - 1)
-    others = products.square().sum() - products.diagonal(dim1=1, dim2=2).square().sum()
-    return (
-        invariance * 2 * views.var(0).mean()  # of all pairs, half their mean squared distance
-        + variance * functional.relu(1 - deviations).mean()
-        + covariance * 2 * others / count / dimensions
-    )
+#: The weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers), and
+#: the squared precision of the code.
+_AGREEMENT = 200.0 / 1024
+_PRECISION = 0.2
 
 
 def coding_rate(views: Tensor) -> Tensor:
-    """Return EMP-SSL's loss (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2).
+    """Return EMP-SSL's loss of vectors [V, B, D]: V of each of B images, V and B >= 2.
 
     Each view's vectors of unit length should need many nats to code (Yu et al., "Learning Diverse
     and Discriminative Representations", NeurIPS 2020), and each vector should point to the mean of
-    its image's.
+    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). It weighs both as published,
+    up to a common factor that lets one learning rate fit.
     """
     _, images, dimensions = views.shape
     units = functional.normalize(views, dim=2)
@@ -433,17 +403,3 @@ def coding_rate(views: Tensor) -> Tensor:
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
     return 25 * (1 - agreement - nats / dimensions / _AGREEMENT)
 
-
-def simclr(views: Tensor) -> Tensor:
-    """Return SimCLR's loss (Chen et al., ICML 2020, equation 1), for more views the mean over all.
-
-    A vector should tell the other views of its image from those of the other images.
-    """
-    count, images, _ = views.shape
-    units = functional.normalize(views.flatten(0, 1), dim=1)
-    near = units @ units.mT / _TEMPERATURE
-    itself = torch.eye(len(units), dtype=torch.bool, device=views.device)
-    logs = near.masked_fill(itself, -torch.inf).log_softmax(1)
-    image = torch.arange(images, device=views.device).repeat(count)
-    same = (image[:, None] == image) & ~itself
-    return -logs[same].mean()

@@ -4,14 +4,13 @@ Wang et al., "In Differential Privacy, There is Truth" (NeurIPS 2022, arXiv:2209
 250 random forests on disjoint shards predict incomes above 50,000 dollars, without seeing any
 column on education; the attacker calls a person a PhD holder if less than 75% of the forests agree.
 
-The published code scales the features of PhD holders and of the others each by their own mean and
-deviation before the forests vote. That takes knowledge of the groups, and shifts the two
-differently. `Scaling` has that artifact beside the sound way; docs/audits.md shows the difference.
+Here training rows scale the features. The published code scales those of PhD holders and of the
+others each by their own mean and deviation before the forests vote, which takes knowledge of the
+groups, and shifts the two differently.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ DOCTORATE = "Doctorate"
 CONSENSUS = 0.75
 
 Columns = Mapping[str, NDArray[Any]]
-
-
-class Scaling(StrEnum):
-    """Rows whose mean and deviation scale a person's features; EACH_GROUP is the published one."""
-
-    TRAINING_ROWS = "training rows"
-    EACH_GROUP = "each group's own"
 
 
 @settings
@@ -92,10 +84,10 @@ def infer_attribute(phd: NDArray[Any], others: NDArray[Any]) -> AttributeInferen
     )
 
 
-def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVotes]:
+def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
     """Train an ensemble on Adult's training rows and let it vote on people of the test split.
 
-    Both scalings ask the same forests. `adult.data` and `adult.test` lie in the folder.
+    `adult.data` and `adult.test` lie in the folder.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, _ = read_adult_rows(folder / "adult.test")
@@ -107,16 +99,12 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
     is_phd = test["education"] == DOCTORATE
     others = np.sort(generator.permutation(np.flatnonzero(~is_phd))[: ensemble.others])
     encode = tables.Columns.fit(_without_education(train))
-    train_matrix, test_matrix = (encode(_without_education(rows)) for rows in (train, test))
-    features = tables.Numbers.fit(train_matrix)(train_matrix)
-    people = {"phd": test_matrix[is_phd], "others": test_matrix[others]}
-    scales = {
-        (scaling, group): train_matrix if scaling is Scaling.TRAINING_ROWS else matrix
-        for scaling in Scaling
-        for group, matrix in people.items()
-    }
-    groups = {which: tables.Numbers.fit(rows)(people[which[1]]) for which, rows in scales.items()}
-    votes: dict[tuple[Scaling, str], list[NDArray[np.int64]]] = {which: [] for which in groups}
+    train_matrix = encode(_without_education(train))
+    scale = tables.Numbers.fit(train_matrix)
+    features = scale(train_matrix)
+    people = scale(encode(_without_education(test)))
+    groups = {"phd": people[is_phd], "others": people[others]}
+    votes: dict[str, list[NDArray[np.int64]]] = {group: [] for group in groups}
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
     forest_settings = ForestSettings(
         trees=ensemble.trees, min_samples_leaf=ensemble.min_samples_leaf
@@ -128,12 +116,11 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> dict[Scaling, GroupVot
             settings=forest_settings,
             seed=number,
         )
-        for which, asked in groups.items():
-            votes[which].append(forest.predict(asked))
-    counts = {key: count_votes(np.stack(each), num_classes=2) for key, each in votes.items()}
+        for group, asked in groups.items():
+            votes[group].append(forest.predict(asked))
     return {
-        scaling: {group: counts[scaling, group].astype(np.int64) for group in people}
-        for scaling in Scaling
+        group: count_votes(np.stack(each), num_classes=2).astype(np.int64)
+        for group, each in votes.items()
     }
 
 

@@ -102,9 +102,8 @@ class FewLabels(Classifying):
         examples: NDArray[np.integer[Any]],
         labels: NDArray[np.integer[Any]],
         seed: int,
-        performance: Performance | None = None,
+        performance: Performance,
     ) -> None:
-        performance = Performance() if performance is None else performance
         super().__init__(seed=seed, performance=performance)
         rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (examples, labels))
         self.config = config
@@ -126,9 +125,6 @@ class FewLabels(Classifying):
     def _losses(self) -> Iterator[Tensor]:
         first = (self.epoch_number - 1) * self.steps_per_epoch
         return map(self._loss, range(first, first + self.steps_per_epoch))
-
-    def _mean_loss(self, total: Tensor, steps: int) -> float:
-        return float(total / steps)
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "labeled": self._labeled, "unlabeled": self._unlabeled}

@@ -399,20 +399,10 @@ class Recommender:
         data, figures = self._data, dict(self._trainer.figures())
         if data.has_test_split:
             rated = self._stars[data.test_labels]
-            figures["rmse"] = rmse(self.predict(data.test_features), self._stars, rated)
+            mean = self.predict(data.test_features).astype(np.float64) @ self._stars
+            figures["rmse"] = float(np.sqrt(np.mean((mean - rated) ** 2)))
             figures["rmse_constant"] = float(rated.std())
         return figures
-
-
-def rmse(
-    probabilities: NDArray[Any], stars: NDArray[np.float64], rated: NDArray[np.float64]
-) -> float:
-    """Return the root of the mean squared error of the mean rating.
-
-    `probabilities` are of the classes [N, K], `stars` their ratings [K], `rated` the true ones [N].
-    """
-    checked = _validate.probabilities(probabilities, name="probabilities", num_classes=len(stars))
-    return float(np.sqrt(np.mean((checked @ stars - rated) ** 2)))
 
 
 def stars_of(data: PublicData) -> NDArray[np.float64]:

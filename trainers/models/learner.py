@@ -127,7 +127,7 @@ class Training(Trainer):
             # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not total.isfinite():
                 break
-        mean = self._mean_loss(total, steps)
+        mean = float(total) / steps
         if not math.isfinite(mean):
             raise self._diverged()
         return EpochMetrics(
@@ -136,9 +136,6 @@ class Training(Trainer):
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
         )
-
-    def _mean_loss(self, total: Tensor, steps: int) -> float:
-        return float(total) / steps
 
     def _diverged(self, what: str = "the loss is") -> TrainingDiverged:
         rate = self._optimizer.learning_rate
@@ -211,7 +208,9 @@ class Classifying(Training):
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        return self._predictor.accuracy(self._data)
+        if not self._data.has_test_split:
+            return math.nan
+        return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
 
 
 class Learner(Classifying):

@@ -99,8 +99,8 @@ class Sgd:
                 velocity.copy_(other)
 
 
-class AdamW:
-    """AdamW over the parameters of a model (Loshchilov and Hutter, ICLR 2019).
+class AdamW(torch.optim.AdamW):
+    """AdamW over the parameters of a model that learn (Loshchilov and Hutter, ICLR 2019).
 
     Weights decay; biases and the scales of normalization don't. Set `learning_rate` before a step
     whenever it changes.
@@ -108,32 +108,22 @@ class AdamW:
 
     def __init__(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> None:
         """Start without moments, on the device where the parameters are now."""
-        self.learning_rate = learning_rate
         parameters = [each for each in model.parameters() if each.requires_grad]
         groups = [
             {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
             {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        self._adamw = torch.optim.AdamW(groups, lr=learning_rate, fused=True)
+        super().__init__(groups, lr=learning_rate, fused=True)
 
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
-        self._adamw.zero_grad()
+    @property
+    def learning_rate(self) -> float:
+        """That of all parameters."""
+        return float(self.param_groups[0]["lr"])
 
-    def step(self) -> None:
-        """Move every parameter."""
-        for group in self._adamw.param_groups:
-            group["lr"] = self.learning_rate
-        self._adamw.step()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what has been gathered so far; the tensors are those in use, not copies."""
-        return {"learning_rate": self.learning_rate, "adamw": self._adamw.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state of the same parameters."""
-        self.learning_rate = float(state["learning_rate"])
-        self._adamw.load_state_dict(state["adamw"])
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for group in self.param_groups:
+            group["lr"] = rate
 
 
 #: Update t weighs the past by (1 + t) / (10 + t) until that is more than the decay: the initial

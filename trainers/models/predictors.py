@@ -5,7 +5,6 @@ code and read back where nothing trains, and gives the same bits there. Networks
 probes, estimators of scikit-learn, and means of several.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Self
@@ -138,7 +137,7 @@ class NetworkPredictor(Predictor):
 
     def predict(self, features: Tensor) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for unaugmented features [N, ...]."""
-        (logits,) = self._batched(features, self._logits)
+        (logits,) = self._batched(features, lambda inputs: (self.network(inputs),))
         probabilities: NDArray[np.float32] = logits.softmax(1).cpu().numpy()
         bad = int((~np.isfinite(probabilities)).any(1).sum())
         if bad:
@@ -148,13 +147,6 @@ class NetworkPredictor(Predictor):
                 "longer"
             )
         return probabilities
-
-    def accuracy(self, data: PublicData) -> float:
-        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
-        if not data.has_test_split:
-            return math.nan
-        (logits,) = self._batched(data.test_features, self._logits)
-        return data.test_accuracy(logits.argmax(1).cpu().numpy())
 
     def features(self, examples: Tensor) -> tuple[Tensor, ...]:
         """Features by the network of unaugmented examples [N, ...], each kind [N, D]."""
@@ -223,9 +215,6 @@ class NetworkPredictor(Predictor):
             performance=performance,
             mirrored=described["mirrored"],
         )
-
-    def _logits(self, inputs: Tensor) -> tuple[Tensor]:
-        return (self.network(inputs),)
 
     @torch.inference_mode()
     def _batched(

@@ -42,7 +42,6 @@ DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: bytes takes up to 32.
 _MOST_BYTES = 16_000_000
 _MODEL, _PREPROCESSING = "model", "preprocessing"
-_REFUSED = (SafetensorError, ValueError)
 
 
 class ModelFileError(ValueError):
@@ -284,8 +283,9 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
         LookupError,
         MemoryError,
         RuntimeError,
+        SafetensorError,
         TypeError,
-        *_REFUSED,
+        ValueError,
     ) as error:
         raise ModelFileError(
             f"{place} holds no complete model ({type(error).__name__}: {first_line(error)}); copy "

@@ -15,7 +15,6 @@ from labeldp.trainers.base import (
     NonNegative,
     Positive,
     Two,
-    Weight,
     Whole,
     key,
     settings,
@@ -173,34 +172,18 @@ class FixMatchConfig(FewLabelsConfig):
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
 
 
-_ENCODERS = (ModelName.FAST_CNN, ModelName.RESNET18, ModelName.WIDE_RESNET28)
-
-
-class PretrainingLoss(StrEnum):
-    """Loss on vectors of an image's views; `encoders.pretraining` has each."""
-
-    VICREG = "vicreg"
-    CODING_RATE = "coding_rate"
-    SIMCLR = "simclr"
-
-
 @settings
 class SelfSupervisedConfig:
-    """How an encoder is trained without labels, on distorted crops of each image.
+    """How an encoder, the fast network, is trained without labels, on distorted crops of images.
 
-    Loss, crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
+    Crop and rate are those whose vectors were best on CIFAR-10 (docs/encoders.md).
     """
 
-    model: ModelName = key(ModelName.FAST_CNN, "Convolutional network. Its classifier is removed.")
     width: Count | None = key(None, _WIDTH)
     projection: Count = key(
         1024,
         "Units of each of the two layers between network and loss. Vectors keep the first; the "
         "second is removed after training.",
-    )
-    loss: PretrainingLoss = key(
-        PretrainingLoss.CODING_RATE,
-        "Loss of the views: `coding_rate` (EMP-SSL), `vicreg` or `simclr`.",
     )
     views: Two = key(8, "Views of each image per step.")
     crop: Count | None = key(
@@ -211,19 +194,7 @@ class SelfSupervisedConfig:
     epochs: Count = key(
         40, "Passes over the images. The learning rate falls to 0 over all of them."
     )
-    # Variance and covariance are of the images in a step.
+    # The coding rate is of the images in a step.
     batch_size: Two = key(512, "Images per step, each in all its views.")
     learning_rate: Positive = key(0.003, "Peak learning rate of AdamW.")
-    jitter: Weight = key(
-        0.4,
-        "Largest relative change of brightness, contrast and saturation. The hue turns by up "
-        "to this times 45 degrees; 0 disables both.",
-    )
-    grey: Weight = key(0.2, "Share of the views in grayscale.")
     flip: Flag = key(True, "Mirror views at random. Wrong for digits and letters.")
-
-    def __post_init__(self) -> None:
-        if self.model not in _ENCODERS:
-            raise ValueError(
-                f"model is {self.model}; views are of images, which {', '.join(_ENCODERS)} look at"
-            )

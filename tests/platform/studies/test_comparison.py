@@ -190,7 +190,7 @@ def test_everything_is_measured(
     found = ran(smoke, tmp_path, capsys, "--data", str(tmp_path), "--votes", str(votes))
     assert found["experiment"] == "vote_leakage" and found["missing"] == []
     attribute = {(row["votes"], row["seen"]): row for row in found["attribute_inference"]}
-    assert len(attribute) == 5
+    assert len(attribute) == 4
     published = attribute["published, scaled by each group's own", "votes"]
     assert (published["consensus_phd"], published["consensus_others"]) == (0.0, 0.5)
     one = attribute["own teachers, scaled by training rows", "1 answer each"]

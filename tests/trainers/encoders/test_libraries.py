@@ -29,13 +29,11 @@ from labeldp.trainers.encoders.encoder import (
     IMAGENET_STD,
     Encoder,
     EncoderRequest,
-    Pool,
     Preparation,
     WeightsRefused,
     finished,
     library,
     read_weights,
-    vectors_of,
 )
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
 
@@ -137,12 +135,10 @@ def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
     assert (made.resize, made.square, made.interpolation) == (16, True, "bicubic")
     assert made.mean == (0.5, 0.5, 0.5)
     assert str(folder.parent) not in encoder.provenance.words
-    first = loaded(address, pool=Pool.CLS)
-    assert (first(IMAGES) != encoder(IMAGES)).any()
     of_file = loaded(address, weights=str(folder / "model.safetensors"))
     drawn = loaded(address, weights="random", seed=5)
     same = encoder.provenance.weights
-    assert first.provenance.weights == of_file.provenance.weights == same
+    assert of_file.provenance.weights == same
     assert drawn.provenance.weights != same
     torch.save({"x": torch.ones(1)}, tmp_path / "w.pt")
     with pytest.raises(WeightsRefused, match="do not fit"):
@@ -157,10 +153,10 @@ def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
 def test_a_pooler_without_weights_is_not_used(folder: Path) -> None:
     transformers: Any = pytest.importorskip("transformers")
     network = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False)
+    pooled = loaded(f"huggingface:{folder}")(IMAGES)
     network.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"shape \(2, 5, 8\).* --pool cls"):
-        loaded(f"huggingface:{folder}")(IMAGES)
-    assert loaded(f"huggingface:{folder}", pool=Pool.MEAN)(IMAGES).shape == (2, 8)
+    first = loaded(f"huggingface:{folder}")(IMAGES)
+    assert first.shape == (2, 8) and (first != pooled).any()
 
 
 def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,15 +264,6 @@ def test_images_of_other_sizes_and_without_color() -> None:
     found = Preparation(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))(grey)
     assert (found == (grey.float() / 255).expand(-1, 3, -1, -1)).all()
     assert (Preparation(raw=True)(grey) == grey).all()
-
-
-def test_one_vector_of_a_sequence_or_of_maps() -> None:
-    sequence = torch.arange(12.0).view(1, 3, 4)
-    assert vectors_of(sequence, pool=Pool.CLS, encoder="e").tolist() == [[0, 1, 2, 3]]
-    assert vectors_of(sequence, pool=Pool.MEAN, encoder="e").tolist() == [[4, 5, 6, 7]]
-    maps = sequence.view(1, 3, 2, 2)
-    assert vectors_of(maps, pool=Pool.MEAN, encoder="e").tolist() == [[1.5, 5.5, 9.5]]
-    assert vectors_of(torch.ones(2, 3, 1, 1), pool=None, encoder="e").shape == (2, 3)
 
 
 # provenance: what is published of an encoder, and a record that can't be read.

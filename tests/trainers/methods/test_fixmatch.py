@@ -94,7 +94,8 @@ def test_weak_views_without_gradient_learn_too_and_divergence_is_named() -> None
     )
 
     def start(config: FixMatchConfig) -> FixMatch:
-        return FixMatch(config, data=data, examples=np.arange(30), labels=labels[:30], seed=1)
+        given = {"examples": np.arange(30), "labels": labels[:30], "seed": 1}
+        return FixMatch(config, data=data, performance=ON_CPU, **given)
 
     trainer = start(config)
     for _ in range(config.epochs):

@@ -312,14 +312,6 @@ def test_weights_beyond_all_bounds_are_reported() -> None:
         predictor.predict(data.test_features)
 
 
-def test_accuracy_is_the_share_of_right_guesses_of_a_public_split() -> None:
-    data, predictor = a_network()
-    guesses = predictor.predict(data.test_features).argmax(1)
-    assert 0 < predictor.accuracy(data) == (guesses == data.test_labels).mean()
-    nothing = replace(data, test_features=data.test_features[:0], test_labels=data.test_labels[:0])
-    assert math.isnan(predictor.accuracy(nothing))
-
-
 # Performance: names are checked, devices that are not there are refused.
 
 
