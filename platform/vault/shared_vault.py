@@ -47,9 +47,7 @@ from labeldp.platform.vault.vault_store import (
     SqliteStore,
     StoreUnusable,
     behind,
-    lines_in,
     read_ledger,
-    store_id,
 )
 from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
@@ -305,10 +303,8 @@ class SharedVault:
             return None
         file = self.folder / "id"
         if not file.exists():
-            # That of a vault made before vaults had one may be in its state folder.
-            stores = map(store_id, (self.folder / "fits").glob("*/vault.db"))
             made = file.with_name(f".id-{secrets.token_hex(8)}")
-            made.write_text(Witness().vault_of(stores) or secrets.token_hex(16))
+            made.write_text(secrets.token_hex(16))
             with suppress(FileExistsError):  # another process was first
                 os.link(made, file)
             made.unlink()
@@ -435,7 +431,7 @@ class SharedVault:
             if not (folder / "vault.db").exists():  # the fit was cut off before its request
                 continue
             store = self._opened(folder)
-            vault = witness.vault_of([store.id])
+            vault = witness.vault_of(store.id)
             if vault not in (None, self.id):  # the id was edited
                 known = list({*known, *witness.of_vault(str(vault))})
             try:
@@ -538,7 +534,7 @@ def lost_fits(folder: Path) -> list[str]:
     file = folder / "id"
     vault = file.read_text().strip() if file.exists() else ""
     stores = (folder / "fits").glob("*/vault.db")
-    own = [line for store in stores for line in lines_in(store)]
+    own = [line for store in stores for line in read_ledger(store).lines]
     missing = not_among(Witness().of_vault(vault, at=folder), own)
     return [behind(folder, missing)] if missing else []
 

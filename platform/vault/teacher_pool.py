@@ -90,7 +90,7 @@ def train_ensemble(
     Raises:
         EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.
         CannotFit: No actor could start.
-        VoteStoreUnusable: Votes can't be kept.
+        ValueError: Votes can't be kept.
     """
     total = len(shards)
     with journal.writing():
