@@ -4,8 +4,8 @@ A results folder is left as it is: ended, cut off, failed, or still running. A t
 lies in the sweep's results folder stands for that folder.
 """
 
-import csv
 import fcntl
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -174,25 +174,22 @@ def _write(records: list[TrialRecord], *, folder: Path, **facts: Any) -> Answer:
         raise ValueError(
             f"the report can't be written to {folder} ({error.strerror}); choose another --out DIR"
         ) from error
-    with open_regular(written.pareto_csv) as file:
-        lines = list(csv.reader(file.read().decode().splitlines()))
-    rows = [[_cell(text) for text in line] for line in lines[1:]]
+    rows = [[_cell(value) for value in row] for row in written.table.itertuples(index=False)]
     return Answer(
         facts={
             "html": str(written.html),
             "pareto_png": str(written.pareto_png),
-            "rows": written.rows,
+            "rows": len(rows),
         },
         words=[
-            *(table(lines[0], rows, title="accuracy against epsilon") if lines else []),
-            f"{written.rows} rows in the page {written.html}",
+            *(table(list(written.table), rows, title="accuracy against epsilon") if rows else []),
+            f"{len(rows)} rows in the page {written.html}",
             f"figure: {written.pareto_png}",
         ],
     )
 
 
-def _cell(text: str) -> str:
-    try:
-        return f"{float(text):.4g}"
-    except ValueError:
-        return text
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return "" if value is None else str(value)

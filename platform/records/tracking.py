@@ -51,11 +51,10 @@ _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
-TIME_LIMIT_SECONDS = 300.0
-
 #: Errors of MLflow's client for a store or server that does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
+#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
+TIME_LIMIT_SECONDS = 300.0
 
 
 @contextmanager
@@ -90,9 +89,12 @@ def _create_whole(uri: str) -> None:
 
 
 @contextmanager
-def _explained(uri: str) -> Iterator[None]:
+def explained(uri: str) -> Iterator[None]:
+    """Turn errors of a tracking store that does not answer as it should into `ValueError`."""
     try:
         yield
+    except ValueError:  # our own
+        raise
     except Exception as error:
         raise ValueError(_explain(uri, error)) from error
 
@@ -121,7 +123,7 @@ class Tracker:
         self._children: dict[str, str] = {}
         self.parent_run_id = ""
         check_file(uri)
-        with _explained(uri), _one_at_a_time(uri):
+        with explained(uri), _one_at_a_time(uri):
             _create_whole(uri)
             self._client = MlflowClient(tracking_uri=uri)
             self.experiment_id = self._open_experiment(experiment)
@@ -149,12 +151,12 @@ class Tracker:
     @staticmethod
     def probe(uri: str) -> None:
         """Check that a store answers, and leave nothing in it; raises `ValueError`."""
-        with _explained(uri), _one_at_a_time(uri):
+        with explained(uri), _one_at_a_time(uri):
             MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one; return its id."""
-        with _explained(self.uri):
+        with explained(self.uri):
             if run_id is None and "sweep_id" in tags:
                 query = f"tags.sweep_id = '{tags['sweep_id']}'"
                 begun = self._client.search_runs([self.experiment_id], query, max_results=1)
@@ -282,7 +284,7 @@ def _explain(uri: str, error: Exception) -> str:
         text += "; another version of MLflow wrote it: use that one, or `mlflow db upgrade` a copy"
     return (
         f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
-        "name another one with MLFLOW_TRACKING_URI"
+        "name another one with --tracking-uri or MLFLOW_TRACKING_URI"
     )
 
 
@@ -295,13 +297,8 @@ def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str
     Raises:
         ValueError: The store or the experiment can't be read, or has no sweep of labeldp.
     """
-    try:
+    with explained(uri):
         parent, children = _runs(MlflowClient(tracking_uri=uri), uri, experiment)
-    except TRACKING_ERRORS as error:
-        reason = str(error).replace(uri, shown(uri)).splitlines()[0]
-        raise ValueError(
-            f"tracking store {shown(uri)} can't be read ({reason}); check --tracking-uri"
-        ) from error
     totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
     needed = ("releases", "epsilon_total", "delta")
     others = ("epsilon_private", "num_labels")

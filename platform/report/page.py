@@ -306,12 +306,12 @@ def _panels(
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The files of a report; `private` is the owner's page of audits."""
+    """The files of a report, and its `table`; `private` is the owner's page of audits."""
 
     html: Path
     pareto_png: Path
     pareto_csv: Path
-    rows: int
+    table: pd.DataFrame
     private: tuple[Path, ...] = ()
 
 
@@ -330,22 +330,23 @@ def write_report(
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / n for n in ("report.html", "pareto.png", "pareto.csv"))
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
-    _write_table(found, table)
+    rows = _table_of(found)
+    # Nine digits, without those that sums of floats leave behind.
+    write_text(table, csv_text(rows, float_format="%.9g"))
     private = _write_audits(records, folder=folder / "private", title=title)
     facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
     write_text(html, page(records, **facts))
-    return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
+    return Report(html=html, pareto_png=figure, pareto_csv=table, table=rows, private=private)
 
 
-def _write_table(found: Sequence[Point], path: Path) -> None:
+def _table_of(found: Sequence[Point]) -> pd.DataFrame:
     best = {point.hashes for point in front(found)}
     rows = []
     for point in found:
         first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
         rows.append({**first, **own, **row_of(point)})
-    # Nine digits, without those that sums of floats leave behind.
-    write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
+    return pd.DataFrame(rows)
 
 
 def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:

@@ -23,9 +23,10 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.sweep import Unfinished
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
-from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, VaultLost, ask
+from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, ask
 from labeldp.platform.vault.home_proxy import start as start_actor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
@@ -428,8 +429,8 @@ def task_error(cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (ray.exceptions.GetTimeoutError("late"), VaultLost, "did not answer within 300 s"),
-        (ray.exceptions.RayActorError(), VaultLost, "died more than 5 times.*--resume auto"),
+        (ray.exceptions.GetTimeoutError("late"), Unfinished, "did not answer within 300 s"),
+        (ray.exceptions.RayActorError(), Unfinished, "died more than 5 times.*--resume auto"),
         # A refusal is raised as it was; all else is Ray's.
         (task_error(ValueError("over the budget")), ValueError, r"^over the budget$"),
         (task_error(KeyError("a bug")), ray.exceptions.RayTaskError, "trace"),
