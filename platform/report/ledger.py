@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
@@ -44,9 +43,7 @@ from labeldp.platform.records.results import (
     KeptResults,
     SweepIdentity,
     TrialRecord,
-    csv_text,
     read_results,
-    write_text,
 )
 from labeldp.platform.report.wording import RELEASES, counted, price, what_of
 from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits, lost_fits
@@ -479,20 +476,6 @@ def rows(folders: Iterable[FolderLedger]) -> list[dict[str, Any]]:
     ]
 
 
-def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table for spreadsheets, in which no cell is a formula."""
-    texts = [
-        {
-            **row,
-            "trials": "; ".join(row["trials"]),
-            "configurations": "; ".join(row["configurations"]),
-            "counted": int(row["counted"]),
-        }
-        for row in found
-    ]
-    return csv_text(pd.DataFrame(texts))
-
-
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
     """Return lines as plain values that anybody may see, and can compute epsilon from.
 
@@ -518,9 +501,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def ledger_report(
-    folders: Sequence[str], *, csv: str | None = None, delta: float | None = None
-) -> dict[str, Any]:
+def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict[str, Any]:
     """Return what folders, and all folders in them, have spent, for `labeldp ledger --json`.
 
     `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of the
@@ -542,9 +523,6 @@ def ledger_report(
     common = max(spent_by([group], delta=at).delta for group in groups)
     apart = Total().at_least(*(spent_by([group], delta=common or at) for group in groups))
     problems = list(dict.fromkeys(problem for folder in found for problem in folder.problems))
-    lines = rows(found)
-    if csv is not None:
-        write_text(Path(csv), _as_csv(lines))
     for folder in found:
         if folder.is_planned:
             plan = folder.dearest(delta=at)
@@ -579,7 +557,7 @@ def ledger_report(
             }
             for folder in found
         ],
-        "lines": lines,
+        "lines": rows(found),
         "words": [*_in_words(found, groups, total, apart), *notes],
         "problems": problems,
         "cohorts": [],

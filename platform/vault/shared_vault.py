@@ -430,7 +430,7 @@ class SharedVault:
             store = self._opened(folder)
             vault = witness.vault_of(store.id)
             if vault not in (None, self.id):  # the id was edited
-                known = list({*known, *witness.of_vault(str(vault))})
+                known = list({*known, *witness.of_vault(str(vault), at=self.folder)})
             try:
                 places.append((_side_of(folder), store))
             except StoreUnusable as error:  # nobody knows whose the lines of this fit are

@@ -62,10 +62,6 @@ class VoteStore:
         keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
         return keyed.hexdigest()
 
-    def path(self, key: str) -> Path:
-        """Return the folder of the votes of `key`."""
-        return self.folder / key
-
 
 class VoteJournal:
     """The votes of one ensemble: a file for each batch of teachers, in any order."""

@@ -112,10 +112,8 @@ class Witness:
         """Return the known lines of a store."""
         return self._lines("store = ?", store)
 
-    def of_vault(self, vault: str, *, at: Path | None = None) -> list[Line]:
+    def of_vault(self, vault: str, *, at: Path) -> list[Line]:
         """Return the known lines of all stores of a vault, and of others that were last `at` it."""
-        if at is None:
-            return self._lines("vault = ?", vault)
         place = (vault, str(at.resolve()))
         with self._connection() as connection:
             query = "SELECT * FROM places WHERE vault = ? AND path = ?"

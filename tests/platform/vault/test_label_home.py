@@ -339,15 +339,15 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     kept = AttackEvidence.read(path)
     assert kept is not None
     assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))
-    assert kept.others.shape == (50, 8) and kept.coin_margins.shape == (100,)
+    assert kept.others.shape == (50, 8)
     assert kept.others.shape[0] == len(kept.own) and kept.others.size == 400
     pooled = AttackEvidence.pooled([kept, kept])
     assert pooled.own.tolist() == [*kept.own, *kept.own]
-    assert pooled.others.shape == (100, 8) and pooled.coin_margins.shape == (200,)
+    assert pooled.others.shape == (100, 8)
     assert AttackEvidence.pooled([kept]).own.tolist() == kept.own.tolist()
     assert AttackEvidence.read(tmp_path / "nothing.npz") is None
     strange = np.array([None])  # a pickle could run anything, and is not opened
-    AttackEvidence(own=strange, others=strange, coin_margins=strange).write(path)
+    AttackEvidence(own=strange, others=strange).write(path)
     assert AttackEvidence.read(path) is None
     kept.write(path)
     path.write_bytes(path.read_bytes()[:100])

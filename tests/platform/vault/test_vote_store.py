@@ -105,7 +105,7 @@ def test_misfit_votes_are_refused(votes: NDArray[np.uint8], words: str, tmp_path
 
 def test_votes_are_their_owners_alone(tmp_path: Path) -> None:
     store = VoteStore(tmp_path / "votes")
-    fill(store.path("k"), [0])
+    fill(store.folder / "k", [0])
     assert mode(store.folder) == 0o700
     for file in store.folder.rglob("*"):
         assert mode(file) == (0o700 if file.is_dir() else 0o600), file
