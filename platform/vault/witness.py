@@ -136,6 +136,8 @@ class Witness:
         `first`: keep nothing and return False where another line is known in the place of one.
         """
         rows = list(lines)
+        if not rows:
+            return True
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             taken = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
