@@ -204,16 +204,17 @@ class _Pool:
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
         """
-        left = until - monotonic()
+        left = max(0.0, until - monotonic())
+        seconds = min(START_SECONDS, left)
         waiting = [*self.tasks, *self._starting]
-        seconds = max(0.0, min(START_SECONDS, left))
         ready, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
-        if not ready and self.tasks and seconds < left:
+        if not ready and seconds == left:
+            return []
+        if not ready and self.tasks:
             # An actor at work may be silent: one batch may take hours. But one that Ray starts
             # again needs a machine, and the last that could hold it may be gone.
             gpus = self._each.gpus > 0
             place(self._each, capacity(), gpu_required=gpus, what="a teacher actor")
-        if not ready and (self.tasks or seconds == left):
             return []
         if not ready:
             raise CannotFit(
