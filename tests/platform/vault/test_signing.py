@@ -67,7 +67,7 @@ def a_request(
     labels = features[["id"]].assign(bought=["no", "yes"] * (rows // 2))
     folders = [folder / str(number) for number in range(parts)]
     for number, part in enumerate(folders):
-        asked = features[number::parts]
+        asked = features[number * rows // parts : (number + 1) * rows // parts]
         write_request(asked, part, id_column="id", method="subset", classes=["no", "yes"])
     return features, labels, folders
 
