@@ -442,7 +442,7 @@ VERBS = (
         "ledger",
         "reports:ledger",
         "list releases of labels, with time and price",
-        "results/quickstart --csv ledger.csv",
+        "results/quickstart",
         argument(
             "folders",
             "FOLDER...",
@@ -451,7 +451,6 @@ VERBS = (
             required=True,
             type=_FOLDER,
         ),
-        option("--csv", "write all charges to this table", "FILE"),
         number("--delta", "delta of the totals; by default the trials' delta"),
     ),
     Verb(

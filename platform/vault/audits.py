@@ -59,27 +59,24 @@ class AttackEvidence:
     Attributes:
         own: Confidence in each memorization canary's label [M].
         others: Confidences in the other wrong labels [M, K - 2].
-        coin_margins: How much the attacker preferred the side that a coin chose, as a difference of
-            log-probabilities [C]; above 0 the guess is right. Empty without coins.
     """
 
     own: NDArray[np.float64]
     others: NDArray[np.float64]
-    coin_margins: NDArray[np.float64]
 
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
         for folder in (path.parent.parent, path.parent):
             inner_folder(folder)
         with replacing(path) as file:
-            np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
+            np.savez(file, own=self.own, others=self.others)
 
     @classmethod
     def read(cls, path: Path) -> "AttackEvidence | None":
         """Return what is kept at `path`; None where there is nothing, or nothing readable."""
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
-                return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
+                return cls(own=kept["own"], others=kept["others"])
         except Exception:  # damaged files raise many kinds
             return None
 
@@ -169,8 +166,7 @@ class PlantedCanaries:
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
-            evidence = AttackEvidence(own=nobody, others=nobody[:, None], coin_margins=nobody)
-            return dict(_NO_ATTACK), evidence
+            return dict(_NO_ATTACK), AttackEvidence(own=nobody, others=nobody[:, None])
         rows = _validate.probabilities(
             confidences, name="confidences", num_classes=self.num_classes
         )
@@ -189,17 +185,14 @@ class PlantedCanaries:
             figures["private/label_inference_accuracy"] = accuracy
             # Any guess without the model is as good as the next, on average.
             figures["private/label_inference_advantage"] = accuracy - 1 / candidates
-        margins = np.empty(0)
         if self.coins is not None:
             scores = candidate_scores(rows[size:], self.coins.candidates)
-            margins = np.where(self.coins.coins == 0, scores, -scores)
             figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
             if released is not None:
                 figures |= release_figures(
                     released, scores, self.coins, delta=delta, confidence=confidence
                 )
-        evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
-        return figures, evidence
+        return figures, AttackEvidence(own=own, others=others)
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""
