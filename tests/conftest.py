@@ -16,7 +16,7 @@ ON_CLUSTER = {
         f"tests/faults/test_{name}.py"
         for name in ("ensemble_refused", "killed", "limits", "states")
     ),
-    *("tests/sweeps/test_pate_mnist.py", "tests/platform/api/test_on_nodes.py"),
+    "tests/sweeps/test_pate_mnist.py",
 }
 
 #: Files and folders that `make check` leaves out: they start processes, or take over ten seconds.

@@ -29,7 +29,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import install_hint
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
@@ -94,8 +93,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
             methods that release labels one by one. A public seed selects them, and the others are
             not used. Sums (`moment_labels`) use all.
-        score_epsilon: Cost for each label of a `score` of tokens, which is a noisy count of right
-            answers; without it, such a score is refused.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
 
@@ -132,9 +129,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         keep: Sequence[str] | None = None,
         estimator: Any = None,
         max_labels_per_person: int = 1,
-        score_epsilon: float | None = None,
     ) -> None:
-        self.score_epsilon = score_epsilon
         self.max_labels_per_person = max_labels_per_person
         self.method = method
         self.epsilon = epsilon
@@ -314,23 +309,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return chosen
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of right predictions of X.
-
-        y are public labels. Of tokens, the share comes from a noisy count of right answers, which
-        costs `score_epsilon` for each label.
-        """
-        if not self._takes_tokens:
-            return float(super().score(X, y, sample_weight))
-        predicted, classes = self.predict_proba(X).argmax(1), self.classes_
-
-        def secret(labels: NDArray[Any]) -> SecretLabels:
-            places = fitting.places_of(labels, classes)
-            return SecretLabels(training=places, num_classes=len(classes))
-
-        right = self._released(
-            X, y, sample_weight, CorrectCount, predicted, secret=secret, classes=f"{classes}"
-        )
-        return float(np.clip(right[0] / len(predicted), 0, 1))
+        """Return the share of right predictions of X; y are public labels, and no tokens."""
+        self._refuse_tokens()
+        return float(super().score(X, y, sample_weight))
 
     def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.

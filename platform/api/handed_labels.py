@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from sklearn.base import is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import (
     FixedThresholdClassifier,
@@ -59,11 +58,11 @@ _SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurre
 class Handed(NamedTuple):
     """How labels came; `transformed`: X comes out of a pipeline, and its rows name nobody.
 
-    `uncounted`: what true labels decided beside the fit, in words.
+    `uncounted`: what true labels decided beside the fit, in words; empty for nothing.
     """
 
     transformed: bool = False
-    uncounted: tuple[str, ...] = ()
+    uncounted: str = ""
 
 
 def handed_labels(model: Any, *, cloned: bool) -> Handed:
@@ -75,8 +74,9 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
     Raises:
         ValueError: A wrapper may have changed the labels, or made features of them.
     """
-    transformed, unknown = False, ""
-    uncounted: dict[str, str] = {}
+    transformed = False
+    unknown = ""
+    scored_by = ""
     for module, frame in _frames(sys._getframe(1)):
         code, wrapper = frame.f_code, _owner(frame)
         own = wrapper is model and (
@@ -92,35 +92,24 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
                 transformed = True
             else:  # the clone is its own
                 unknown = ""
-            if not isinstance(wrapper, _SEARCHES):
-                continue
-            name, cv = type(wrapper).__name__, wrapper.cv
+            if isinstance(wrapper, _SEARCHES):
+                scored_by = type(wrapper).__name__
         elif code in _VALIDATIONS:
-            name, cv, unknown = _VALIDATIONS[code], frame.f_locals.get("cv"), ""
-        else:
-            if module.partition(".")[0] in ("sklearn", "imblearn") and not module.startswith(
-                _MACHINERY
-            ):
-                unknown = code.co_name
-            continue
-        uncounted["scores"] = (
-            f"{name} scores models with true labels, which no total counts (log loss is NaN where "
-            "a stated class does not occur); tokens of a SharedVault(labels=y) are scored at "
-            "score_epsilon="
-        )
-        kind = type(cv).__name__
-        if "Stratified" in kind or (is_classifier(model) and isinstance(cv, int | None)):
-            kind = kind if "Stratified" in kind else "StratifiedKFold"
-            uncounted["split"] = (
-                f"{kind} chose rows by the secret labels, and no total counts that; use a public "
-                "split, cv=KFold(5, shuffle=True, random_state=0)"
-            )
+            scored_by = _VALIDATIONS[code]
+            unknown = ""
+        elif module.startswith(("sklearn.", "imblearn.")) and not module.startswith(_MACHINERY):
+            unknown = code.co_name
     pooled = threading.current_thread() is not threading.main_thread()
     if cloned and (pooled or multiprocessing.parent_process() is not None):
         unknown = unknown or "a clone in another thread or process"
     if unknown:
         _refuse(unknown)
-    return Handed(transformed, tuple(uncounted.values()))
+    uncounted = (
+        f"{scored_by} scores models with true labels, and splits rows by them unless cv= is a "
+        "public split such as KFold(5, shuffle=True, random_state=0); no total counts that. Score "
+        "on public test labels, with scoring= (log loss is NaN where a stated class does not occur)"
+    )
+    return Handed(transformed, uncounted if scored_by else "")
 
 
 def leaves_process() -> bool:

@@ -28,7 +28,6 @@ from labeldp.platform.api.process_ledger import (
     People,
     all_numbers,
     line_of,
-    row_digests,
 )
 from labeldp.platform.report.wording import concern_of_delta
 from labeldp.platform.settings.configuration import AuditSettings
@@ -103,7 +102,7 @@ class FitAccount:
 
     def not_counted(self) -> list[str]:
         """Return what the total leaves out, in words."""
-        found = list(self.handed.uncounted)
+        found = [self.handed.uncounted] if self.handed.uncounted else []
         if LEDGER.partial and not self.on_disk:
             found.append(
                 "the total counts this process alone, and fits of other processes (n_jobs) may "
@@ -113,10 +112,7 @@ class FitAccount:
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fits are charged.
-
-    Parameters `vault`, `delta`, `noise_seed` and `score_epsilon` are its.
-    """
+    """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its."""
 
     #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
     _cloned = False
@@ -371,36 +367,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = False
         return tags
 
-    def _released(
-        self,
-        rows: Any,
-        tokens: Any,
-        weights: Any,
-        mechanism: Callable[..., Any],
-        predicted: NDArray[Any],
-        *,
-        secret: Callable[[NDArray[Any]], SecretLabels],
-        classes: str,
-    ) -> NDArray[Any]:
-        """Return a charged release of how right predictions [N] are for the labels of tokens."""
-        if self.score_epsilon is None or weights is not None:
+    def _refuse_tokens(self) -> None:
+        """Refuse a score of tokens: it would compare predictions with secret labels."""
+        if self._takes_tokens:
             raise ValueError(
-                "a score of tokens compares predictions with secret labels, which is a release: "
-                "state its price, score_epsilon=0.1, and no sample_weight"
+                "a score of tokens compares predictions with secret labels, which is a release; "
+                "score on public test labels: accuracy_score(y_test, model.predict(X_test)), and "
+                "in a search scoring=lambda model, *_: accuracy_score(y_test, "
+                "model.predict(X_test))"
             )
-        places, labels = self._shared().looked_up(column_or_1d(tokens))
-        if _repeat(places):
-            raise ValueError("tokens give a row twice; score each row once")
-        account = FitAccount(handed=Handed(), rows_of_vault=places)
-        digest = hashlib.sha256(row_digests(rows).tobytes()).hexdigest()
-        near = self._labels(
-            account, secret(labels), rows, None, classes=classes, fingerprint=digest
-        )
-        with self._paying(account, near):
-            found: NDArray[Any] = near.release(
-                mechanism(epsilon=self.score_epsilon), predicted
-            ).values
-        return found
 
     def __getstate__(self) -> Any:
         """Leave out figures for the labels' owner, and the rows by which fits add up.

@@ -8,6 +8,8 @@ import hashlib
 import json
 import math
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,7 +32,6 @@ from labeldp.platform.api.label_release import (
     mechanism_for,
 )
 from labeldp.platform.api.process_ledger import PaidRelease
-from labeldp.platform.vault.signing import SIGNATURE, signing_key
 from labeldp.platform.vault.witness import Line
 from labeldp.trainers.data.files import DRAFT_ENDING, make_folder, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
@@ -123,8 +124,8 @@ class PartyRelease(LabelRelease):
     """A release with the ids that it speaks of [N], and the question that it answers.
 
     `shares` [N] shortened the rows of the question, where persons have several. `mark` names its
-    vault and line there (`SharedVault.mark`). `columns` are those of its request, and `row_marks`
-    [M] tell whether rows are those of its sums; releases of earlier versions have neither.
+    vault and line there (`SharedVault.mark`). Of sums, `columns` are those of its request, and
+    `row_marks` [M] tell whether rows are those of its sums.
     """
 
     ids: NDArray[np.str_]
@@ -269,21 +270,6 @@ class Parts:
             start = end
 
 
-def is_answered(folder: Path, part: Request) -> bool:
-    """Whether a folder holds a finished release for a part of a request."""
-    facts = folder / RELEASE
-    if not facts.exists() or not facts.stat().st_size:
-        return False
-    return bool(json.loads(read_bytes(facts)).get("request") == part.digest)
-
-
-def is_complete(folders: Sequence[Path]) -> bool:
-    """Whether nothing is missing of the releases that an answer writes, with their signature."""
-    first, last = folders[0], folders[-1]
-    signed = (first if len(folders) == 1 else first.parent) / SIGNATURE
-    return (last / RELEASE).exists() and (signing_key() is None or signed.exists())
-
-
 def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
     """Return the lines of a vault that releases beside a folder are of: they went out earlier."""
     beside = [path for pattern in ("*", "*/part*") for path in folder.parent.glob(pattern)]
@@ -339,7 +325,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             expected = int(clusters.max()) + 1
         if (shares := arrays.get("shares")) is not None:
             _expect(place, shares, np.float32, (len(ids),))
-        if (row_marks := arrays.get("row_marks")) is not None:
+        row_marks = arrays["row_marks"] if question is not None else None
+        if row_marks is not None:
             _expect(place, row_marks, np.float32, (expected,))
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
@@ -368,7 +355,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             clusters=clusters,
             length=float(facts["length"]),
             shares=shares,
-            mark=facts.get("ledger", {}),
+            mark=facts["ledger"],
             columns=tuple(map(str, facts.get("columns", ()))),
             row_marks=row_marks,
         )
@@ -385,7 +372,7 @@ def _check_price(place: Path, facts: Mapping[str, Any], mechanism: Any) -> None:
             f"{place} states epsilon {said:g} at delta {facts['delta']:g}, but its noise costs "
             f"{least:g} at {at:g}; get it from its writer again"
         )
-    stated = facts.get("parameters", parameters_of(mechanism))  # earlier versions state none
+    stated = facts["parameters"]
     if stated != parameters_of(mechanism) or facts["mechanism"] != stated["name"]:
         raise FileNotAsWritten(
             f"{place} states noise of {stated}, but its price is that of "
@@ -414,28 +401,27 @@ def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
     return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
 
 
-def check_new(folder: Path, *, unfinished: str | None = None) -> None:
-    """Refuse a folder that is there, unless it is empty or was left before its facts were written.
-
-    Facts come last: `unfinished` names their file.
-    """
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if unfinished in names and not (folder / unfinished).stat().st_size:
-        names.remove(unfinished)
-    cut_off = unfinished is not None and names <= {_ARRAYS, f"{unfinished}{DRAFT_ENDING}"}
-    if folder.exists() and (not folder.is_dir() or (names and not cut_off)):
+def check_new(folder: Path) -> None:
+    """Refuse a folder that is there already, or can't be made."""
+    if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already; name a new folder")
-    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    above = next(path for path in folder.absolute().parents if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
         raise ValueError(f"{folder} can't be made, since {above} can't be written; name another")
 
 
-def new_folder(to: str | Path, *, unfinished: str | None = None) -> Path:
-    """Return a folder that `check_new` lets pass, made if need be."""
-    folder = Path(to)
-    check_new(folder, unfinished=unfinished)
-    make_folder(folder)
-    return folder
+@contextmanager
+def new_folder(to: str | Path) -> Iterator[Path]:
+    """Yield a draft of a new folder, which gets its name at the end: it is whole, or not there."""
+    folder = Path(to).absolute()
+    check_new(Path(to))
+    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
+    make_folder(draft)
+    try:
+        yield draft
+        draft.replace(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def compact(values: NDArray[Any]) -> NDArray[Any]:
@@ -454,15 +440,14 @@ def write_folder(
     ids: NDArray[np.str_],
     arrays: Mapping[str, NDArray[Any]],
 ) -> None:
-    """Write a folder, the facts last."""
+    """Write the files of a folder, which is made if need be."""
+    make_folder(folder)
     with (folder / _ARRAYS).open("wb") as opened:
         # NumPy's types take one of the arrays for `allow_pickle`.
         np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
     described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
     described["digest"] = _digest_of(described)
-    draft = folder / f"{name}{DRAFT_ENDING}"
-    draft.write_text(json.dumps(described, indent=1) + "\n")
-    draft.replace(folder / name)
+    (folder / name).write_text(json.dumps(described, indent=1) + "\n")
 
 
 def read_folder(

@@ -25,7 +25,7 @@ import secrets
 import threading
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -34,8 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.ledger import Total, epsilon_of_prices, least_total, total_of_prices
+from labeldp.mechanisms.ledger import PrivacyLedger, Total, all_pure, total_of_prices
 from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
@@ -43,12 +42,10 @@ from labeldp.platform.report.wording import price, what_of
 
 Digests = NDArray[np.uint64]
 
-#: One registry holds three kinds of names: of unnamed rows, of rows with names, and names.
-_NAMED_ROW, _NAME = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+#: Spreads the bits of a name's digest before a row's is mixed in.
+_WITH_NAME = np.uint64(0x9E3779B97F4A7C15)
 #: Of splitmix64, which spreads the bits of a number.
 _MIXING = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-#: Numbers digested at a time.
-_NUMBERS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,8 +53,8 @@ class People:
     """The people whose labels a fit reads.
 
     Attributes:
-        rows: Digests of their features [N].
-        names: Digests of their names [N]; None where the fit has none.
+        rows: Digests of the features of each row [N].
+        names: Digest of the name of each row's person [N]; None where the fit has none.
         unknown: Whether the features were transformed, so that their digests identify nobody.
         persons: Place among the names of each row's person [N], where persons pay for all of their
             rows; None where each row is a label that pays.
@@ -79,6 +76,8 @@ class People:
     ) -> "People":
         """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
         named = None if names is None else text_digests(str(name) for name in names)
+        if named is not None and persons is not None:
+            named = named[persons]
         return cls(
             rows=row_digests(rows),
             names=named,
@@ -86,83 +85,103 @@ class People:
             persons=persons,
         )
 
+    @property
     def pairs(self) -> Digests:
         """Digests of each row with its person [N]."""
-        assert self.names is not None and self.persons is not None
-        return self.rows ^ (self.names * _NAMED_ROW)[self.persons]
+        assert self.names is not None
+        return self.rows ^ (self.names * _WITH_NAME)
+
+    @property
+    def key(self) -> bytes:
+        """A digest of all: fits on the same rows of the same people have the same."""
+        parts = (self.rows, self.names, self.persons)
+        every = (b"" if part is None else part.tobytes() for part in parts)
+        return hashlib.blake2b(b"|".join([*every, bytes([self.unknown])])).digest()
+
+    def only(self, payers: NDArray[np.intp] | None) -> "People":
+        """Return these rows, or the rows of these persons; all for None."""
+        if payers is None:
+            return self
+        places = payers if self.persons is None else np.isin(self.persons, payers)
+        return People(
+            rows=self.rows[places],
+            names=None if self.names is None else self.names[places],
+            unknown=self.unknown,
+            persons=None if self.persons is None else self.persons[places],
+        )
+
+    def times_in(self, fit: "People") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how often each of these labels, or persons, may have been in a fit [N or P].
+
+        A label was in it if its row or its name was. A person was in it once under its own name,
+        and once with each row that was there under another one, or without a name: the second
+        array is of these alone.
+        """
+        unknown = self.unknown or fit.unknown
+        found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
+        named = np.zeros(len(self.rows), dtype=bool)
+        if self.names is not None and fit.names is not None:
+            named = np.isin(self.names, fit.names)
+        if self.persons is None:
+            return (found | named).astype(np.int64), np.zeros(len(found), dtype=np.int64)
+        if fit.persons is not None:
+            found &= ~np.isin(self.pairs, fit.pairs)
+        under_own_name = np.bincount(self.persons, weights=named) > 0
+        apart = np.bincount(self.persons, weights=found).astype(np.int64)
+        return apart + under_own_name, apart
 
 
 class ProcessLedger:
-    """Prices of releases by row, over all fits of this process.
+    """Charges of all fits of this process, with the people who paid them.
 
     Attributes:
         sent: Whether an estimator that counts here was pickled for a worker.
     """
 
     def __init__(self) -> None:
-        self.process, self.sent = os.getpid(), False
+        self.process = os.getpid()
+        self.sent = False
         self._token = secrets.token_hex(8)
-        #: Charges: a row for each key, a column for each of `_kinds`.
-        self._times = pd.DataFrame(index=pd.Index([], dtype=np.uint64))
-        #: Charges that count for all keys, by kind [E].
-        self._of_all: list[int] = []
-        #: The kinds of charges, and the vault that made each.
-        self._kinds: list[tuple[Charge, str | None]] = []
-        self._named = False
+        #: By their key: people, and their charges with the vault that has these lines too.
+        self._fits: dict[bytes, tuple[People, list[tuple[Charge, str | None]]]] = {}
         self._lock = threading.RLock()
 
     def add(self, charges: Iterable[Charge], people: People, *, source: str | None) -> None:
         """Charge the people of a fit; `source` is the vault that has these lines too."""
         with self._lock:
             for charge in charges:
-                column = self._column(charge, source)
-                touched: Any = slice(None) if charge.indices is None else charge.indices
-                if people.unknown:
-                    self._of_all[column] += 1
-                    continue
-                if people.names is None:
-                    self._count(people.rows[touched], column)
-                else:
-                    self._named = True
-                    rows = touched
-                    if people.persons is not None:
-                        paying = np.zeros(len(people.names), dtype=bool)
-                        paying[touched] = True
-                        rows = paying[people.persons]
-                        self._count(people.pairs()[rows], column)
-                    self._count(people.rows[rows] ^ _NAMED_ROW, column)
-                    self._count(people.names[touched] ^ _NAME, column)
+                paying = people.only(charge.indices)
+                self._fits.setdefault(paying.key, (paying, []))[1].append((charge, source))
 
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
         """Return the largest price among these people, over all fits of this process.
 
-        Lines of the vault `without` are left out; `delta` is for charges that are not pure.
+        Lines of the vault `without` are left out; `delta` is for charges that are not pure. What
+        other fits took of a person's labels one by one adds up over its rows. That holds for pure
+        releases; of others, more than one may reveal any multiple, and the total is infinite.
         """
+        payers = len(people.rows) if people.persons is None else people.persons.max() + 1
+        ledger = PrivacyLedger(num_labels=int(payers))
+        one_by_one = np.zeros(int(payers), dtype=np.int64)
+        seeded = False
         with self._lock:
-            times = self._times_of(people)
-            kept = [
-                place
-                for place, (_, source) in enumerate(self._kinds)
-                if times[:, place].any() and (source is None or source != without)
-            ]
-            kinds = [self._kinds[place][0] for place in kept]
-        if not kept:
-            return Total()
-        if (times[:, kept] < 0).any():
-            return Total(epsilon=math.inf, delta=delta)
-        histories = _largest(np.unique(times[:, kept], axis=0))
-
-        def prices(history: NDArray[np.int32]) -> list[Charge]:
-            return [kind for kind, count in zip(kinds, history, strict=True) for _ in range(count)]
-
-        every = [prices(history) for history in histories]
-
-        def dearest(*, delta: float) -> float:
-            return max(epsilon_of_prices(paid, delta=delta) for paid in every)
-
-        worst, at = least_total(dearest, prices(histories.max(0)), delta=delta)
-        seeded = any(kind.noise is NoiseKind.SEEDED for kind in kinds)
-        return Total(epsilon=worst, delta=at, seeded=seeded)
+            fits = [(paying, list(lines)) for paying, lines in self._fits.values()]
+        for paying, lines in fits:
+            charges = [line for line, source in lines if source is None or source != without]
+            times, apart = people.times_in(paying)
+            if not charges or not times.any():
+                continue
+            one_by_one += apart * sum(not all_pure([charge.event]) for charge in charges)
+            seeded |= any(charge.noise is NoiseKind.SEEDED for charge in charges)
+            for again in range(times.max()):
+                ledger.add_failures(charges)
+                paid = None if times.min() > again else np.flatnonzero(times > again)
+                for charge in charges:
+                    ledger.charge(charge.event, indices=paid)
+        if one_by_one.max() > 1:
+            return Total(epsilon=math.inf, delta=delta, seeded=seeded)
+        epsilon, at = ledger.total(delta=delta)
+        return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
     @property
     def identity(self) -> str:
@@ -174,57 +193,6 @@ class ProcessLedger:
         """Whether fits in other processes may have paid too: workers, or this is one, or a fork."""
         in_worker = os.getpid() != self.process or multiprocessing.parent_process() is not None
         return self.sent or in_worker
-
-    def _column(self, charge: Charge, source: str | None) -> int:
-        def facts(kind: Charge, of: str | None) -> tuple[Any, ...]:
-            return kind.event, kind.failure_probability, kind.noise, of
-
-        for place, known in enumerate(self._kinds):
-            if facts(*known) == facts(charge, source):
-                return place
-        self._kinds.append((replace(charge, key="", indices=None), source))
-        self._of_all.append(0)
-        self._times[len(self._kinds) - 1] = np.int32(0)
-        return len(self._kinds) - 1
-
-    def _count(self, keys: Digests, column: int) -> None:
-        keys = np.unique(keys)
-        self._times = self._times.reindex(self._times.index.union(keys), fill_value=np.int32(0))
-        self._times.loc[keys, column] += 1
-
-    def _of(self, keys: Digests) -> NDArray[np.int32]:
-        """Charges of each key [N, E]."""
-        return np.asarray(self._times.reindex(keys, fill_value=np.int32(0)), dtype=np.int32)
-
-    def _times_of(self, people: People) -> NDArray[np.int32]:
-        """Charges that each of these people may have had [N or 1, E]."""
-        if people.persons is not None:
-            return self._times_of_persons(people)
-        if people.unknown:  # each of them may have any key
-            times = self._times.to_numpy(dtype=np.int32)
-            if self._named or not len(times):  # one person has several keys, or none
-                times = times.max(0, keepdims=True, initial=0)
-        else:
-            named = self._of(people.rows ^ _NAMED_ROW)
-            if people.names is not None:
-                named = np.maximum(named, self._of(people.names ^ _NAME))
-            times = self._of(people.rows) + named
-        return np.asarray(times + np.array(self._of_all, dtype=np.int32), dtype=np.int32)
-
-    def _times_of_persons(self, people: People) -> NDArray[np.int32]:
-        """Charges of these persons [P, E]; below 0 where nothing bounds what they come to.
-
-        What other fits took of single labels, or under other names, adds up over the rows of a
-        person. That holds for pure releases; of others more than one may reveal any multiple.
-        """
-        assert people.names is not None and people.persons is not None
-        others = self._of(people.rows) + self._of(people.rows ^ _NAMED_ROW)
-        others += np.array(self._of_all, dtype=np.int32) - self._of(people.pairs())
-        found = np.zeros((len(people.names), others.shape[1]), dtype=np.int32)
-        np.add.at(found, people.persons, others)
-        pure = np.array([isinstance(kind.event, PureEvent) for kind, _ in self._kinds], dtype=bool)
-        unbounded = (found > 1) & ~pure
-        return np.where(unbounded, -1, found + self._of(people.names ^ _NAME))
 
 
 #: Of this process. Fits add to it, with a vault and without.
@@ -248,17 +216,12 @@ def row_digests(rows: Any) -> Digests:
         found = np.zeros(rows.shape[0], dtype=np.uint64)
         np.add.at(found, cells.row, _of_numbers(cells.data))
         return found
-    if hasattr(rows, "iloc"):
-        found = np.zeros(len(rows), dtype=np.uint64)
-        for place in range(rows.shape[1]):
-            found += _of_column(rows.iloc[:, place])
-        return found
-    flat = np.asarray(rows).reshape(len(rows), -1)
-    if flat.dtype.kind not in "biuf":
-        return row_digests(pd.DataFrame(flat))
-    size = max(1, _NUMBERS_AT_ONCE // max(1, flat.shape[1]))
-    blocks = [_of_numbers(flat[at : at + size]).sum(1) for at in range(0, len(flat), size)]
-    return np.concatenate(blocks)
+    if not hasattr(rows, "iloc"):
+        rows = pd.DataFrame(np.asarray(rows).reshape(len(rows), -1))
+    found = np.zeros(len(rows), dtype=np.uint64)
+    for place in range(rows.shape[1]):
+        found += _of_column(rows.iloc[:, place])
+    return found
 
 
 def _of_column(column: Any) -> Digests:
@@ -313,15 +276,6 @@ def _centered(rows: Any) -> bool:
         return False
     spread = rows.std(0)
     return bool(spread.any() and (np.abs(rows.mean(0)) <= 1e-6 * spread)[spread > 0].all())
-
-
-def _largest(histories: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Leave out histories that another one exceeds; of many, keep each kind's largest count."""
-    if len(histories) > 500:
-        return np.asarray(histories.max(0, keepdims=True), dtype=np.int32)
-    beaten = (histories[None] >= histories[:, None]).all(2).sum(1) > 1
-    kept: NDArray[np.int32] = histories[~beaten]
-    return kept
 
 
 @dataclass(frozen=True, kw_only=True)

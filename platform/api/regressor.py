@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.amounts import LEVELS, to_levels
-from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
 from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
@@ -55,7 +54,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             own loss, and state the same loss here.
         random_state: Seed of training, not of the noise.
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
-        vault, score_epsilon: As in `LabelPrivateClassifier`.
+        vault: As in `LabelPrivateClassifier`.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
 
     Attributes:
@@ -80,9 +79,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
         max_labels_per_person: int = 1,
-        score_epsilon: float | None = None,
     ) -> None:
-        self.score_epsilon = score_epsilon
         self.max_labels_per_person = max_labels_per_person
         self.epsilon = epsilon
         self.bounds = bounds
@@ -171,27 +168,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R squared of the predictions of X.
-
-        y are public amounts. Of tokens, it is minus the mean squared error, from noisy sums of
-        errors that cost `score_epsilon` for each amount.
-        """
-        if not self._takes_tokens:
-            return float(super().score(X, y, sample_weight))
-        low, high = bounds = self._fitted_bounds
-        guesses = (self.predict(X) - low) / (high - low)
-
-        def secret(amounts: NDArray[Any]) -> SecretLabels:
-            levels = to_levels(np.asarray(amounts, np.float64), bounds=bounds)
-            return SecretLabels(training=levels, num_classes=LEVELS)
-
-        sums = self._released(
-            X, y, sample_weight, ErrorSums, guesses, secret=secret, classes=f"amounts in {bounds}"
-        )
-        assert self.score_epsilon is not None  # or the release was refused
-        mechanism = ErrorSums(epsilon=self.score_epsilon)
-        found = error_estimates(sums, mechanism, examples=len(guesses), width=high - low)
-        return -found["mean_squared_error"].value
+        """Return R squared of the predictions of X; y are public amounts, and no tokens."""
+        self._refuse_tokens()
+        return float(super().score(X, y, sample_weight))
 
     def _method(self) -> AmountRelease:
         self._check_price()

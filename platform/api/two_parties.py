@@ -44,8 +44,6 @@ from labeldp.platform.api.party_files import (
     Request,
     check_new,
     compact,
-    is_answered,
-    is_complete,
     lines_beside,
     new_folder,
     parameters_of,
@@ -143,9 +141,9 @@ def write_request(
         facts["columns"] = [str(name) for name in features.columns if name != id_column]
     if method == "clusters":
         arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
-    folder = new_folder(to)
-    write_folder(folder, REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
-    return read_request(folder)
+    with new_folder(to) as draft:
+        write_folder(draft, REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
+    return read_request(to)
 
 
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
@@ -279,8 +277,7 @@ def answer(
         labels: Secret: one row per id.
         request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
             parts one is in memory at a time. No id is in two of them.
-        to: A new folder, or one that a killed process left unfinished; None for a dry run, which
-            charges nothing.
+        to: A new folder; None for a dry run, which charges nothing.
         id_column: Of the labels' table.
         label_column: Likewise.
         epsilon: Price of each label of the request.
@@ -342,22 +339,21 @@ def answer(
         _refuse_second_ledger(question.side, place)
     if shared is None and place.exists():
         shared = SharedVault(place, moved=moved)
-    names = [each.name for each in parts.folders] if len(parts) > 1 else [""]
-    folders = [] if to is None else [Path(to, name) for name in names]
+    out = None if to is None else Path(to)
     # A dry run changes nothing, so that it needs no lock and no new signature.
-    with nullcontext() if to is None or shared is None else shared.alone():
+    with nullcontext() if out is None or shared is None else shared.alone():
         # A vault that is not there is priced as an empty one, and made when nothing is refused.
-        found, finished = _priced(question, shared or SharedVault(), folders, budget, progress)
+        found = _priced(question, shared or SharedVault(), out, budget, progress)
         found = replace(found, vault=None if shared and shared.folder is None else str(place))
-        if to is not None and shared is not None:
-            _draw(question, shared, Path(to), folders, finished, found, progress)
-    if to is not None and shared is None:
+        if out is not None and shared is not None:
+            _draw(question, shared, out, found, progress)
+    if out is not None and shared is None:
         shared = SharedVault(place, moved=moved)
         with shared.alone():
             if shared.charges():  # another process was first
-                found, finished = _priced(question, shared, folders, budget, progress)
+                found = _priced(question, shared, out, budget, progress)
                 found = replace(found, vault=str(place))
-            _draw(question, shared, Path(to), folders, finished, found, progress)
+            _draw(question, shared, out, found, progress)
     return found
 
 
@@ -384,11 +380,11 @@ def _payers(
 def _priced(
     question: _Question,
     shared: SharedVault,
-    folders: Sequence[Path],
+    to: Path | None,
     budget: float | None,
     progress: Progress,
-) -> tuple[Answered, set[Path]]:
-    """Return the price, and the folders that a process that was cut off has finished.
+) -> Answered:
+    """Return the price.
 
     All that can be refused is refused here, and the draw is rehearsed on random labels: from here
     on only a disk can fail.
@@ -399,9 +395,10 @@ def _priced(
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
     random = np.random.default_rng(0)
-    known, planned, isolated = {charge.key for charge in own.charges()}, list[Charge](), 0.0
-    cut_off, finished = bool(folders) and not is_complete(folders), set[Path]()
-    for number, (part, indices) in enumerate(progress(parts, "prices")):
+    known = {charge.key for charge in own.charges()}
+    planned: list[Charge] = []
+    isolated = 0.0
+    for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
         generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
@@ -409,14 +406,11 @@ def _priced(
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
         planned.append(own.charge_of(mechanism, *public, **given))
         isolated = max(isolated, part.isolated())
-        if cut_off and is_answered(folders[number], part):
-            finished.add(folders[number])
-        elif folders:
-            check_new(folders[number], unfinished=RELEASE)
         del public  # the matrix of a large part, which is made again for the draw
-    if folders and shared.folder is not None:
-        whole = folders[0] if len(parts) == 1 else folders[0].parent
-        shared.refuse_ahead(lines_beside(whole, vault=shared.id))
+    if to is not None:
+        check_new(to)
+        if shared.folder is not None:
+            shared.refuse_ahead(lines_beside(to, vault=shared.id))
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
     if new and budget is not None:
@@ -430,7 +424,7 @@ def _priced(
                 request=f"{what} at {question.priced_at:g}",
             )
     line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
-    found = Answered(
+    return Answered(
         rows=own.num_labels,
         method=parts.first.method,
         epsilon=line.epsilon,
@@ -445,59 +439,50 @@ def _priced(
         persons=None if groups is None else own.num_people,
         new_vault=not shared.charges(),
     )
-    return found, finished
 
 
 def _draw(
-    question: _Question,
-    shared: SharedVault,
-    to: Path,
-    folders: Sequence[Path],
-    finished: set[Path],
-    found: Answered,
-    progress: Progress,
+    question: _Question, shared: SharedVault, to: Path, found: Answered, progress: Progress
 ) -> None:
     """Draw and charge what was priced, and write the release of each part."""
-    for folder in folders:
-        if folder not in finished:
-            new_folder(folder, unfinished=RELEASE)
-    if question.relabel:
-        shared.relabel()
-    own = question.locked_away(shared.store(question.side))
-    parts, groups, mechanism = question.parts, question.groups, question.mechanism
-    paying = {} if groups is None else {"unit": "person", "payers": own.num_people}
-    for folder, (part, indices) in zip(folders, progress(parts, "draws"), strict=True):
-        if folder in finished:
-            (folder / RELEASE).unlink()  # it is written anew, with what was released
-        public, length, shares = part.public(groups)
-        release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-        facts = {
-            "method": part.method,
-            "classes": list(part.classes),
-            "id_column": part.id_column,
-            "rows": len(part.ids),
-            "request": part.digest,
-            "asked_epsilon": question.priced_at,
-            **paying,
-            "epsilon": found.epsilon,
-            "delta": found.delta,
-            "mechanism": type(mechanism).__name__,
-            "parameters": parameters_of(mechanism),
-            "length": length,
-            "ledger": shared.mark(release.key),
-        }
-        arrays = {"values": compact(release.values)}
-        if part.question is not None:
-            arrays |= part.question.arrays()
-            assert part.weights is not None
-            arrays["row_marks"] = part.question.marks(part.weights)
-            facts["columns"] = list(part.columns)
-        if part.clusters is not None:
-            arrays["clusters"] = part.clusters
-        if shares is not None:
-            arrays["shares"] = shares
-        write_folder(folder, RELEASE, facts, part.ids, arrays)
-    sign_folder(to)
+    parts = question.parts
+    mechanism = question.mechanism
+    with new_folder(to) as draft:
+        if question.relabel:
+            shared.relabel()
+        own = question.locked_away(shared.store(question.side))
+        paying = {} if found.persons is None else {"unit": "person", "payers": found.persons}
+        for part, indices in progress(parts, "draws"):
+            public, length, shares = part.public(question.groups)
+            release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+            facts = {
+                "method": part.method,
+                "classes": list(part.classes),
+                "id_column": part.id_column,
+                "rows": len(part.ids),
+                "request": part.digest,
+                "asked_epsilon": question.priced_at,
+                **paying,
+                "epsilon": found.epsilon,
+                "delta": found.delta,
+                "mechanism": type(mechanism).__name__,
+                "parameters": parameters_of(mechanism),
+                "length": length,
+                "ledger": shared.mark(release.key),
+            }
+            arrays = {"values": compact(release.values)}
+            if part.question is not None:
+                arrays |= part.question.arrays()
+                assert part.weights is not None
+                arrays["row_marks"] = part.question.marks(part.weights)
+                facts["columns"] = list(part.columns)
+            if part.clusters is not None:
+                arrays["clusters"] = part.clusters
+            if shares is not None:
+                arrays["shares"] = shares
+            folder = draft / part.folder.name if len(parts) > 1 else draft
+            write_folder(folder, RELEASE, facts, part.ids, arrays)
+        sign_folder(draft)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -625,59 +610,10 @@ def fit_release(
             "the releases differ in their method or classes; give releases of one "
             "method and the same classes"
         )
-    found = (
-        evidence_of(release, table, parts=len(releases), seed=seed)
+    found = [
+        _evidence_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
-    )
-    return fit_evidence(found, releases, estimator=estimator, seed=seed)
-
-
-def evidence_of(
-    release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
-) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """Return what one of several releases says of rows of its table, and those rows [n].
-
-    Of sums, soft labels [n, K] of as many rows as a model needs; of single labels, the logarithm of
-    the likelihood of each [N, K].
-    """
-    part = _rows_of(release, table)
-    if not release.of_sums:
-        return part, release.log_likelihood
-    some = some_of(len(part), parts=parts, seed=seed)
-    if release.columns:
-        part = _columns_of(release, part)
-    # As its request prepared it: rows of other weeks would shift its scales.
-    own = prepared(part, release.id_column).scaled
-    question = release.question
-    if question is not None and own.shape[1] != question.scales.shape[1]:
-        raise ValueError(
-            f"the features give {own.shape[1]} columns of numbers, and the request was made of "
-            f"{question.scales.shape[1]}; give the table that the request was made of"
-        )
-    if question is not None and release.row_marks is not None:
-        question.refuse_other_rows(own, release.row_marks)
-    return part.iloc[some], release.soft_labels_of(own, some)
-
-
-def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its columns in the order of a request, or refuse other columns."""
-    known = {str(name): name for name in table.columns if name != release.id_column}
-    if other := sorted(known.keys() ^ {*release.columns}):
-        raise ValueError(
-            f"the features and those of the request differ in column {other[0]!r} (one of "
-            f"{len(other)}); give the columns that the request was made of"
-        )
-    return table[[release.id_column, *(known[name] for name in release.columns)]]
-
-
-def fit_evidence(
-    found: Iterable[tuple[pd.DataFrame, NDArray[np.float64]]],
-    releases: Sequence[PartyRelease],
-    *,
-    estimator: Any,
-    seed: int,
-) -> TrainedModel:
-    """Fit a classifier to the evidence of each release, as `fit_release` does."""
+    ]
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
     data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
@@ -708,6 +644,44 @@ def fit_evidence(
         preprocessing=data.preprocessing,
         origin=origin,
     )
+
+
+def _evidence_of(
+    release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
+) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+    """Return what one of several releases says of rows of its table, and those rows [n].
+
+    Of sums, soft labels [n, K] of as many rows as a model needs; of single labels, the logarithm of
+    the likelihood of each [N, K].
+    """
+    part = _rows_of(release, table)
+    if not release.of_sums:
+        return part, release.log_likelihood
+    some = some_of(len(part), parts=parts, seed=seed)
+    question = release.question
+    if question is not None:
+        part = _columns_of(release, part)
+    # As its request prepared it: rows of other weeks would shift its scales.
+    own = prepared(part, release.id_column).scaled
+    if question is not None and own.shape[1] != question.scales.shape[1]:
+        raise ValueError(
+            f"the features give {own.shape[1]} columns of numbers, and the request was made of "
+            f"{question.scales.shape[1]}; give the table that the request was made of"
+        )
+    if question is not None and release.row_marks is not None:
+        question.refuse_other_rows(own, release.row_marks)
+    return part.iloc[some], release.soft_labels_of(own, some)
+
+
+def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its columns in the order of a request, or refuse other columns."""
+    known = {str(name): name for name in table.columns if name != release.id_column}
+    if other := sorted(known.keys() ^ {*release.columns}):
+        raise ValueError(
+            f"the features and those of the request differ in column {other[0]!r} (one of "
+            f"{len(other)}); give the columns that the request was made of"
+        )
+    return table[[release.id_column, *(known[name] for name in release.columns)]]
 
 
 def _paired(

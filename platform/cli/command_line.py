@@ -63,11 +63,7 @@ _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
     "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
 )
-_NODES = option(
-    "--address", "Ray cluster that processes the parts; its nodes must see the files", "HOST:PORT"
-)
 _OUT = option("-o --out out", "new folder to write", "DIR", required=True)
-_ENCODING = option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME")
 
 JSON = flag("--json", "print one JSON object")
 CONFIG = repeated(
@@ -310,7 +306,7 @@ VERBS = (
         whole("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
         option("--bounds", "smallest and largest amount, if labels are amounts", "LOW,HIGH"),
-        _ENCODING,
+        option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME"),
     ),
     Verb(
         "data fetch",
@@ -485,11 +481,9 @@ VERBS = (
         number("--epsilon", "expected epsilon; the label party decides", default=1.0),
         number("--delta", "expected delta of --method moments", default=1e-5),
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
-        _NODES,
         repeated("--after", "release of the first round, for --method stages", "DIR"),
         _ESTIMATOR,
         whole("--seed", "public seed of the request", default=0),
-        _ENCODING,
         _OUT,
     ),
     Verb(
@@ -527,7 +521,6 @@ VERBS = (
         flag("--moved", "state that no other copy of the vault is in use; charge what it has lost"),
         flag("--relabel", "state that labels may have changed: release and charge again"),
         flag("--dry-run", "print cost and content; release nothing"),
-        _ENCODING,
         option("-o --out out", "new folder to write", "DIR"),
     ),
     Verb(
@@ -551,8 +544,6 @@ VERBS = (
         repeated("--request", "its request, if it is not beside it; repeatable", "DIR"),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
-        _NODES,
-        _ENCODING,
         _OUT,
     ),
     Verb(
@@ -566,7 +557,6 @@ VERBS = (
         ),
         option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
         option("--trial", "first digits of the trial's hash", "HASH"),
-        _ENCODING,
         _ALLOW_CODE,
     ),
     Verb(

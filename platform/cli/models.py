@@ -29,13 +29,7 @@ from labeldp.trainers.models.trained_model import load_model
 
 
 def predict(
-    *,
-    model: str,
-    data: str,
-    out: str,
-    trial: str | None = None,
-    encoding: str | None = None,
-    allow_code: str | None = None,
+    *, model: str, data: str, out: str, trial: str | None = None, allow_code: str | None = None
 ) -> Answer:
     """Predict the rows of a file, and write the predictions to `out` (`.parquet` or `.csv`).
 
@@ -53,7 +47,7 @@ def predict(
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder, allow_code=allow_code)
     _check_encoder(data, loaded.origin.provenance)
-    rows = read_rows(data, loaded.preprocessing, encoding)
+    rows = read_rows(data, loaded.preprocessing)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", ColumnsIgnored)
         table = pd.DataFrame(prediction_columns(loaded, rows))
@@ -121,7 +115,7 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
         )
 
 
-def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None = None) -> Any:
+def read_rows(address: str, preprocessing: Preprocessing) -> Any:
     """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
 
     A `.csv` does not state which columns are text, but the model does: a postcode that was text in
@@ -136,7 +130,7 @@ def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None =
         )
     try:
         if path.suffix != ".parquet":
-            return _csv_rows(path, preprocessing, encoding)
+            return _csv_rows(path, preprocessing)
         return parquet_table(path).to_pandas()
     except OSError as error:
         raise ValueError(f"rows: {unreadable(path, error)}") from error
@@ -148,13 +142,13 @@ def read_rows(address: str, preprocessing: Preprocessing, encoding: str | None =
         raise ValueError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
 
 
-def _csv_rows(path: Path, preprocessing: Preprocessing, encoding: str | None) -> Any:
+def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
         kinds = zip(step.names, step.parts, strict=True)
         text = [name for name, each in kinds if isinstance(each, Categories) or each.form]
-        return csv_table(path, text=text, encoding=encoding).to_pandas()
+        return csv_table(path, text=text).to_pandas()
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0
         opened.seek(0)

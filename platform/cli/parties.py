@@ -1,12 +1,11 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.progress import track
@@ -21,9 +20,6 @@ from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 
-#: Prefix of columns with a release's evidence for a row: a soft label, or log-likelihoods.
-_EVIDENCE = "__evidence__"
-
 
 def request(
     *,
@@ -33,19 +29,17 @@ def request(
     estimator: str | None,
     out: str,
     rows_at_once: int | None = None,
-    address: str | None = None,
-    encoding: str | None = None,
     **how: Any,
 ) -> Answer:
     """Write a request for labels of a table's rows; `how` is as in `write_request`.
 
-    Of a large table it is written in parts of `rows_at_once`, each in a folder, and with an
-    `address` on the nodes of a cluster.
+    Of a large table it is written in parts of `rows_at_once`, each in a folder.
     """
     # As a line of CSV: a name with a comma stands in double quotes.
     named = [name.strip() for name in next(csv.reader([classes], skipinitialspace=True))]
 
-    def written(table: pd.DataFrame, to: str) -> pd.DataFrame:
+    def written(table: pd.DataFrame, to: str) -> tuple[int, int]:
+        """Return the numbers of rows and of directions."""
         asked = two_parties.write_request(
             table,
             to,
@@ -54,16 +48,10 @@ def request(
             estimator=_estimator(estimator, len(table), how["seed"]),
             **how,
         )
-        functions = 0 if asked.weights is None else asked.weights.shape[1]
-        return pd.DataFrame({"rows": [len(asked.ids)], "functions": [functions]})
+        return len(asked.ids), 0 if asked.weights is None else asked.weights.shape[1]
 
     if rows_at_once is None:
-        if address is not None:
-            raise ValueError(
-                f"--address is {address!r}; only a request in parts runs on nodes; add "
-                "--rows-at-once N"
-            )
-        found, nodes = written(_table(features, how["id_column"], encoding=encoding), out), None
+        sizes = [written(_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
@@ -71,24 +59,21 @@ def request(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
                 "rows per part, and no --after"
             )
-        folder = party_files.new_folder(out).absolute()
-
-        def part(number: int) -> pd.DataFrame:
-            rows = range(number * rows_at_once, (number + 1) * rows_at_once)
-            some = parquet_table(path.absolute(), rows=rows).to_pandas()
-            return written(some, f"{folder}/part{number:04}")
-
-        parts = -(-parquet_count(path) // rows_at_once)
-        found, nodes = _of_parts(part, parts=parts, address=address)
-    rows, method = int(found["rows"].sum()), how["method"]
-    directions = int(found["functions"].iloc[-1])
+        sizes = []
+        with party_files.new_folder(out) as folder:
+            for number in _shown(range(-(-parquet_count(path) // rows_at_once)), "parts"):
+                own = range(number * rows_at_once, (number + 1) * rows_at_once)
+                some = parquet_table(path, rows=own)
+                sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
+    method = how["method"]
+    rows = sum(count for count, _ in sizes)
+    directions = sizes[-1][1]
     facts = {
         "rows": rows,
         "method": method,
         "directions": directions,
         "bytes": _bytes(Path(out)),
         "folder": out,
-        "nodes": nodes,
     }
     shows = (
         f"{directions} functions of each row's features, as bytes"
@@ -111,18 +96,6 @@ def request(
     )
 
 
-def _of_parts(
-    work: Callable[[int], pd.DataFrame], *, parts: int, address: str | None
-) -> tuple[pd.DataFrame, int | None]:
-    """Return the tables of all parts as one: made in turn, or on so many nodes of a cluster."""
-    if address is None:
-        return pd.concat(map(work, _shown(range(parts), "parts")), ignore_index=True), None
-    from labeldp.platform.api.on_nodes import NODE, on_nodes
-
-    found = pd.concat(on_nodes(work, parts=parts, address=address), ignore_index=True)
-    return found.drop(columns=NODE), int(found[NODE].nunique())
-
-
 def _shown(parts: Iterable[Any], work: str) -> Iterable[Any]:
     """Pass on the parts, with a bar on a terminal."""
     console = Console(stderr=True)
@@ -136,12 +109,11 @@ def release(
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
-    encoding = how.pop("encoding", None)
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
     found = two_parties.answer(
-        _table(labels, *columns, as_written=[how["label_column"]], encoding=encoding),
+        _table(labels, *columns, as_written=[how["label_column"]]),
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
@@ -196,40 +168,21 @@ def fit(
     estimator: str | None,
     seed: int,
     out: str,
-    address: str | None = None,
     request: Sequence[str] = (),
-    encoding: str | None = None,
 ) -> Any:
     """Fit a classifier to releases, and write it for `labeldp predict`."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)
-    rows, nodes = sum(len(each.ids) for each in releases), None
-    learner = _estimator(estimator, rows, seed)
+    rows = sum(len(each.ids) for each in releases)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        starts = np.cumsum([0, *(len(each.ids) for each in releases)])
-        path, places = Path(features[0]).absolute(), [each.absolute() for each in folders]
-
-        def part(number: int) -> pd.DataFrame:
-            own = party_files.read_release(places[number])
-            rows = range(starts[number], starts[number + 1])
-            some = parquet_table(path, rows=rows).to_pandas()
-            kept, evidence = two_parties.evidence_of(own, some, parts=len(places), seed=seed)
-            return kept.assign(**{f"{_EVIDENCE}{k}": each for k, each in enumerate(evidence.T)})
-
-        found, nodes = _of_parts(part, parts=len(places), address=address)
-        columns = [f"{_EVIDENCE}{k}" for k in range(len(releases[0].classes))]
-        table, evidence = found.drop(columns=columns), found[columns].to_numpy(np.float64)
-        model = two_parties.fit_evidence(
-            [(table, evidence)], releases, estimator=learner, seed=seed
-        )
+        tables: Any = _rows_of_parts(Path(features[0]), releases)
+    elif len(features) == 1:
+        tables = _table(features[0], releases[0].id_column)
     else:
-        if address is not None:
-            raise ValueError(f"--address is {address!r}; only releases in parts run on nodes")
-        read: Any = (_table(each, releases[0].id_column, encoding=encoding) for each in features)
-        if len(features) == 1:
-            read = next(read)
-        model = two_parties.fit_release(read, releases, estimator=learner, seed=seed)
+        tables = (_table(each, releases[0].id_column) for each in features)
+    learner = _estimator(estimator, rows, seed)
+    model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     model.save(out)
     origin, size = model.origin, _bytes(Path(out))
     name = origin.method.partition(" on ")[0]
@@ -241,7 +194,6 @@ def fit(
             **paid,
             "bytes": size,
             "folder": out,
-            "nodes": nodes,
         },
         words=[
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
@@ -250,6 +202,17 @@ def fit(
             * (unknown > 0),
         ],
     )
+
+
+def _rows_of_parts(
+    table: Path, releases: Sequence[party_files.PartyRelease]
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a table that each release is of: they follow one another."""
+    start = 0
+    for each in _shown(releases, "parts"):
+        end = start + len(each.ids)
+        yield parquet_table(table, rows=range(start, end)).to_pandas()
+        start = end
 
 
 def _refuse_others(
@@ -286,7 +249,6 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     purchase in time.
     """
     del name
-    folder = party_files.new_folder(out)
     log = conversions(rows, seed=seed)
     tables = {"test": conversions(max(1000, rows // 5), seed=seed + 1_000_000)}
     for number, week in enumerate(by_week(log, weeks), start=1):
@@ -295,12 +257,13 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
         known = week if window is None else week[week.delay <= window]
         columns = ["id", "person", "bought", "amount", "delay"]
         tables[f"{place}labels"] = known[columns].sort_values("id")
-    for table, content in tables.items():
-        path = folder / f"{table}.parquet"
-        make_folder(path.parent)
-        content.to_parquet(path, index=False)
+    with party_files.new_folder(out) as folder:
+        for table, content in tables.items():
+            path = folder / f"{table}.parquet"
+            make_folder(path.parent)
+            content.to_parquet(path, index=False)
     share = float((log.bought == "yes").mean())
-    facts = {"rows": rows, "share": share, "bytes": _bytes(folder), "folder": out}
+    facts = {"rows": rows, "share": share, "bytes": _bytes(Path(out)), "folder": out}
     each = f" in each of {weeks} folders" if weeks > 1 else ""
     timely = log.delay.dropna().le(window or 0).mean()
     late = "" if window is None else f" ({timely:.0%} of them within {window:g} days)"
@@ -313,11 +276,11 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str, as_written: Sequence[str] = (), encoding: Any) -> pd.DataFrame:
+def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
     if path.suffix in (".csv", ".xlsx"):
-        table = csv_table(path, text=text, as_written=as_written, encoding=encoding)
+        table = csv_table(path, text=text, as_written=as_written)
     elif path.suffix == ".parquet":
         table = parquet_table(path, columns=text if as_written else None)
     else:

@@ -2,11 +2,9 @@
 
     python -m tests.benchmarks.large_table                      # 100,000 rows in parts of 20,000
     python -m tests.benchmarks.large_table --rows 10000000 --rows-at-once 500000    # the full size
-    python -m tests.benchmarks.large_table --rows 10000000 --rows-at-once 500000 --nodes 2
 
 Thirty numbers, ten categories of 16 texts, and a label that 5% of the rows have. Each command runs
-in a process of its own; with `--nodes`, on a Ray cluster of one core each. A fit's ROC AUC
-stands beside that on 200,000 true labels.
+in a process of its own. A fit's ROC AUC stands beside that on 200,000 true labels.
 """
 
 import argparse
@@ -14,14 +12,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 import pyarrow as pa
 from pyarrow import parquet
 from scipy.special import expit
@@ -71,7 +67,6 @@ def commands(
     rows_at_once: int | None,
     estimators: Sequence[str] = ("boosting",),
     to: str = "",
-    address: str | None = None,
 ) -> dict[str, list[str]]:
     """Return the arguments of each command on the files of a folder; results begin with `to`.
 
@@ -79,14 +74,13 @@ def commands(
     """
     asked = ["--id-column", "id", "--method", "moments", "--classes", "no,yes"]
     parts = [] if rows_at_once is None else ["--rows-at-once", str(rows_at_once)]
-    nodes = [] if address is None else ["--address", address]
     owner = ["--id-column", "id", "--label-column", "bought", "--epsilon", "1"]
     owner += ["--vault", f"{folder}/{to}vault"]
     features, labels = f"{folder}/features.parquet", f"{folder}/labels.parquet"
     request, release = f"{folder}/{to}request", f"{folder}/{to}release"
-    fit = ["fit", features, "--release", release, *nodes, "--estimator"]
+    fit = ["fit", features, "--release", release, "--estimator"]
     return {
-        "request": ["request", features, *asked, *parts, *nodes, "-o", request],
+        "request": ["request", features, *asked, *parts, "-o", request],
         "release": ["release", labels, *owner, "--request", request, "-o", release],
         **{name: [*fit, name, "-o", f"{folder}/{to}{name}"] for name in estimators},
     }
@@ -115,76 +109,42 @@ def auc_without_privacy(folder: Path, *, estimator: str, rows: int) -> float:
     return float(roc_auc_score(test.bought == "yes", found))
 
 
-@contextmanager
-def cluster_of(nodes: int) -> Iterator[str | None]:
-    """Yield the address of a cluster of so many nodes of one core; None for 0."""
-    if not nodes:
-        yield None
-        return
-    from ray.cluster_utils import Cluster
-
-    one = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
-    started: Any = Cluster(initialize_head=True, head_node_args=one)
-    try:
-        for _ in range(nodes - 1):
-            started.add_node(num_cpus=1, num_gpus=0)
-        yield started.address
-    finally:
-        started.shutdown()
-
-
-def shared_out() -> int:
-    """Return bytes of all processes below this one, shared pages in equal shares."""
-    found = 0
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            found += process.memory_full_info().pss
-    return found
-
-
-def ran(arguments: list[str], *, with_cluster: bool) -> tuple[float, float, float]:
+def ran(arguments: list[str]) -> tuple[float, float, float]:
     """Run a command, and return wall seconds, processor seconds and peak MB."""
     program = "import sys; from labeldp.platform.cli.command_line import main; sys.exit(main())"
-    began, peak = time.perf_counter(), 0.0
+    began = time.perf_counter()
     child = os.posix_spawn(
         sys.executable,
         [sys.executable, "-W", "ignore", "-c", program, *arguments],
         {**os.environ, "PYTHONPATH": os.getcwd()},
         file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
     )
-    while not (ended := os.wait4(child, os.WNOHANG))[0]:
-        peak = max(peak, shared_out() if with_cluster else 0)
-        time.sleep(0.5)
-    _, status, used = ended
+    _, status, used = os.wait4(child, 0)
     if status:
         raise SystemExit(f"{arguments[0]} failed")
     seconds = time.perf_counter() - began
-    peak = peak / 2**20 if with_cluster else used.ru_maxrss / 1024
-    return seconds, used.ru_utime + used.ru_stime, peak
+    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rows-at-once", type=int, default=20_000)
-    parser.add_argument("--nodes", type=int, default=0)
     options = parser.parse_args()
-    print(
-        f"{options.rows:,} rows in parts of {options.rows_at_once:,}, {options.nodes or 'no'} nodes"
-    )
+    print(f"{options.rows:,} rows in parts of {options.rows_at_once:,}")
     print(
         "| command | wall s | processor s | peak MB | ROC AUC | without privacy |\n"
         + "|---" * 6
         + "|"
     )
-    with tempfile.TemporaryDirectory() as scratch, cluster_of(options.nodes) as address:
+    with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write(folder, rows=options.rows)
         size = sum(path.stat().st_size for path in folder.iterdir())
         parts, estimators = options.rows_at_once, ("boosting", "logistic")
-        every = commands(folder, rows_at_once=parts, estimators=estimators, address=address)
+        every = commands(folder, rows_at_once=parts, estimators=estimators)
         for name, arguments in every.items():
-            shown = [f"{each:.0f}" for each in ran(arguments, with_cluster=address is not None)]
+            shown = [f"{each:.0f}" for each in ran(arguments)]
             if name in estimators:
                 plain = auc_without_privacy(folder, estimator=name, rows=options.rows)
                 shown += [f"{auc(folder, model=name):.3f}", f"{plain:.3f}"]

@@ -149,8 +149,8 @@ def _utf8(content: bytes, encoding: str | None, file: Path) -> bytes:
     if "\0" in text:
         likely = "utf-16-le" if b"\0" in content else "cp1252 (Latin-1, of Windows and Excel)"
         raise DataFileError(
-            f"{file} is not {name} text; name its encoding (data.encoding, --encoding), probably "
-            f"{likely}, or save it as UTF-8"
+            f"{file} is not {name} text; name its encoding (data.encoding, or --encoding of "
+            f"`labeldp data check`), probably {likely}, or save it as UTF-8"
         )
     return content if name == "utf-8" else text.encode()
 

@@ -1,7 +1,7 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`). A
-view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
+Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`).
+A view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
 image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
 arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
 resumes bit for bit, and at the end of a call the encoder.
@@ -377,8 +377,8 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     return kept
 
 
-#: The weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers), and
-#: the squared precision of the code.
+#: The weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers),
+#: and the squared precision of the code.
 _AGREEMENT = 200.0 / 1024
 _PRECISION = 0.2
 
@@ -388,8 +388,8 @@ def coding_rate(views: Tensor) -> Tensor:
 
     Each view's vectors of unit length should need many nats to code (Yu et al., "Learning Diverse
     and Discriminative Representations", NeurIPS 2020), and each vector should point to the mean of
-    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). It weighs both as published,
-    up to a common factor that lets one learning rate fit.
+    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). It weighs both as
+    published, up to a common factor that lets one learning rate fit.
     """
     _, images, dimensions = views.shape
     units = functional.normalize(views, dim=2)
@@ -402,4 +402,3 @@ def coding_rate(views: Tensor) -> Tensor:
     nats = factor.diagonal(dim1=1, dim2=2).log().sum(1).mean()
     agreement = functional.cosine_similarity(units, units.mean(0, keepdim=True), dim=2).mean()
     return 25 * (1 - agreement - nats / dimensions / _AGREEMENT)
-

@@ -324,36 +324,31 @@ def test_tokens_go_through_searches_pipelines_and_folds() -> None:
     vault = SharedVault(
         labels=np.array(["no", "perhaps", "yes"])[Y], classes=["no", "perhaps", "yes"]
     )
-    model = private(vault=vault, classes=None, score_epsilon=0.5)
+    model = private(vault=vault, classes=None)
     pipeline = make_pipeline(StandardScaler(), model)
     folds = KFold(4, shuffle=True, random_state=0)
-    # Each row is in three of four folds, and scored in the fourth.
-    scores = cross_val_score(pipeline, X, vault.tokens, cv=folds, error_score="raise")
-    assert vault.epsilon() == 3.5 and ((0 <= scores) & (scores <= 1)).all()
-    found = cross_val_predict(model, X, pd.Series(vault.tokens), cv=folds)
-    assert set(found) <= {"no", "perhaps", "yes"} and vault.epsilon() == 6.5
+    found = cross_val_predict(pipeline, X, pd.Series(vault.tokens), cv=folds)
+    # Each row is in three of four folds.
+    assert set(found) <= {"no", "perhaps", "yes"} and vault.epsilon() == 3.0
     grid = {"labelprivateclassifier__random_state": [0, 1]}
-    best = GridSearchCV(pipeline, grid, cv=folds).fit(X, vault.tokens).best_estimator_[-1]
-    # The folds' fits are read again, and other predictions would be counted again.
-    assert 7.5 <= vault.epsilon() == best.total_epsilon_ <= 7.5 + 2 * 0.5
+    shares = {"cv": folds, "scoring": lambda one, *_: (one.predict(X) == "yes").mean()}
+    best = GridSearchCV(pipeline, grid, **shares).fit(X, vault.tokens).best_estimator_[-1]
+    # The folds' fits are read again.
+    assert vault.epsilon() == best.total_epsilon_ == 4.0
     assert "not counted" not in best.guarantee_ and best.predict_proba(X).shape == (120, 3)
 
 
-def test_a_score_of_tokens_is_charged_or_refused() -> None:
-    vault = SharedVault(labels=Y, classes=3)
-    model = private(vault=vault, classes=None).fit(X, vault.tokens)
-    with pytest.raises(ValueError, match=r"is a release: state its price, score_epsilon=0\.1"):
-        model.score(X, vault.tokens)
-    with pytest.raises(ValueError, match="no tokens"):
-        model.set_params(score_epsilon=2.0).score(X, Y)
-    assert vault.epsilon() == 1.0
-    scores = {model.score(X, vault.tokens) for _ in range(3)}
-    assert len(scores) == 1 and vault.epsilon() == 3.0  # one count, read three times
-    assert abs(scores.pop() - (model.predict(X) == Y).mean()) < 0.2
+def test_a_score_of_tokens_is_refused() -> None:
     amounts = SharedVault(labels=AMOUNTS[:, 0])
-    learned = regressor(vault=amounts, score_epsilon=9.0).fit(X, amounts.tokens)
-    error = ((learned.predict(X) - AMOUNTS[:, 0]) ** 2).mean()
-    assert abs(-learned.score(X, amounts.tokens) - error) < 60 and amounts.epsilon() == 17.0
+    vault = SharedVault(labels=Y, classes=3)
+    for model, own in (
+        (private(vault=vault, classes=None), vault),
+        (regressor(vault=amounts), amounts),
+    ):
+        before = model.fit(X, own.tokens).ledger_
+        with pytest.raises(ValueError, match="score on public test labels"):
+            model.score(X, own.tokens)
+        assert len(own.charges()) == len(before)
 
 
 def test_a_row_that_is_used_twice_pays_twice() -> None:

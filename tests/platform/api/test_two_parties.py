@@ -17,8 +17,6 @@ from zipfile import ZipFile
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -524,10 +522,6 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
     assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert "exists already" in refusal(*owner)
-    whole_release = {path: path.read_bytes() for path in Path("release").glob("*/*")}
-    Path("release/part0002/release.json").unlink()  # as if killed before that
-    assert not ran(*owner)["new"]
-    assert {path: path.read_bytes() for path in whole_release} == whole_release
     fitted = ran(*"fit features.parquet --release release --estimator logistic -o model".split())
     assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert set(read) == {("id", "bought")}, "features are never read as a whole"
@@ -880,25 +874,3 @@ def test_classes_may_have_commas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked = ("request", "features.csv", "--id-column", "id", "--method", "subset", "-o", "q")
     ran(*asked, "--classes", '"yes, now", no')
     assert party_files.read_request("q").classes == ("yes, now", "no")
-
-
-def test_a_release_killed_before_its_signature_is_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pem = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    key = tmp_path / "owner.pem"
-    key.write_bytes(Ed25519PrivateKey.generate().private_bytes(*pem))
-    monkeypatch.setenv("LABELDP_SIGNING_KEY", str(key))
-    features, labels = both_tables(30)
-    request = write_request(features, tmp_path / "q", **ASKED)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
-    answer(labels, request, tmp_path / "r", **given)
-    whole = files_of(tmp_path / "r")
-    with pytest.raises(ValueError, match="exists already"):
-        answer(labels, request, tmp_path / "r", **given)
-    (tmp_path / "r" / "signature.json").unlink()
-    assert not answer(labels, request, tmp_path / "r", **given).new
-    assert files_of(tmp_path / "r").keys() == whole.keys()
-    (tmp_path / "r" / "release.json").rename(tmp_path / "r" / "release.json.draft")
-    (tmp_path / "r" / "signature.json").unlink()
-    assert not answer(labels, request, tmp_path / "r", **given).new
