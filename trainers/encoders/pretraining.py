@@ -1,8 +1,8 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
 Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`).
-A view is a crop at the image's own resolution, which costs its share of the pixels; many crops of an
-image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
+A view is a crop at the image's own resolution, which costs its share of the pixels; many crops of
+an image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
 arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
 resumes bit for bit, and at the end of a call the encoder.
 """
